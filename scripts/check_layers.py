@@ -30,7 +30,7 @@ LAYERS = [
     ["core"],
     ["policy", "model/text", "net/json"],
     ["policy/deferred", "policy/elastic", "policy/lazy", "model/onnx"],
-    ["model/config", "sim", "multicore"],
+    ["model/config", "sim", "multicore", "cluster"],
     ["model/cells", "record"],
     ["model/repository", "engine"],
     ["engine/emulated", "engine/onnxruntime"],

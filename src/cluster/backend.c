@@ -1,0 +1,327 @@
+#include "cluster/backend.h"
+
+#include "base/instant.h"
+
+#include <stdlib.h>
+
+enum tt_err tt_backend_init(struct tt_backend *self, const struct tt_cluster_settings *settings,
+                            uint16_t number) {
+    tt_assert(settings->nodes[number].role == TT_ROLE_BACKEND && settings->depth > 0);
+    *self = (struct tt_backend){
+        .settings = settings, .number = number, .device_count = settings->nodes[number].devices};
+    for (int32_t i = 0; i < settings->model_count; i++)
+        if (settings->models[i]->max_batch > self->max_batch)
+            self->max_batch = settings->models[i]->max_batch;
+    size_t plans = (size_t)self->device_count * (size_t)settings->depth;
+    self->devices = calloc((size_t)self->device_count, sizeof(*self->devices));
+    self->plans = calloc(plans, sizeof(*self->plans));
+    self->members = calloc(plans * (size_t)self->max_batch, sizeof(*self->members));
+    if (!self->devices || !self->plans || !self->members) {
+        tt_backend_fini(self);
+        return TT_ERR_NO_MEMORY;
+    }
+    for (int32_t i = 0; i < self->device_count; i++)
+        self->devices[i].plans = &self->plans[(size_t)i * (size_t)settings->depth];
+    for (size_t i = 0; i < plans; i++)
+        self->plans[i].members = &self->members[i * (size_t)self->max_batch];
+    return TT_OK;
+}
+
+void tt_backend_fini(struct tt_backend *self) {
+    tt_outbox_fini(&self->outbox);
+    free(self->devices);
+    free(self->plans);
+    free(self->members);
+    self->devices = NULL;
+    self->plans = NULL;
+    self->members = NULL;
+}
+
+static struct tt_plan *plan_at(const struct tt_backend *self,
+                               const struct tt_backend_device *device, int32_t place) {
+    return &device->plans[(device->oldest + place) % self->settings->depth];
+}
+
+/* ---- running ---- */
+
+static void report_done(struct tt_backend *self, int32_t number, uint64_t plan, bool is_computed) {
+    if (self->primary.epoch == 0)
+        return;
+    tt_outbox_add(&self->outbox, tt_epoch_scheduler(self->primary.epoch), TT_FRAME_DONE,
+                  self->primary.epoch,
+                  &(struct tt_frame_record){.id = plan,
+                                            .device = (uint16_t)number,
+                                            .rows = (uint16_t)self->devices[number].count,
+                                            .code = is_computed});
+}
+
+/* The oldest plan of the device is over. */
+static void retire(struct tt_backend *self, int32_t number, bool is_computed) {
+    struct tt_backend_device *device = &self->devices[number];
+    struct tt_plan *plan = plan_at(self, device, 0);
+    for (int32_t i = 0; i < plan->count; i++) {
+        const struct tt_plan_member *member = &plan->members[i];
+        if (member->is_here)
+            tt_outbox_add(&self->outbox, member->frontend, TT_FRAME_RESULT, plan->epoch,
+                          &(struct tt_frame_record){
+                              .id = member->id, .attempt = member->attempt, .code = is_computed});
+    }
+    plan->state = TT_PLAN_FREE;
+    device->oldest = (device->oldest + 1) % self->settings->depth;
+    device->count--;
+    report_done(self, number, plan->number, is_computed);
+}
+
+/* Leaves out a member whose input does not come. The scheduler tells its frontend. */
+static void leave_out(struct tt_backend *self, struct tt_plan *plan,
+                      struct tt_plan_member *member) {
+    tt_assert(member->awaited);
+    member->awaited = false;
+    plan->awaited--;
+    if (plan->awaited == 0)
+        plan->state = TT_PLAN_READY;
+    if (self->primary.epoch != 0)
+        tt_outbox_add(&self->outbox, tt_epoch_scheduler(self->primary.epoch), TT_FRAME_MISSING,
+                      self->primary.epoch,
+                      &(struct tt_frame_record){
+                          .id = member->id, .node = member->frontend, .attempt = member->attempt});
+}
+
+static void give_up_inputs(struct tt_backend *self, struct tt_plan *plan) {
+    for (int32_t i = 0; i < plan->count; i++)
+        if (plan->members[i].awaited)
+            leave_out(self, plan, &plan->members[i]);
+}
+
+static int32_t members_here(const struct tt_plan *plan) {
+    int32_t here = 0;
+    for (int32_t i = 0; i < plan->count; i++)
+        here += plan->members[i].is_here;
+    return here;
+}
+
+/* Starts what can start on the device. */
+static void advance(struct tt_backend *self, int64_t now, int32_t number) {
+    struct tt_backend_device *device = &self->devices[number];
+    while (device->count > 0) {
+        struct tt_plan *plan = plan_at(self, device, 0);
+        if (plan->state == TT_PLAN_COLLECTING && now >= plan->fetched_by)
+            give_up_inputs(self, plan);
+        if (plan->state != TT_PLAN_READY || now < plan->start_at)
+            return;
+        if (members_here(plan) > 0) {
+            plan->state = TT_PLAN_RUNNING;
+            self->run(self->context, now, number, plan);
+            return;
+        }
+        retire(self, number, true); /* no request of it is left */
+    }
+}
+
+void tt_backend_ran(struct tt_backend *self, int64_t now, int32_t device, bool is_computed) {
+    tt_assert(device >= 0 && device < self->device_count && self->devices[device].count > 0);
+    tt_assert(plan_at(self, &self->devices[device], 0)->state == TT_PLAN_RUNNING);
+    retire(self, device, is_computed);
+    advance(self, now, device);
+}
+
+/* ---- grants ---- */
+
+/* True if the frame is a batch that this backend can run. Nothing of it is trusted. */
+static bool makes_sense(const struct tt_backend *self, const struct tt_frame *frame) {
+    const struct tt_frame_record *head = &frame->records[0];
+    if (head->device >= self->device_count || head->model >= self->settings->model_count)
+        return false;
+    int32_t rows = 0;
+    for (int32_t i = 1; i < frame->count; i++) {
+        const struct tt_frame_record *record = &frame->records[i];
+        if (record->node >= self->settings->node_count ||
+            self->settings->nodes[record->node].role != TT_ROLE_FRONTEND || record->rows < 1)
+            return false;
+        rows += record->rows;
+    }
+    return rows <= self->settings->models[head->model]->max_batch;
+}
+
+static void accept(struct tt_backend *self, int64_t now, const struct tt_frame *frame) {
+    const struct tt_frame_record *head = &frame->records[0];
+    struct tt_backend_device *device = &self->devices[head->device];
+    struct tt_plan *plan = plan_at(self, device, device->count);
+    tt_assert(plan->state == TT_PLAN_FREE);
+    device->count++;
+    device->last_epoch = frame->epoch;
+    device->last_number = head->id;
+    self->accepted++;
+    plan->number = head->id;
+    plan->epoch = frame->epoch;
+    plan->model = head->model;
+    plan->start_at = tt_instant_add(now, head->duration_ns);
+    plan->fetched_by = tt_instant_add(plan->start_at, self->settings->fetch_ns);
+    plan->count = plan->awaited = frame->count - 1;
+    plan->state = TT_PLAN_COLLECTING;
+    for (int32_t i = 1; i < frame->count; i++) {
+        const struct tt_frame_record *record = &frame->records[i];
+        plan->members[i - 1] = (struct tt_plan_member){.id = record->id,
+                                                       .length = (int32_t)record->length,
+                                                       .frontend = record->node,
+                                                       .attempt = record->attempt,
+                                                       .rows = record->rows,
+                                                       .awaited = true};
+        tt_outbox_add(&self->outbox, record->node, TT_FRAME_FETCH, frame->epoch,
+                      &(struct tt_frame_record){.id = record->id, .attempt = record->attempt});
+    }
+    tt_outbox_add(&self->outbox, tt_epoch_scheduler(frame->epoch), TT_FRAME_ACCEPTED, frame->epoch,
+                  &(struct tt_frame_record){.id = head->id, .device = head->device});
+}
+
+static void on_grant(struct tt_backend *self, int64_t now, uint16_t from,
+                     const struct tt_frame *frame) {
+    if (frame->epoch != self->primary.epoch || from != tt_epoch_scheduler(frame->epoch)) {
+        self->refused++;
+        tt_outbox_signal(&self->outbox, from, TT_FRAME_STALE, self->primary.epoch);
+        return;
+    }
+    if (!makes_sense(self, frame)) {
+        self->rejected++;
+        return;
+    }
+    const struct tt_frame_record *head = &frame->records[0];
+    struct tt_backend_device *device = &self->devices[head->device];
+    bool is_repeated = device->last_epoch == frame->epoch && head->id <= device->last_number;
+    if (is_repeated || device->count == self->settings->depth) {
+        self->rejected++;
+        return;
+    }
+    accept(self, now, frame);
+}
+
+static void settle_input(struct tt_plan *plan, uint16_t from,
+                         const struct tt_frame_record *record) {
+    for (int32_t i = 0; i < plan->count; i++) {
+        struct tt_plan_member *member = &plan->members[i];
+        if (!member->awaited || member->id != record->id || member->frontend != from ||
+            member->attempt != record->attempt)
+            continue;
+        member->awaited = false;
+        member->is_here = record->code == 1;
+        plan->awaited--;
+        return;
+    }
+}
+
+static void on_input(struct tt_backend *self, int64_t now, uint16_t from,
+                     const struct tt_frame *frame) {
+    for (int32_t d = 0; d < self->device_count; d++) {
+        struct tt_backend_device *device = &self->devices[d];
+        for (int32_t p = 0; p < device->count; p++) {
+            struct tt_plan *plan = plan_at(self, device, p);
+            for (int32_t i = 0; plan->state == TT_PLAN_COLLECTING && i < frame->count; i++) {
+                settle_input(plan, from, &frame->records[i]);
+                if (plan->awaited == 0)
+                    plan->state = TT_PLAN_READY;
+            }
+        }
+        advance(self, now, d);
+    }
+}
+
+/* ---- what the driver reports ---- */
+
+static void on_claim(struct tt_backend *self, int64_t now, uint16_t from, uint64_t epoch) {
+    if (epoch < self->primary.epoch || tt_epoch_scheduler(epoch) != from) {
+        tt_outbox_signal(&self->outbox, from, TT_FRAME_STALE, self->primary.epoch);
+        return;
+    }
+    self->primary = (struct tt_allegiance){.epoch = epoch, .heard_at = now};
+    tt_outbox_signal(&self->outbox, from, TT_FRAME_STATE, epoch);
+    for (int32_t i = 0; i < self->device_count; i++)
+        tt_outbox_add(&self->outbox, from, TT_FRAME_STATE, epoch,
+                      &(struct tt_frame_record){.device = (uint16_t)i,
+                                                .rows = (uint16_t)self->devices[i].count});
+}
+
+void tt_backend_receive(struct tt_backend *self, int64_t now, uint16_t from,
+                        const struct tt_frame *frame) {
+    enum tt_role role = self->settings->nodes[from].role;
+    tt_allegiance_hear(&self->primary, now, from, frame->epoch);
+    if (frame->type == TT_FRAME_INPUT && role == TT_ROLE_FRONTEND) {
+        on_input(self, now, from, frame);
+    } else if (role != TT_ROLE_SCHEDULER) {
+        self->rejected++;
+    } else if (frame->type == TT_FRAME_CLAIM) {
+        on_claim(self, now, from, frame->epoch);
+    } else if (frame->type == TT_FRAME_GRANT) {
+        on_grant(self, now, from, frame);
+    } else if (frame->type == TT_FRAME_BEAT) {
+        tt_outbox_signal(&self->outbox, from,
+                         frame->epoch < self->primary.epoch ? TT_FRAME_STALE : TT_FRAME_BEAT,
+                         self->primary.epoch);
+    } else if (frame->type == TT_FRAME_ASK) {
+        int64_t silent = self->primary.epoch == 0 ? TT_NEVER : now - self->primary.heard_at;
+        tt_outbox_begin(&self->outbox, from, TT_FRAME_OPINION, self->primary.epoch,
+                        &(struct tt_frame_record){.duration_ns = silent});
+    } else {
+        self->rejected++;
+    }
+}
+
+/* A frontend that is gone sends no more inputs: its members are left out. */
+void tt_backend_link(struct tt_backend *self, int64_t now, uint16_t peer, enum tt_link link) {
+    if (link == TT_LINK_UP || self->settings->nodes[peer].role != TT_ROLE_FRONTEND)
+        return;
+    for (int32_t d = 0; d < self->device_count; d++) {
+        struct tt_backend_device *device = &self->devices[d];
+        for (int32_t p = 0; p < device->count; p++) {
+            struct tt_plan *plan = plan_at(self, device, p);
+            if (plan->state != TT_PLAN_COLLECTING)
+                continue;
+            for (int32_t i = 0; i < plan->count; i++)
+                if (plan->members[i].awaited && plan->members[i].frontend == peer)
+                    leave_out(self, plan, &plan->members[i]);
+        }
+        advance(self, now, d);
+    }
+}
+
+void tt_backend_tick(struct tt_backend *self, int64_t now) {
+    for (int32_t d = 0; d < self->device_count; d++)
+        advance(self, now, d);
+}
+
+int64_t tt_backend_next_at(const struct tt_backend *self) {
+    int64_t next_at = TT_NEVER;
+    for (int32_t d = 0; d < self->device_count; d++) {
+        const struct tt_backend_device *device = &self->devices[d];
+        if (device->count == 0)
+            continue;
+        const struct tt_plan *plan = plan_at(self, device, 0);
+        if (plan->state == TT_PLAN_COLLECTING)
+            next_at = tt_instant_min(next_at, plan->fetched_by);
+        else if (plan->state == TT_PLAN_READY)
+            next_at = tt_instant_min(next_at, plan->start_at);
+    }
+    return next_at;
+}
+
+void tt_backend_check(const struct tt_backend *self) {
+    for (int32_t d = 0; d < self->device_count; d++) {
+        const struct tt_backend_device *device = &self->devices[d];
+        tt_assert(device->count >= 0 && device->count <= self->settings->depth);
+        tt_assert(device->last_epoch <= self->primary.epoch);
+        for (int32_t p = 0; p < self->settings->depth; p++) {
+            const struct tt_plan *plan = plan_at(self, device, p);
+            tt_assert((plan->state == TT_PLAN_FREE) == (p >= device->count));
+            if (plan->state == TT_PLAN_FREE)
+                continue;
+            tt_assert(p == 0 || plan->state != TT_PLAN_RUNNING); /* one at a time */
+            tt_assert(plan->epoch <= self->primary.epoch);
+            int32_t awaited = 0;
+            for (int32_t i = 0; i < plan->count; i++) {
+                awaited += plan->members[i].awaited;
+                tt_assert(!plan->members[i].awaited || !plan->members[i].is_here);
+            }
+            tt_assert(awaited == plan->awaited);
+            tt_assert((plan->state == TT_PLAN_COLLECTING) == (awaited > 0));
+        }
+    }
+}

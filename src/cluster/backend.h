@@ -1,0 +1,70 @@
+/* The backend: devices that run batches for the primary scheduler.
+ *
+ * Life of a plan (a granted batch): COLLECTING, the inputs were asked for -> READY, all that can
+ * come are here -> RUNNING -> its results are with the frontends, and the scheduler hears DONE. The
+ * plans of one device run in the order of their grants. Members whose frontend has no input for
+ * them any more are left out; so are inputs that do not come in time.
+ *
+ * Fencing: a grant is obeyed only if its epoch is the highest claimed. Plans accepted before a
+ * claim go on, and the answer to the claim says how many there are.
+ *
+ * One thread. Implemented in backend.c. */
+#ifndef TT_CLUSTER_BACKEND_H
+#define TT_CLUSTER_BACKEND_H
+
+#include "cluster/cluster.h"
+#include "cluster/outbox.h"
+
+enum tt_plan_state { TT_PLAN_FREE, TT_PLAN_COLLECTING, TT_PLAN_READY, TT_PLAN_RUNNING };
+
+struct tt_plan_member {
+    uint64_t id;
+    int32_t length;
+    uint16_t frontend, attempt, rows;
+    bool awaited, is_here;
+};
+
+struct tt_plan {
+    uint64_t number, epoch;
+    int64_t start_at, fetched_by;
+    enum tt_plan_state state;
+    uint16_t model;
+    int32_t count, awaited;
+    struct tt_plan_member *members; /* [max_batch of all models] */
+};
+
+struct tt_backend_device {
+    struct tt_plan *plans; /* [depth], a ring from `oldest` */
+    int32_t oldest, count;
+    uint64_t last_epoch, last_number; /* of the latest grant accepted */
+};
+
+struct tt_backend {
+    const struct tt_cluster_settings *settings;
+    uint16_t number;
+    int32_t device_count, max_batch;
+    struct tt_allegiance primary;
+    struct tt_backend_device *devices; /* [device_count] */
+    struct tt_plan *plans;
+    struct tt_plan_member *members;
+    struct tt_outbox outbox;
+    void *context;
+    /* Runs the plan on the device; tt_backend_ran follows, once. The plan is borrowed until then.
+     */
+    void (*run)(void *context, int64_t now, int32_t device, const struct tt_plan *plan);
+    int64_t accepted, refused, rejected; /* grants; records that make no sense */
+};
+
+TT_MUST_CHECK enum tt_err tt_backend_init(struct tt_backend *self,
+                                          const struct tt_cluster_settings *settings,
+                                          uint16_t number);
+void tt_backend_fini(struct tt_backend *self);
+void tt_backend_receive(struct tt_backend *self, int64_t now, uint16_t from,
+                        const struct tt_frame *frame);
+void tt_backend_link(struct tt_backend *self, int64_t now, uint16_t peer, enum tt_link link);
+void tt_backend_ran(struct tt_backend *self, int64_t now, int32_t device, bool is_computed);
+void tt_backend_tick(struct tt_backend *self, int64_t now);
+int64_t tt_backend_next_at(const struct tt_backend *self);
+void tt_backend_check(const struct tt_backend *self);
+
+#endif

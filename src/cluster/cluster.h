@@ -1,0 +1,82 @@
+/* What the roles of a cluster share: the list of nodes, epochs, times, and how a role is driven.
+ *
+ * A cluster has frontends (clients, inputs, answers), schedulers (one primary, the others spare)
+ * and backends (devices). Each role is a state machine without I/O: a driver reports frames, links
+ * and time to it, and sends what it leaves in its outbox. The driver is a network, or a simulated
+ * one (cluster/virtual_cluster.h). After each report the driver looks at `next_at` and calls `tick`
+ * at that instant. A tick that comes early or late does no harm.
+ *
+ * Owner of a request: the frontend that accepted it, until it is answered. Everything that the
+ * other roles know of it is a copy that may be lost. So whatever fails, the frontend submits the
+ * request again or answers with an error, once.
+ *
+ * Epochs: a scheduler becomes primary by claiming an epoch at all nodes. A node obeys the highest
+ * epoch that it has seen claimed, and answers older ones with STALE. A device therefore never has
+ * two masters, whatever the schedulers believe. The lower 16 bits of an epoch are the number of its
+ * scheduler, so two schedulers never claim the same one. */
+#ifndef TT_CLUSTER_CLUSTER_H
+#define TT_CLUSTER_CLUSTER_H
+
+#include "core/step_model.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum tt_role { TT_ROLE_FRONTEND, TT_ROLE_SCHEDULER, TT_ROLE_BACKEND };
+
+enum { TT_CLUSTER_MAX_NODES = 1024, TT_CLUSTER_NO_NODE = UINT16_MAX };
+
+struct tt_cluster_node {
+    enum tt_role role;
+    int32_t devices; /* of a backend */
+};
+
+/* All durations in ns. The same for every node of a cluster. */
+struct tt_cluster_settings {
+    int32_t node_count;
+    const struct tt_cluster_node *nodes; /* [node_count]; their numbers are their indices */
+    int32_t model_count;
+    const struct tt_step_model *const *models; /* [model_count]; whole graphs */
+    int64_t silence_ns;    /* a primary that was not heard for so long is suspected */
+    int64_t beat_ns;       /* between two beats; a tenth of that */
+    int64_t ask_ns;        /* for opinions before a silent primary is replaced */
+    int64_t control_ns;    /* of a message between two nodes; a high quantile (S4) */
+    int64_t data_ns;       /* of one row's input */
+    int64_t overdue_ns;    /* a grant may be so late before its backend is suspected */
+    int64_t fetch_ns;      /* a backend waits for inputs so long after the grant's start */
+    int64_t patience_ns;   /* a frontend accepts requests so long without a primary */
+    int64_t grace_ns;      /* after its deadline, before a request is given up */
+    int32_t request_limit; /* requests at once: of a frontend */
+    int32_t depth;         /* plans at once on a device */
+};
+
+/* How a link between two nodes changed. */
+enum tt_link {
+    TT_LINK_UP,
+    TT_LINK_CLOSED, /* the peer's process has ended */
+    TT_LINK_LOST,   /* the network gave up; the peer may live */
+};
+
+static inline uint64_t tt_epoch(uint64_t term, int32_t scheduler) {
+    return term << 16 | (uint64_t)scheduler;
+}
+static inline uint64_t tt_epoch_term(uint64_t epoch) { return epoch >> 16; }
+/* The scheduler whose epoch it is; TT_CLUSTER_NO_NODE for epoch 0, which no scheduler claims. */
+static inline uint16_t tt_epoch_scheduler(uint64_t epoch) {
+    return epoch ? (uint16_t)(epoch & 0xffff) : TT_CLUSTER_NO_NODE;
+}
+
+/* What a frontend or backend knows of the primary. */
+struct tt_allegiance {
+    uint64_t epoch;   /* the highest claimed; 0: none yet */
+    int64_t heard_at; /* the latest frame of that epoch from its scheduler */
+};
+
+/* A frame came. An earlier or later life of the same node does not count. */
+static inline void tt_allegiance_hear(struct tt_allegiance *self, int64_t now, uint16_t from,
+                                      uint64_t epoch) {
+    if (epoch != 0 && epoch == self->epoch && from == tt_epoch_scheduler(epoch))
+        self->heard_at = now;
+}
+
+#endif

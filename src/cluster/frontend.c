@@ -1,0 +1,310 @@
+#include "cluster/frontend.h"
+
+#include "base/instant.h"
+
+#include <stdlib.h>
+
+/* ---- the table of requests ---- */
+
+enum { INDEX_BITS = 16, GENERATION_BITS = 32, NO_REQUEST = -1 };
+
+static struct tt_frontend_request *find(struct tt_frontend *self, uint64_t id) {
+    int32_t index = (int32_t)(id & 0xffff);
+    if (index >= self->settings->request_limit || id == 0 || self->requests[index].id != id)
+        return NULL;
+    return &self->requests[index];
+}
+
+static int32_t index_of(const struct tt_frontend *self, const struct tt_frontend_request *request) {
+    return (int32_t)(request - self->requests);
+}
+
+enum tt_err tt_frontend_init(struct tt_frontend *self, const struct tt_cluster_settings *settings,
+                             uint16_t number, uint16_t incarnation, int64_t now) {
+    tt_assert(settings->request_limit >= 1 && settings->request_limit <= 1 << INDEX_BITS);
+    tt_assert(settings->nodes[number].role == TT_ROLE_FRONTEND);
+    *self = (struct tt_frontend){
+        .settings = settings,
+        .number = number,
+        .alone_since = now,
+        .generation = (uint64_t)incarnation << GENERATION_BITS,
+        .requests = calloc((size_t)settings->request_limit, sizeof(*self->requests)),
+        .up = calloc((size_t)settings->node_count, sizeof(*self->up))};
+    if (!self->requests || !self->up || tt_heap_init(&self->due, settings->request_limit)) {
+        tt_frontend_fini(self);
+        return TT_ERR_NO_MEMORY;
+    }
+    for (int32_t i = 0; i < settings->request_limit; i++)
+        self->requests[i].next_free = i + 1 < settings->request_limit ? i + 1 : NO_REQUEST;
+    return TT_OK;
+}
+
+void tt_frontend_fini(struct tt_frontend *self) {
+    tt_heap_fini(&self->due);
+    tt_outbox_fini(&self->outbox);
+    free(self->requests);
+    free(self->up);
+    self->requests = NULL;
+    self->up = NULL;
+}
+
+/* ---- tickets ---- */
+
+static void send_ticket(struct tt_frontend *self, int64_t now,
+                        struct tt_frontend_request *request) {
+    tt_assert(self->linked && !request->ticketed);
+    int64_t left = TT_NEVER;
+    if (request->deadline_at != TT_NEVER)
+        left = tt_instant_max(request->deadline_at - now, 0);
+    request->attempt++;
+    request->ticketed = true;
+    request->backend = TT_CLUSTER_NO_NODE;
+    tt_outbox_add(&self->outbox, tt_epoch_scheduler(self->primary.epoch), TT_FRAME_TICKET,
+                  self->primary.epoch,
+                  &(struct tt_frame_record){.id = request->id,
+                                            .duration_ns = left,
+                                            .length = (uint32_t)request->length,
+                                            .model = request->model,
+                                            .rows = request->rows,
+                                            .attempt = request->attempt,
+                                            .code = request->priority});
+}
+
+static void withdraw(struct tt_frontend *self, struct tt_frontend_request *request) {
+    if (request->ticketed && self->linked)
+        tt_outbox_add(&self->outbox, tt_epoch_scheduler(self->primary.epoch), TT_FRAME_CANCEL,
+                      self->primary.epoch,
+                      &(struct tt_frame_record){.id = request->id, .attempt = request->attempt});
+    request->ticketed = false;
+}
+
+/* The request leaves, and its client gets the answer. */
+static void end(struct tt_frontend *self, struct tt_frontend_request *request,
+                enum tt_answer answer, int32_t reason) {
+    void *user = request->user;
+    int32_t index = index_of(self, request);
+    tt_assert(request->id != 0);
+    tt_heap_remove(&self->due, index);
+    *request = (struct tt_frontend_request){.next_free = self->first_free};
+    self->first_free = index;
+    self->live--;
+    self->ended++;
+    self->answered(self->context, user, answer, reason);
+}
+
+/* Its attempt came to nothing: the request is tried again, at its old deadline. */
+static void try_again(struct tt_frontend *self, int64_t now, struct tt_frontend_request *request) {
+    request->ticketed = false;
+    request->backend = TT_CLUSTER_NO_NODE;
+    if (request->attempt >= TT_FRONTEND_ATTEMPTS)
+        end(self, request, TT_ANSWER_FAILED, 0);
+    else if (self->linked)
+        send_ticket(self, now, request);
+}
+
+static void lost_backend(struct tt_frontend *self, int64_t now, struct tt_frontend_request *request,
+                         bool died) {
+    request->deaths = (uint8_t)(request->deaths + died);
+    if (request->deaths < TT_FRONTEND_DEATHS) {
+        try_again(self, now, request);
+        return;
+    }
+    withdraw(self, request);
+    end(self, request, TT_ANSWER_QUARANTINED, 0);
+}
+
+enum tt_err tt_frontend_submit(struct tt_frontend *self, int64_t now,
+                               const struct tt_frontend_submission *submission, uint64_t *out_id) {
+    tt_assert(submission->model < self->settings->model_count && submission->rows > 0);
+    if (!self->linked && now - self->alone_since >= self->settings->patience_ns)
+        return TT_ERR_UNAVAILABLE;
+    if (self->first_free == NO_REQUEST)
+        return TT_ERR_BUSY;
+    int32_t index = self->first_free;
+    struct tt_frontend_request *request = &self->requests[index];
+    self->first_free = request->next_free;
+    self->generation++;
+    *request = (struct tt_frontend_request){.id = self->generation << INDEX_BITS | (uint64_t)index,
+                                            .accepted_at = now,
+                                            .deadline_at = submission->deadline_at,
+                                            .user = submission->user,
+                                            .length = submission->length,
+                                            .model = submission->model,
+                                            .rows = submission->rows,
+                                            .priority = submission->priority,
+                                            .backend = TT_CLUSTER_NO_NODE};
+    self->live++;
+    self->accepted++;
+    if (request->deadline_at != TT_NEVER)
+        tt_heap_set(&self->due, index, request->deadline_at + self->settings->grace_ns, index);
+    if (self->linked)
+        send_ticket(self, now, request);
+    *out_id = request->id;
+    return TT_OK;
+}
+
+/* ---- the primary ---- */
+
+/* Everything that no backend has fetched goes to the scheduler, also what an earlier one had. */
+static void submit_all(struct tt_frontend *self, int64_t now) {
+    for (int32_t i = 0; i < self->settings->request_limit; i++) {
+        struct tt_frontend_request *request = &self->requests[i];
+        if (request->id != 0 && request->backend == TT_CLUSTER_NO_NODE)
+            try_again(self, now, request);
+    }
+}
+
+static void forget_tickets(struct tt_frontend *self) {
+    for (int32_t i = 0; i < self->settings->request_limit; i++)
+        self->requests[i].ticketed = false;
+}
+
+static void on_claim(struct tt_frontend *self, int64_t now, uint16_t from, uint64_t epoch) {
+    if (epoch < self->primary.epoch || tt_epoch_scheduler(epoch) != from) {
+        tt_outbox_signal(&self->outbox, from, TT_FRAME_STALE, self->primary.epoch);
+        return;
+    }
+    bool is_new = epoch > self->primary.epoch || !self->linked;
+    self->primary = (struct tt_allegiance){.epoch = epoch, .heard_at = now};
+    tt_outbox_signal(&self->outbox, from, TT_FRAME_STATE, epoch);
+    if (!is_new)
+        return;
+    self->linked = true;
+    forget_tickets(self);
+    submit_all(self, now);
+}
+
+static void on_return(struct tt_frontend *self, int64_t now, const struct tt_frame_record *record) {
+    struct tt_frontend_request *request = find(self, record->id);
+    if (!request || request->attempt != record->attempt)
+        return;
+    if (request->backend == record->node || request->backend == TT_CLUSTER_NO_NODE)
+        lost_backend(self, now, request, record->code == 1);
+}
+
+static void on_drop(struct tt_frontend *self, const struct tt_frame_record *record) {
+    struct tt_frontend_request *request = find(self, record->id);
+    if (!request || request->attempt != record->attempt || request->backend != TT_CLUSTER_NO_NODE)
+        return;
+    request->ticketed = false;
+    end(self, request, TT_ANSWER_DROPPED, record->code);
+}
+
+/* ---- backends ---- */
+
+static void on_fetch(struct tt_frontend *self, uint16_t from,
+                     const struct tt_frame_record *record) {
+    struct tt_frontend_request *request = find(self, record->id);
+    bool is_here = request && record->attempt <= request->attempt &&
+                   (request->backend == TT_CLUSTER_NO_NODE || request->backend == from);
+    if (is_here) {
+        if (record->attempt != request->attempt) /* granted by an earlier scheduler */
+            withdraw(self, request);
+        request->backend = from;
+    }
+    tt_outbox_add(
+        &self->outbox, from, TT_FRAME_INPUT, self->primary.epoch,
+        &(struct tt_frame_record){.id = record->id, .attempt = record->attempt, .code = is_here});
+}
+
+static void on_result(struct tt_frontend *self, uint16_t from,
+                      const struct tt_frame_record *record) {
+    struct tt_frontend_request *request = find(self, record->id);
+    if (!request)
+        return; /* answered already, by another attempt or by its deadline */
+    if (record->attempt > request->attempt) {
+        self->rejected++;
+        return;
+    }
+    if (record->code != 1 && request->backend != from)
+        return; /* another attempt is under way */
+    if (request->backend != from)
+        withdraw(self, request);
+    end(self, request, record->code == 1 ? TT_ANSWER_DONE : TT_ANSWER_FAILED, 0);
+}
+
+/* ---- what the driver reports ---- */
+
+void tt_frontend_receive(struct tt_frontend *self, int64_t now, uint16_t from,
+                         const struct tt_frame *frame) {
+    enum tt_role role = self->settings->nodes[from].role;
+    if (role == TT_ROLE_FRONTEND) {
+        self->rejected++;
+        return;
+    }
+    tt_allegiance_hear(&self->primary, now, from, frame->epoch);
+    bool from_primary = self->primary.epoch != 0 && frame->epoch == self->primary.epoch &&
+                        from == tt_epoch_scheduler(frame->epoch);
+    if (frame->type == TT_FRAME_CLAIM && role == TT_ROLE_SCHEDULER) {
+        on_claim(self, now, from, frame->epoch);
+    } else if (frame->type == TT_FRAME_ASK && role == TT_ROLE_SCHEDULER) {
+        int64_t silent = self->primary.epoch == 0 ? TT_NEVER : now - self->primary.heard_at;
+        tt_outbox_begin(&self->outbox, from, TT_FRAME_OPINION, self->primary.epoch,
+                        &(struct tt_frame_record){.duration_ns = silent});
+    } else if (frame->type == TT_FRAME_BEAT && role == TT_ROLE_SCHEDULER) {
+        tt_outbox_signal(&self->outbox, from,
+                         frame->epoch < self->primary.epoch ? TT_FRAME_STALE : TT_FRAME_BEAT,
+                         self->primary.epoch);
+    } else if ((frame->type == TT_FRAME_RETURN || frame->type == TT_FRAME_DROP) &&
+               role == TT_ROLE_SCHEDULER) {
+        for (int32_t i = 0; from_primary && i < frame->count; i++)
+            frame->type == TT_FRAME_DROP ? on_drop(self, &frame->records[i])
+                                         : on_return(self, now, &frame->records[i]);
+    } else if (frame->type == TT_FRAME_FETCH && role == TT_ROLE_BACKEND) {
+        for (int32_t i = 0; i < frame->count; i++)
+            on_fetch(self, from, &frame->records[i]);
+    } else if (frame->type == TT_FRAME_RESULT && role == TT_ROLE_BACKEND) {
+        for (int32_t i = 0; i < frame->count; i++)
+            on_result(self, from, &frame->records[i]);
+    } else {
+        self->rejected++;
+    }
+}
+
+void tt_frontend_link(struct tt_frontend *self, int64_t now, uint16_t peer, enum tt_link link) {
+    bool is_up = link == TT_LINK_UP;
+    self->up[peer] = is_up;
+    if (peer == tt_epoch_scheduler(self->primary.epoch) && self->linked && !is_up) {
+        self->linked = false;
+        self->alone_since = now;
+        forget_tickets(self);
+    }
+    if (is_up || self->settings->nodes[peer].role != TT_ROLE_BACKEND)
+        return;
+    for (int32_t i = 0; i < self->settings->request_limit; i++) {
+        struct tt_frontend_request *request = &self->requests[i];
+        if (request->id != 0 && request->backend == peer)
+            lost_backend(self, now, request, link == TT_LINK_CLOSED);
+    }
+}
+
+void tt_frontend_tick(struct tt_frontend *self, int64_t now) {
+    for (const struct tt_heap_entry *top; (top = tt_heap_top(&self->due)) && top->key <= now;) {
+        struct tt_frontend_request *request = &self->requests[top->id];
+        withdraw(self, request);
+        end(self, request, TT_ANSWER_TIMED_OUT, 0);
+    }
+}
+
+int64_t tt_frontend_next_at(const struct tt_frontend *self) {
+    const struct tt_heap_entry *top = tt_heap_top(&self->due);
+    return top ? top->key : TT_NEVER;
+}
+
+bool tt_frontend_is_ready(const struct tt_frontend *self) { return self->linked; }
+
+void tt_frontend_check(const struct tt_frontend *self) {
+    int32_t live = 0;
+    for (int32_t i = 0; i < self->settings->request_limit; i++) {
+        const struct tt_frontend_request *request = &self->requests[i];
+        if (request->id == 0)
+            continue;
+        live++;
+        tt_assert((int32_t)(request->id & 0xffff) == i);
+        tt_assert(!request->ticketed || self->linked);
+        tt_assert(request->ticketed || !self->linked || request->backend != TT_CLUSTER_NO_NODE);
+        tt_assert(tt_heap_contains(&self->due, i) == (request->deadline_at != TT_NEVER));
+    }
+    tt_assert(live == self->live);
+    tt_assert(self->accepted == self->ended + live);
+}

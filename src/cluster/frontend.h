@@ -1,0 +1,85 @@
+/* The frontend: owns requests from their acceptance to their answer.
+ *
+ * Life of a request: HELD while no scheduler is known -> TICKETED, the scheduler has it -> FETCHED,
+ * a backend asked for its input -> answered. It goes back to TICKETED, with a new attempt, if its
+ * backend dies or is suspected, and if a new scheduler claims before a backend fetched it. A result
+ * counts whichever attempt it is of, if the request is not answered yet. A request that was on
+ * TT_FRONTEND_DEATHS backends that died is not tried again.
+ *
+ * The deadline bounds everything: `grace_ns` after it, a request is answered as TIMED_OUT.
+ *
+ * One thread. Implemented in frontend.c. */
+#ifndef TT_CLUSTER_FRONTEND_H
+#define TT_CLUSTER_FRONTEND_H
+
+#include "base/heap.h"
+#include "cluster/cluster.h"
+#include "cluster/outbox.h"
+
+enum { TT_FRONTEND_DEATHS = 2, TT_FRONTEND_ATTEMPTS = 1000 };
+
+enum tt_answer {
+    TT_ANSWER_DONE,
+    TT_ANSWER_FAILED,      /* a backend could not compute it */
+    TT_ANSWER_DROPPED,     /* the scheduler refused it; `reason` says why */
+    TT_ANSWER_TIMED_OUT,   /* no answer came in time */
+    TT_ANSWER_QUARANTINED, /* its backends died, one after the other */
+};
+
+struct tt_frontend_request {
+    uint64_t id; /* 0: free */
+    int64_t accepted_at, deadline_at;
+    void *user;
+    int32_t length, next_free;
+    uint16_t model, rows, priority;
+    uint16_t attempt; /* of the latest ticket */
+    uint16_t backend; /* that fetched the input; TT_CLUSTER_NO_NODE: none */
+    uint8_t deaths;
+    bool ticketed; /* the current scheduler has a ticket of this attempt */
+};
+
+struct tt_frontend {
+    const struct tt_cluster_settings *settings;
+    uint16_t number;
+    struct tt_allegiance primary;
+    bool linked; /* to the primary */
+    int64_t alone_since;
+    struct tt_frontend_request *requests; /* [request_limit] */
+    int32_t first_free, live;
+    uint64_t generation; /* of the next request; never reused, also after a restart */
+    struct tt_heap due;  /* requests with deadlines, by when they are given up */
+    bool *up;            /* [node_count]: links */
+    struct tt_outbox outbox;
+    void *context;
+    void (*answered)(void *context, void *user, enum tt_answer answer, int32_t reason);
+    int64_t accepted, ended, rejected; /* rejected: records from other roles that make no sense */
+};
+
+/* `incarnation` differs from those of earlier lives of this node. */
+TT_MUST_CHECK enum tt_err tt_frontend_init(struct tt_frontend *self,
+                                           const struct tt_cluster_settings *settings,
+                                           uint16_t number, uint16_t incarnation, int64_t now);
+/* Requests that are still there get no answer. */
+void tt_frontend_fini(struct tt_frontend *self);
+
+struct tt_frontend_submission {
+    uint16_t model, rows, priority;
+    int32_t length;
+    int64_t deadline_at; /* TT_NEVER: none */
+    void *user;
+};
+/* Accepts a request: `answered` is called exactly once, never before this returns. Errors:
+ * UNAVAILABLE: no primary for `patience_ns`; BUSY: request_limit. */
+TT_MUST_CHECK enum tt_err tt_frontend_submit(struct tt_frontend *self, int64_t now,
+                                             const struct tt_frontend_submission *submission,
+                                             uint64_t *out_id);
+void tt_frontend_receive(struct tt_frontend *self, int64_t now, uint16_t from,
+                         const struct tt_frame *frame);
+void tt_frontend_link(struct tt_frontend *self, int64_t now, uint16_t peer, enum tt_link link);
+void tt_frontend_tick(struct tt_frontend *self, int64_t now);
+int64_t tt_frontend_next_at(const struct tt_frontend *self);
+/* True if a request would be accepted and can reach a scheduler. */
+bool tt_frontend_is_ready(const struct tt_frontend *self);
+void tt_frontend_check(const struct tt_frontend *self);
+
+#endif

@@ -1,0 +1,328 @@
+/* Tickets become requests of the mechanism, its tasks become grants. */
+#include "base/instant.h"
+#include "cluster/scheduler_role.h"
+
+/* ---- what the mechanism decides ---- */
+
+static struct tt_grant *grant_at(const struct tt_scheduler_role *self,
+                                 const struct tt_granted_device *device, int32_t place) {
+    return &device->grants[(device->oldest + place) % self->settings->depth];
+}
+
+static void add_member(struct tt_scheduler_role *self, uint16_t backend,
+                       const struct tt_request *request) {
+    const struct tt_ticket_origin *origin = &self->origins[request->handle.index];
+    tt_outbox_add(&self->outbox, backend, TT_FRAME_GRANT, self->primary.epoch,
+                  &(struct tt_frame_record){.id = origin->id,
+                                            .length = (uint32_t)request->length,
+                                            .node = origin->frontend,
+                                            .rows = (uint16_t)request->rows,
+                                            .attempt = origin->attempt});
+}
+
+/* When the device should have reported the end of a task that starts no earlier than `start_at`. */
+static int64_t overdue_at(const struct tt_scheduler_role *self, const struct tt_task *task,
+                          int64_t start_at) {
+    const struct tt_profile *profile = self->settings->models[task->model]->whole;
+    int64_t run = tt_profile_tail(profile, task->rows, task->length);
+    int64_t slack = tt_instant_max(self->settings->overdue_ns, run / 4);
+    int64_t travel = 2 * self->settings->control_ns + self->settings->data_ns * task->rows;
+    return start_at + run + slack + travel;
+}
+
+static void on_start(void *context, int64_t now, struct tt_task *task) {
+    struct tt_scheduler_role *self = context;
+    struct tt_granted_device *device = &self->devices[task->executor];
+    tt_assert(device->count < self->settings->depth && device->is_usable);
+    int64_t start_at = tt_instant_max(now, task->start_at);
+    if (device->count > 0)
+        start_at = tt_instant_max(start_at, grant_at(self, device, device->count - 1)->ended_by);
+    struct tt_grant *grant = grant_at(self, device, device->count);
+    *grant = (struct tt_grant){.task = task,
+                               .number = ++self->grant_count,
+                               .accepted_by = now + 2 * self->settings->control_ns +
+                                              self->settings->overdue_ns,
+                               .ended_by = overdue_at(self, task, start_at)};
+    device->count++;
+    self->granted++;
+    tt_outbox_begin(
+        &self->outbox, device->backend, TT_FRAME_GRANT, self->primary.epoch,
+        &(struct tt_frame_record){.id = grant->number,
+                                  .duration_ns = tt_instant_max(task->start_at - now, 0),
+                                  .model = (uint16_t)task->model,
+                                  .device = device->device});
+    for (int32_t i = 0; i < task->count; i++)
+        add_member(self, device->backend, task->items[i].request);
+}
+
+static struct tt_ticket_entry *entry_of(struct tt_scheduler_role *self, uint16_t frontend,
+                                        uint64_t id) {
+    int32_t index = (int32_t)(id & 0xffff);
+    if (!self->entries[frontend] || index >= self->settings->request_limit || id == 0)
+        return NULL;
+    return &self->entries[frontend][index];
+}
+
+static void on_ended(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,
+                     enum tt_drop_reason reason) {
+    (void)now;
+    struct tt_scheduler_role *self = context;
+    const struct tt_ticket_origin *origin = &self->origins[request->handle.index];
+    struct tt_ticket_entry *entry = entry_of(self, origin->frontend, origin->id);
+    tt_assert(entry != NULL);
+    if (entry->handle.index == request->handle.index &&
+        entry->handle.generation == request->handle.generation)
+        entry->id = 0;
+    if (ending == TT_ENDING_DROPPED && !self->is_closing)
+        tt_outbox_add(&self->outbox, origin->frontend, TT_FRAME_DROP, self->primary.epoch,
+                      &(struct tt_frame_record){
+                          .id = origin->id, .attempt = origin->attempt, .code = (uint16_t)reason});
+}
+
+/* Policies of whole graphs stop no tasks. */
+static void on_stop(void *context, int64_t now, int32_t executor) {
+    (void)context;
+    (void)now;
+    (void)executor;
+    tt_assert(false);
+}
+
+enum tt_err tt_scheduler_grants_open(struct tt_scheduler_role *self, int64_t now,
+                                     struct tt_error *why) {
+    tt_assert(!self->has_mechanism);
+    struct tt_mechanism_options options = {.model_capacity = self->settings->model_count,
+                                           .executor_capacity = self->device_count,
+                                           .max_batch = self->max_batch,
+                                           .depth = self->settings->depth,
+                                           .request_limit = self->origin_count};
+    struct tt_carrier carrier = {
+        .context = self, .start = on_start, .yield = on_stop, .abort = on_stop, .ended = on_ended};
+    enum tt_err err = tt_mechanism_init(&self->mechanism, &options, &carrier, why);
+    if (err)
+        return err;
+    struct tt_policy_setup setup = {.domain = &self->mechanism,
+                                    .d_ctrl_ns = self->settings->control_ns,
+                                    .d_data_ns = self->settings->data_ns,
+                                    .options = self->options,
+                                    .option_count = self->option_count};
+    err = tt_policy_create(&self->mechanism, self->policy, &setup, why);
+    if (err) {
+        tt_mechanism_fini(&self->mechanism);
+        return err;
+    }
+    self->has_mechanism = true;
+    for (int32_t i = 0; i < self->settings->model_count; i++)
+        tt_mechanism_add_model(&self->mechanism, now, i, self->settings->models[i]);
+    return TT_OK;
+}
+
+void tt_scheduler_grants_close(struct tt_scheduler_role *self) {
+    if (!self->has_mechanism)
+        return;
+    self->is_closing = true;
+    tt_policy_destroy(&self->mechanism);
+    tt_mechanism_fini(&self->mechanism);
+    self->is_closing = self->has_mechanism = false;
+    for (int32_t i = 0; i < self->device_count; i++) {
+        self->devices[i].count = self->devices[i].oldest = 0;
+        self->devices[i].is_usable = false;
+    }
+    for (int32_t node = 0; node < self->settings->node_count; node++)
+        for (int32_t i = 0; self->entries[node] && i < self->settings->request_limit; i++)
+            self->entries[node][i].id = 0;
+}
+
+/* ---- tickets ---- */
+
+static void cancel(struct tt_scheduler_role *self, int64_t now, struct tt_ticket_entry *entry) {
+    struct tt_request *request = tt_request_pool_find(&self->mechanism.requests, entry->handle);
+    tt_assert(request != NULL);
+    entry->id = 0;
+    tt_mechanism_cancelled(&self->mechanism, now, request);
+}
+
+void tt_scheduler_grants_ticket(struct tt_scheduler_role *self, int64_t now, uint16_t from,
+                                const struct tt_frame_record *record) {
+    struct tt_ticket_entry *entry = entry_of(self, from, record->id);
+    if (!entry || record->model >= self->settings->model_count || record->rows < 1 ||
+        record->rows > self->settings->models[record->model]->max_batch ||
+        record->length > INT32_MAX) {
+        self->rejected++;
+        return;
+    }
+    if (entry->id == record->id && entry->attempt >= record->attempt)
+        return; /* an older attempt, or this one again */
+    if (entry->id != 0)
+        cancel(self, now, entry);
+    struct tt_arrival arrival = {.model = record->model,
+                                 .rows = record->rows,
+                                 .length = (int32_t)record->length,
+                                 .priority = record->code,
+                                 .deadline_at = tt_instant_add(now, record->duration_ns)};
+    struct tt_request *request = NULL;
+    if (tt_mechanism_arrived(&self->mechanism, now, &arrival, &request)) {
+        tt_outbox_add(&self->outbox, from, TT_FRAME_DROP, self->primary.epoch,
+                      &(struct tt_frame_record){.id = record->id,
+                                                .attempt = record->attempt,
+                                                .code = TT_DROP_QUEUE_FULL});
+        return;
+    }
+    tt_assert((int32_t)request->handle.index < self->origin_count);
+    self->origins[request->handle.index] =
+        (struct tt_ticket_origin){.id = record->id, .frontend = from, .attempt = record->attempt};
+    *entry = (struct tt_ticket_entry){
+        .id = record->id, .handle = request->handle, .attempt = record->attempt};
+    self->wants_decision = true;
+}
+
+void tt_scheduler_grants_cancel(struct tt_scheduler_role *self, int64_t now, uint16_t from,
+                                const struct tt_frame_record *record) {
+    struct tt_ticket_entry *entry = entry_of(self, from, record->id);
+    if (!entry || entry->id != record->id || entry->attempt != record->attempt)
+        return; /* it has left */
+    cancel(self, now, entry);
+    self->wants_decision = true;
+}
+
+void tt_scheduler_grants_forget(struct tt_scheduler_role *self, int64_t now, uint16_t frontend) {
+    for (int32_t i = 0; i < self->settings->request_limit; i++)
+        if (self->entries[frontend][i].id != 0)
+            cancel(self, now, &self->entries[frontend][i]);
+    self->wants_decision = true;
+}
+
+/* ---- devices ---- */
+
+static void set_usable(struct tt_scheduler_role *self, int64_t now, int32_t executor) {
+    struct tt_granted_device *device = &self->devices[executor];
+    if (device->is_usable)
+        return;
+    tt_assert(device->count == 0);
+    device->is_usable = true;
+    device->oldest = 0;
+    tt_mechanism_add_executor(&self->mechanism, now, executor, executor);
+    self->wants_decision = true;
+}
+
+/* The oldest grant of the device is over. */
+static void finish(struct tt_scheduler_role *self, int64_t now, struct tt_granted_device *device,
+                   bool is_computed) {
+    struct tt_task *task = grant_at(self, device, 0)->task;
+    device->oldest = (device->oldest + 1) % self->settings->depth;
+    device->count--;
+    task->outcome = is_computed ? TT_OUTCOME_DONE : TT_OUTCOME_FAILED;
+    task->last_step_done = is_computed ? task->last_step : task->first_step - 1;
+    task->started_at = -1;
+    task->ended_at = now;
+    tt_mechanism_finished(&self->mechanism, now, task);
+    self->wants_decision = true;
+}
+
+static struct tt_granted_device *device_of(struct tt_scheduler_role *self, uint16_t backend,
+                                           const struct tt_frame_record *record) {
+    int32_t executor = self->first_device[backend] + record->device;
+    return executor < self->first_device[backend + 1] ? &self->devices[executor] : NULL;
+}
+
+void tt_scheduler_grants_accepted(struct tt_scheduler_role *self, int64_t now, uint16_t from,
+                                  const struct tt_frame_record *record) {
+    (void)now;
+    struct tt_granted_device *device = device_of(self, from, record);
+    for (int32_t i = 0; device && i < device->count; i++)
+        if (grant_at(self, device, i)->number == record->id)
+            grant_at(self, device, i)->is_accepted = true;
+}
+
+void tt_scheduler_grants_done(struct tt_scheduler_role *self, int64_t now, uint16_t from,
+                              const struct tt_frame_record *record) {
+    struct tt_granted_device *device = device_of(self, from, record);
+    if (!device) {
+        self->rejected++;
+        return;
+    }
+    if (device->is_usable && device->count > 0 && grant_at(self, device, 0)->number == record->id)
+        finish(self, now, device, record->code == 1);
+    else if (!device->is_usable && record->rows == 0 && self->peers[from].state == TT_PEER_KNOWN)
+        set_usable(self, now, (int32_t)(device - self->devices));
+}
+
+void tt_scheduler_grants_state(struct tt_scheduler_role *self, int64_t now, uint16_t from,
+                               const struct tt_frame *frame) {
+    for (int32_t i = 0; i < frame->count; i++) {
+        struct tt_granted_device *device = device_of(self, from, &frame->records[i]);
+        if (!device)
+            self->rejected++;
+        else if (frame->records[i].rows == 0)
+            set_usable(self, now, (int32_t)(device - self->devices));
+    }
+}
+
+static void return_request(struct tt_scheduler_role *self, uint16_t backend, uint16_t frontend,
+                           uint64_t id, uint16_t attempt, bool died) {
+    self->returned++;
+    tt_outbox_add(
+        &self->outbox, frontend, TT_FRAME_RETURN, self->primary.epoch,
+        &(struct tt_frame_record){.id = id, .node = backend, .attempt = attempt, .code = died});
+}
+
+void tt_scheduler_grants_missing(struct tt_scheduler_role *self, uint16_t from,
+                                 const struct tt_frame_record *record) {
+    if (record->node >= self->settings->node_count || !self->entries[record->node])
+        self->rejected++;
+    else
+        return_request(self, from, record->node, record->id, record->attempt, false);
+}
+
+static void return_members(struct tt_scheduler_role *self, const struct tt_granted_device *device,
+                           bool died) {
+    for (int32_t g = 0; g < device->count; g++) {
+        const struct tt_task *task = grant_at(self, device, g)->task;
+        for (int32_t i = 0; i < task->count; i++) {
+            const struct tt_ticket_origin *origin =
+                &self->origins[task->items[i].request->handle.index];
+            return_request(self, device->backend, origin->frontend, origin->id, origin->attempt,
+                           died);
+        }
+    }
+}
+
+void tt_scheduler_grants_lose(struct tt_scheduler_role *self, int64_t now, uint16_t backend,
+                              bool died) {
+    for (int32_t i = self->first_device[backend]; i < self->first_device[backend + 1]; i++) {
+        struct tt_granted_device *device = &self->devices[i];
+        if (!device->is_usable)
+            continue;
+        return_members(self, device, died);
+        tt_mechanism_drain_executor(&self->mechanism, now, i);
+        while (device->count > 0)
+            finish(self, now, device, false);
+        tt_mechanism_remove_executor(&self->mechanism, now, i);
+        device->is_usable = false;
+    }
+    self->wants_decision = true;
+}
+
+/* When the backend of this device is suspected; TT_NEVER: it has no grant. */
+static int64_t due_at(const struct tt_scheduler_role *self,
+                      const struct tt_granted_device *device) {
+    int64_t due = TT_NEVER;
+    for (int32_t i = 0; i < device->count; i++) {
+        const struct tt_grant *grant = grant_at(self, device, i);
+        due = tt_instant_min(due, grant->is_accepted ? grant->ended_by : grant->accepted_by);
+    }
+    return due;
+}
+
+uint16_t tt_scheduler_grants_overdue(const struct tt_scheduler_role *self, int64_t now) {
+    for (int32_t i = 0; i < self->device_count; i++)
+        if (due_at(self, &self->devices[i]) <= now)
+            return self->devices[i].backend;
+    return TT_CLUSTER_NO_NODE;
+}
+
+int64_t tt_scheduler_grants_overdue_at(const struct tt_scheduler_role *self) {
+    int64_t due = TT_NEVER;
+    for (int32_t i = 0; i < self->device_count; i++)
+        due = tt_instant_min(due, due_at(self, &self->devices[i]));
+    return due;
+}

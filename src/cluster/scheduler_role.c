@@ -1,0 +1,408 @@
+/* Which scheduler is primary: beats, opinions, claims, links. */
+#include "cluster/scheduler_role.h"
+
+#include "base/instant.h"
+
+#include <stdlib.h>
+
+/* ---- memory ---- */
+
+static bool make_devices(struct tt_scheduler_role *self) {
+    const struct tt_cluster_settings *settings = self->settings;
+    self->first_device = calloc((size_t)settings->node_count + 1, sizeof(*self->first_device));
+    if (!self->first_device)
+        return false;
+    for (int32_t i = 0; i < settings->node_count; i++) {
+        self->first_device[i] = self->device_count;
+        if (settings->nodes[i].role == TT_ROLE_BACKEND)
+            self->device_count += settings->nodes[i].devices;
+    }
+    self->first_device[settings->node_count] = self->device_count;
+    size_t grants = (size_t)self->device_count * (size_t)settings->depth;
+    self->devices = calloc((size_t)self->device_count, sizeof(*self->devices));
+    self->grants = calloc(grants, sizeof(*self->grants));
+    if (!self->devices || !self->grants)
+        return false;
+    for (int32_t node = 0; node < settings->node_count; node++)
+        for (int32_t i = self->first_device[node]; i < self->first_device[node + 1]; i++)
+            self->devices[i] =
+                (struct tt_granted_device){.grants = &self->grants[i * settings->depth],
+                                           .backend = (uint16_t)node,
+                                           .device = (uint16_t)(i - self->first_device[node])};
+    return true;
+}
+
+static bool make_entries(struct tt_scheduler_role *self) {
+    const struct tt_cluster_settings *settings = self->settings;
+    int32_t frontends = 0;
+    self->entries = calloc((size_t)settings->node_count, sizeof(struct tt_ticket_entry *));
+    for (int32_t i = 0; self->entries && i < settings->node_count; i++) {
+        if (settings->nodes[i].role != TT_ROLE_FRONTEND)
+            continue;
+        frontends++;
+        self->entries[i] = calloc((size_t)settings->request_limit, sizeof(*self->entries[i]));
+        if (!self->entries[i])
+            return false;
+    }
+    /* Twice: a request that is tried again may still be in a task of its former attempt. */
+    self->origin_count = tt_request_pool_indices(0, 2 * frontends * settings->request_limit);
+    self->origins = calloc((size_t)self->origin_count, sizeof(*self->origins));
+    return self->entries && self->origins;
+}
+
+static bool is_linked(const struct tt_scheduler_role *self, int32_t node) {
+    enum tt_peer_state state = self->peers[node].state;
+    return state != TT_PEER_DOWN && state != TT_PEER_DEAD;
+}
+
+/* Spares before this one, by number: each claims half a silence before the next one does. */
+static int64_t turn_ns(const struct tt_scheduler_role *self) {
+    int32_t rank = 0;
+    for (int32_t i = 0; i < self->number; i++)
+        rank += self->settings->nodes[i].role == TT_ROLE_SCHEDULER && is_linked(self, i) &&
+                i != tt_epoch_scheduler(self->primary.epoch);
+    return rank * self->settings->silence_ns / 2;
+}
+
+static int64_t patience(const struct tt_scheduler_role *self) {
+    return self->settings->silence_ns + turn_ns(self);
+}
+
+enum tt_err tt_scheduler_role_init(struct tt_scheduler_role *self,
+                                   const struct tt_cluster_settings *settings, uint16_t number,
+                                   int64_t now, const char *policy, const struct tt_option *options,
+                                   int32_t option_count, struct tt_error *why) {
+    tt_assert(settings->nodes[number].role == TT_ROLE_SCHEDULER);
+    *self = (struct tt_scheduler_role){
+        .settings = settings,
+        .number = number,
+        .policy = policy,
+        .options = options,
+        .option_count = option_count,
+        .primary = {.heard_at = now},
+        .asked_until_at = TT_NEVER,
+        .next_beat_at = TT_NEVER,
+        .peers = calloc((size_t)settings->node_count, sizeof(*self->peers))};
+    for (int32_t i = 0; i < settings->model_count; i++) {
+        tt_assert(settings->models[i]->step_count == 1);
+        if (settings->models[i]->max_batch > self->max_batch)
+            self->max_batch = settings->models[i]->max_batch;
+    }
+    if (self->peers)
+        self->claim_at = now + patience(self);
+    if (!self->peers || !make_devices(self) || !make_entries(self)) {
+        tt_scheduler_role_fini(self);
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the tables of the scheduler");
+    }
+    /* A spare has everything ready, so that a claim allocates nothing. */
+    enum tt_err err = tt_scheduler_grants_open(self, now, why);
+    if (err)
+        tt_scheduler_role_fini(self);
+    return err;
+}
+
+void tt_scheduler_role_fini(struct tt_scheduler_role *self) {
+    tt_scheduler_grants_close(self);
+    for (int32_t i = 0; self->entries && i < self->settings->node_count; i++)
+        free(self->entries[i]);
+    free(self->entries);
+    free(self->origins);
+    free(self->grants);
+    free(self->devices);
+    free(self->first_device);
+    free(self->peers);
+    tt_outbox_fini(&self->outbox);
+    *self = (struct tt_scheduler_role){0};
+}
+
+/* ---- claims ---- */
+
+static void send_all(struct tt_scheduler_role *self, enum tt_frame_type type, uint64_t epoch) {
+    for (int32_t i = 0; i < self->settings->node_count; i++)
+        if (i != self->number && is_linked(self, i))
+            tt_outbox_signal(&self->outbox, (uint16_t)i, type, epoch);
+}
+
+static void claim(struct tt_scheduler_role *self, int64_t now) {
+    tt_assert(!self->is_primary && self->has_mechanism);
+    self->is_primary = true;
+    self->succeeds = false;
+    self->claims++;
+    self->primary = (struct tt_allegiance){
+        .epoch = tt_epoch(tt_epoch_term(self->primary.epoch) + 1, self->number), .heard_at = now};
+    self->claim_at = self->asked_until_at = TT_NEVER;
+    self->next_beat_at = now + self->settings->beat_ns;
+    for (int32_t i = 0; i < self->settings->node_count; i++) {
+        self->peers[i].heard_at = now;
+        if (is_linked(self, i))
+            self->peers[i].state = TT_PEER_UNKNOWN;
+    }
+    send_all(self, TT_FRAME_CLAIM, self->primary.epoch);
+    self->record(self->context, now, self->primary.epoch);
+}
+
+/* It is a spare again, with an empty mechanism. */
+static void step_down(struct tt_scheduler_role *self, int64_t now) {
+    tt_assert(self->is_primary);
+    self->is_primary = self->wants_decision = false;
+    self->next_beat_at = TT_NEVER;
+    self->primary.heard_at = now;
+    self->claim_at = now + patience(self);
+    tt_scheduler_grants_close(self);
+    enum tt_err err = tt_scheduler_grants_open(self, now, NULL);
+    tt_assert(err == TT_OK); /* the same was possible before */
+}
+
+/* The primary was heard, so there is nothing to claim. */
+static void heard_primary(struct tt_scheduler_role *self, int64_t now) {
+    self->succeeds = false;
+    self->primary.heard_at = now;
+    self->asked_until_at = TT_NEVER;
+    self->claim_at = now + patience(self);
+}
+
+/* A node knows this epoch. */
+static void learn_epoch(struct tt_scheduler_role *self, int64_t now, uint64_t epoch) {
+    if (epoch <= self->primary.epoch)
+        return;
+    if (self->is_primary)
+        step_down(self, now);
+    self->primary.epoch = epoch;
+    if (tt_epoch_scheduler(epoch) != self->number) /* else of an earlier life of this node */
+        heard_primary(self, now);
+}
+
+/* The primary is dead or hands over: no opinion is needed. Spares wait for the claims of those
+ * before them. */
+static void succeed(struct tt_scheduler_role *self, int64_t now) {
+    self->succeeds = true;
+    self->asked_until_at = TT_NEVER;
+    self->claim_at = now + turn_ns(self);
+}
+
+void tt_scheduler_role_recorded(struct tt_scheduler_role *self, int64_t now, uint64_t epoch) {
+    learn_epoch(self, now, epoch);
+}
+
+void tt_scheduler_role_resign(struct tt_scheduler_role *self, int64_t now) {
+    if (!self->is_primary)
+        return;
+    for (int32_t i = 0; i < self->settings->node_count; i++)
+        if (self->settings->nodes[i].role == TT_ROLE_SCHEDULER && is_linked(self, i))
+            tt_outbox_signal(&self->outbox, (uint16_t)i, TT_FRAME_RESIGN, self->primary.epoch);
+    step_down(self, now);
+}
+
+/* ---- opinions: is the primary silent for the others, too? ---- */
+
+static void ask(struct tt_scheduler_role *self, int64_t now) {
+    self->asked_until_at = now + self->settings->ask_ns;
+    self->claim_at = TT_NEVER;
+    for (int32_t i = 0; i < self->settings->node_count; i++)
+        self->peers[i].has_opinion = false;
+    for (int32_t i = 0; i < self->settings->node_count; i++)
+        if (self->settings->nodes[i].role != TT_ROLE_SCHEDULER && is_linked(self, i))
+            tt_outbox_signal(&self->outbox, (uint16_t)i, TT_FRAME_ASK, 0);
+}
+
+static void count_opinions(struct tt_scheduler_role *self, int64_t now) {
+    int32_t silent = 0, heard = 0;
+    for (int32_t i = 0; i < self->settings->node_count; i++)
+        if (self->peers[i].has_opinion) {
+            silent += self->peers[i].finds_it_silent;
+            heard += !self->peers[i].finds_it_silent;
+        }
+    self->asked_until_at = TT_NEVER;
+    if (silent > heard)
+        claim(self, now);
+    else /* this scheduler is the one that is cut off */
+        self->claim_at = now + patience(self);
+}
+
+static void on_opinion(struct tt_scheduler_role *self, int64_t now, uint16_t from,
+                       const struct tt_frame *frame) {
+    learn_epoch(self, now, frame->epoch);
+    if (self->asked_until_at == TT_NEVER)
+        return;
+    self->peers[from].has_opinion = true;
+    /* A little less than this scheduler's own: the last beats did not arrive at the same instant.
+     */
+    self->peers[from].finds_it_silent =
+        frame->records[0].duration_ns >= self->settings->silence_ns - 2 * self->settings->beat_ns;
+}
+
+/* ---- what the driver reports ---- */
+
+static void from_node(struct tt_scheduler_role *self, int64_t now, uint16_t from,
+                      const struct tt_frame *frame) {
+    struct tt_peer *peer = &self->peers[from];
+    bool is_backend = self->settings->nodes[from].role == TT_ROLE_BACKEND;
+    if (frame->type == TT_FRAME_STATE) {
+        peer->state = TT_PEER_KNOWN;
+        if (is_backend)
+            tt_scheduler_grants_state(self, now, from, frame);
+        return;
+    }
+    for (int32_t i = 0; i < frame->count; i++) {
+        const struct tt_frame_record *record = &frame->records[i];
+        if (!is_backend && frame->type == TT_FRAME_TICKET)
+            tt_scheduler_grants_ticket(self, now, from, record);
+        else if (!is_backend && frame->type == TT_FRAME_CANCEL)
+            tt_scheduler_grants_cancel(self, now, from, record);
+        else if (is_backend && frame->type == TT_FRAME_ACCEPTED)
+            tt_scheduler_grants_accepted(self, now, from, record);
+        else if (is_backend && frame->type == TT_FRAME_DONE)
+            tt_scheduler_grants_done(self, now, from, record);
+        else if (is_backend && frame->type == TT_FRAME_MISSING)
+            tt_scheduler_grants_missing(self, from, record);
+        else
+            self->rejected++;
+    }
+}
+
+static void from_scheduler(struct tt_scheduler_role *self, int64_t now, uint16_t from,
+                           const struct tt_frame *frame) {
+    bool is_own = tt_epoch_scheduler(frame->epoch) == from;
+    if (is_own && (frame->type == TT_FRAME_CLAIM || frame->type == TT_FRAME_BEAT)) {
+        if (frame->epoch < self->primary.epoch)
+            tt_outbox_signal(&self->outbox, from, TT_FRAME_STALE, self->primary.epoch);
+        learn_epoch(self, now, frame->epoch);
+    } else if (frame->type != TT_FRAME_BEAT && frame->type != TT_FRAME_RESIGN) {
+        self->rejected++;
+    }
+    if (self->is_primary || from != tt_epoch_scheduler(self->primary.epoch))
+        return;
+    heard_primary(self, now);
+    if (frame->type == TT_FRAME_RESIGN && frame->epoch == self->primary.epoch)
+        succeed(self, now);
+}
+
+void tt_scheduler_role_receive(struct tt_scheduler_role *self, int64_t now, uint16_t from,
+                               const struct tt_frame *frame) {
+    self->peers[from].heard_at = now;
+    if (frame->type == TT_FRAME_STALE) {
+        learn_epoch(self, now, frame->epoch);
+    } else if (self->settings->nodes[from].role == TT_ROLE_SCHEDULER) {
+        from_scheduler(self, now, from, frame);
+    } else if (frame->type == TT_FRAME_OPINION) {
+        on_opinion(self, now, from, frame);
+    } else if (frame->type == TT_FRAME_BEAT) {
+        learn_epoch(self, now, frame->epoch);
+    } else if (self->is_primary && frame->epoch == self->primary.epoch) {
+        from_node(self, now, from, frame);
+    }
+}
+
+void tt_scheduler_role_link(struct tt_scheduler_role *self, int64_t now, uint16_t peer,
+                            enum tt_link link) {
+    enum tt_role role = self->settings->nodes[peer].role;
+    bool was_linked = is_linked(self, peer);
+    self->peers[peer].heard_at = now;
+    if (link == TT_LINK_UP) {
+        self->peers[peer].state = TT_PEER_UNKNOWN;
+        if (self->is_primary)
+            tt_outbox_signal(&self->outbox, peer, TT_FRAME_CLAIM, self->primary.epoch);
+        else if (role == TT_ROLE_SCHEDULER && self->primary.epoch == 0) /* its turn may be first */
+            self->claim_at = now + patience(self);
+        return;
+    }
+    self->peers[peer].state = link == TT_LINK_CLOSED ? TT_PEER_DEAD : TT_PEER_DOWN;
+    if (self->is_primary && was_linked && role == TT_ROLE_BACKEND)
+        tt_scheduler_grants_lose(self, now, peer, link == TT_LINK_CLOSED);
+    else if (self->is_primary && was_linked && role == TT_ROLE_FRONTEND)
+        tt_scheduler_grants_forget(self, now, peer);
+    else if (!self->is_primary && peer == tt_epoch_scheduler(self->primary.epoch) &&
+             link == TT_LINK_CLOSED)
+        succeed(self, now);
+}
+
+/* True if this process did nothing for a while, so that the silence may be its own. */
+static bool slept(const struct tt_scheduler_role *self, int64_t now, int64_t planned_at) {
+    return now - planned_at > self->settings->silence_ns / 2;
+}
+
+static bool is_alone(const struct tt_scheduler_role *self, int64_t now) {
+    for (int32_t i = 0; i < self->settings->node_count; i++)
+        if (i != self->number && self->settings->nodes[i].role != TT_ROLE_SCHEDULER &&
+            now - self->peers[i].heard_at < self->settings->silence_ns)
+            return false;
+    return true;
+}
+
+static void beat(struct tt_scheduler_role *self, int64_t now) {
+    bool was_asleep = slept(self, now, self->next_beat_at);
+    self->next_beat_at = now + self->settings->beat_ns;
+    for (int32_t i = 0; was_asleep && i < self->settings->node_count; i++)
+        self->peers[i].heard_at = now; /* what they sent may still have to be read */
+    if (is_alone(self, now)) {
+        step_down(self, now);
+        return;
+    }
+    send_all(self, TT_FRAME_BEAT, self->primary.epoch);
+    for (int32_t i = 0; i < self->settings->node_count; i++) {
+        struct tt_peer *peer = &self->peers[i];
+        bool must_answer = (peer->state == TT_PEER_SUSPECT || peer->state == TT_PEER_UNKNOWN) &&
+                           self->settings->nodes[i].role != TT_ROLE_SCHEDULER;
+        if (i == self->number || !must_answer || now < peer->probe_at)
+            continue;
+        peer->probe_at = now + self->settings->silence_ns;
+        tt_outbox_signal(&self->outbox, (uint16_t)i, TT_FRAME_CLAIM, self->primary.epoch);
+    }
+}
+
+static void suspect_overdue(struct tt_scheduler_role *self, int64_t now) {
+    for (uint16_t backend;
+         (backend = tt_scheduler_grants_overdue(self, now)) != TT_CLUSTER_NO_NODE;) {
+        self->suspected++;
+        self->peers[backend].state = TT_PEER_SUSPECT;
+        self->peers[backend].probe_at = now + self->settings->silence_ns;
+        tt_scheduler_grants_lose(self, now, backend, false);
+    }
+}
+
+/* A spare: the primary was silent for too long. */
+static void watch(struct tt_scheduler_role *self, int64_t now) {
+    if (self->succeeds)
+        claim(self, now);
+    else if (slept(self, now, self->claim_at)) /* beats may still have to be read */
+        self->claim_at = now + patience(self);
+    else
+        ask(self, now);
+}
+
+void tt_scheduler_role_tick(struct tt_scheduler_role *self, int64_t now) {
+    if (!self->is_primary && now >= self->asked_until_at)
+        count_opinions(self, now);
+    else if (!self->is_primary && now >= self->claim_at)
+        watch(self, now);
+    if (self->is_primary && now >= self->next_beat_at)
+        beat(self, now);
+    if (!self->is_primary)
+        return;
+    suspect_overdue(self, now);
+    if (self->wants_decision || tt_mechanism_next_at(&self->mechanism) <= now) {
+        self->wants_decision = false;
+        tt_mechanism_decide(&self->mechanism, now);
+    }
+}
+
+int64_t tt_scheduler_role_next_at(const struct tt_scheduler_role *self) {
+    if (!self->is_primary)
+        return tt_instant_min(self->claim_at, self->asked_until_at);
+    if (self->wants_decision)
+        return self->mechanism.now;
+    int64_t next_at = tt_instant_min(self->next_beat_at, tt_scheduler_grants_overdue_at(self));
+    return tt_instant_min(next_at, tt_mechanism_next_at(&self->mechanism));
+}
+
+void tt_scheduler_role_check(const struct tt_scheduler_role *self) {
+    if (!self->wants_decision) /* policies keep their books between decisions */
+        tt_mechanism_check(&self->mechanism);
+    tt_assert(!self->is_primary || tt_epoch_scheduler(self->primary.epoch) == self->number);
+    for (int32_t i = 0; i < self->device_count; i++) {
+        const struct tt_granted_device *device = &self->devices[i];
+        tt_assert(device->is_usable == (self->mechanism.executors[i].state == TT_EXECUTOR_UP));
+        tt_assert(device->count == self->mechanism.executors[i].queued);
+        tt_assert(!device->is_usable || self->peers[device->backend].state == TT_PEER_KNOWN);
+    }
+}

@@ -1,0 +1,147 @@
+/* The scheduler's role: a spare that watches the primary, or the primary that grants batches.
+ *
+ * The primary is a mechanism with a policy, as in one process, whose executors are the devices of
+ * all backends. A RUN becomes a GRANT; a DONE finishes the task.
+ *
+ * States: SPARE -> (the primary closed its link, or is silent and most nodes agree) -> PRIMARY by a
+ * claim at all nodes -> SPARE again when a node knows a higher epoch, or when no node is heard for
+ * `silence_ns`. A device takes grants once its backend has answered the claim and its older plans
+ * have ended. The record of the claim (etcd) is written at the same time and is not waited for; if
+ * it shows a higher epoch, the scheduler steps down.
+ *
+ * A backend that does not accept a grant in time, or does not end it in time, is suspected: its
+ * grants go back to the frontends, and it gets no others until it answers a new claim of the same
+ * epoch and its old plans have ended.
+ *
+ * One thread. Implemented in scheduler_role.c (life, claims, links) and scheduler_grants.c (tickets
+ * and grants). */
+#ifndef TT_CLUSTER_SCHEDULER_ROLE_H
+#define TT_CLUSTER_SCHEDULER_ROLE_H
+
+#include "cluster/cluster.h"
+#include "cluster/outbox.h"
+#include "core/mechanism.h"
+#include "policy/policy.h"
+
+/* A request of the mechanism, by the index of its handle. */
+struct tt_ticket_origin {
+    uint64_t id;
+    uint16_t frontend, attempt;
+};
+
+/* The latest attempt of a request of one frontend, by the index in the request's id. */
+struct tt_ticket_entry {
+    uint64_t id; /* 0: none */
+    struct tt_handle handle;
+    uint16_t attempt;
+};
+
+/* A grant whose device has not reported its end. */
+struct tt_grant {
+    struct tt_task *task;
+    uint64_t number;
+    int64_t accepted_by, ended_by; /* its backend is suspected after that */
+    bool is_accepted;
+};
+
+struct tt_granted_device {
+    struct tt_grant *grants; /* [depth], a ring from `oldest` */
+    int32_t oldest, count;
+    uint16_t backend, device; /* as its backend numbers it */
+    bool is_usable;           /* an executor of the mechanism */
+};
+
+enum tt_peer_state {
+    TT_PEER_DOWN,    /* no link, or the network lost it */
+    TT_PEER_DEAD,    /* its process has ended */
+    TT_PEER_UNKNOWN, /* linked; has not answered the claim */
+    TT_PEER_KNOWN,   /* has answered it */
+    TT_PEER_SUSPECT, /* a backend that is late */
+};
+
+struct tt_peer {
+    enum tt_peer_state state;
+    int64_t heard_at;
+    int64_t probe_at; /* of a suspect: when it is asked again */
+    bool has_opinion, finds_it_silent;
+};
+
+struct tt_scheduler_role {
+    const struct tt_cluster_settings *settings;
+    uint16_t number;
+    const char *policy;
+    const struct tt_option *options; /* borrowed, as the name is */
+    int32_t option_count;
+    struct tt_allegiance primary; /* the highest epoch seen, and when its scheduler was heard */
+    bool is_primary, wants_decision, is_closing;
+    bool succeeds;          /* SPARE: at claim_at it claims without asking */
+    int64_t claim_at;       /* SPARE: when to claim, if nothing is heard; TT_NEVER: not planned */
+    int64_t asked_until_at; /* opinions are awaited until then; TT_NEVER: none are */
+    int64_t next_beat_at;
+    struct tt_peer *peers; /* [node_count] */
+    struct tt_mechanism mechanism;
+    bool has_mechanism;
+    struct tt_granted_device *devices; /* [device_count], all backends' in order of their numbers */
+    struct tt_grant *grants;
+    int32_t *first_device; /* [node_count + 1]: of each backend */
+    int32_t device_count, max_batch;
+    struct tt_ticket_origin *origins; /* by handle */
+    int32_t origin_count;
+    struct tt_ticket_entry **entries; /* [node_count][request_limit]; NULL: no frontend */
+    uint64_t grant_count;
+    struct tt_outbox outbox;
+    void *context;
+    /* Writes the epoch to the coordination service; tt_scheduler_role_recorded follows, or not. */
+    void (*record)(void *context, int64_t now, uint64_t epoch);
+    int64_t claims, granted, returned, suspected, rejected;
+};
+
+TT_MUST_CHECK enum tt_err tt_scheduler_role_init(struct tt_scheduler_role *self,
+                                                 const struct tt_cluster_settings *settings,
+                                                 uint16_t number, int64_t now, const char *policy,
+                                                 const struct tt_option *options,
+                                                 int32_t option_count, struct tt_error *why);
+void tt_scheduler_role_fini(struct tt_scheduler_role *self);
+void tt_scheduler_role_receive(struct tt_scheduler_role *self, int64_t now, uint16_t from,
+                               const struct tt_frame *frame);
+void tt_scheduler_role_link(struct tt_scheduler_role *self, int64_t now, uint16_t peer,
+                            enum tt_link link);
+/* The coordination service's answer to `record`: the epoch that is recorded now. */
+void tt_scheduler_role_recorded(struct tt_scheduler_role *self, int64_t now, uint64_t epoch);
+void tt_scheduler_role_tick(struct tt_scheduler_role *self, int64_t now);
+int64_t tt_scheduler_role_next_at(const struct tt_scheduler_role *self);
+/* Hands over to the other schedulers, if it is the primary. */
+void tt_scheduler_role_resign(struct tt_scheduler_role *self, int64_t now);
+/* O(everything). */
+void tt_scheduler_role_check(const struct tt_scheduler_role *self);
+
+/* ---- scheduler_grants.c; called by scheduler_role.c ---- */
+
+/* A mechanism without requests and executors. */
+TT_MUST_CHECK enum tt_err tt_scheduler_grants_open(struct tt_scheduler_role *self, int64_t now,
+                                                   struct tt_error *why);
+void tt_scheduler_grants_close(struct tt_scheduler_role *self);
+void tt_scheduler_grants_ticket(struct tt_scheduler_role *self, int64_t now, uint16_t from,
+                                const struct tt_frame_record *record);
+void tt_scheduler_grants_cancel(struct tt_scheduler_role *self, int64_t now, uint16_t from,
+                                const struct tt_frame_record *record);
+void tt_scheduler_grants_accepted(struct tt_scheduler_role *self, int64_t now, uint16_t from,
+                                  const struct tt_frame_record *record);
+void tt_scheduler_grants_done(struct tt_scheduler_role *self, int64_t now, uint16_t from,
+                              const struct tt_frame_record *record);
+/* A member of a grant was left out, since its input did not come: it goes back to its frontend. */
+void tt_scheduler_grants_missing(struct tt_scheduler_role *self, uint16_t from,
+                                 const struct tt_frame_record *record);
+/* The backend's devices that have no plans left become executors. */
+void tt_scheduler_grants_state(struct tt_scheduler_role *self, int64_t now, uint16_t from,
+                               const struct tt_frame *frame);
+/* The backend's devices get no grants any more; what they had goes back to the frontends. */
+void tt_scheduler_grants_lose(struct tt_scheduler_role *self, int64_t now, uint16_t backend,
+                              bool died);
+/* All requests of the frontend leave. */
+void tt_scheduler_grants_forget(struct tt_scheduler_role *self, int64_t now, uint16_t frontend);
+/* Backends whose grants are overdue at `now`: the first; TT_CLUSTER_NO_NODE: none. */
+uint16_t tt_scheduler_grants_overdue(const struct tt_scheduler_role *self, int64_t now);
+int64_t tt_scheduler_grants_overdue_at(const struct tt_scheduler_role *self);
+
+#endif

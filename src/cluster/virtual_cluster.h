@@ -1,0 +1,77 @@
+/* A whole cluster in virtual time: every role, the network between them, clients and faults.
+ *
+ * All messages pass through the codec. Links deliver in order after a random delay, as TCP does;
+ * beats and opinions may be lost, repeated and overtaken, as datagrams are. Faults come from a
+ * list: a node crashes and restarts, freezes, or loses its links; the coordination service does not
+ * answer. The same options give the same events.
+ *
+ * After every event the invariants are checked; a violation is described in `violation` and ends
+ * the run:
+ *   - no device accepts a grant of an epoch below one that it accepted before, or below the highest
+ *     claimed at its backend;
+ *   - every request that a frontend accepted is answered exactly once, unless the frontend crashed;
+ *   - requests accepted = answered + gone with a frontend + under way;
+ *   - the books of each role agree (tt_frontend_check and its like).
+ * Whether requests were late is for the caller to judge from the endings.
+ *
+ * Implemented in virtual_cluster.c (roles, clients, checks) and virtual_network.c (links). */
+#ifndef TT_CLUSTER_VIRTUAL_CLUSTER_H
+#define TT_CLUSTER_VIRTUAL_CLUSTER_H
+
+#include "cluster/backend.h"
+#include "cluster/frontend.h"
+#include "cluster/scheduler_role.h"
+
+enum tt_fault_kind {
+    TT_FAULT_CRASH,  /* the process ends, and another one starts after the duration */
+    TT_FAULT_FREEZE, /* the process does nothing for the duration */
+    TT_FAULT_CUT,    /* no message between `node` and `other` for the duration */
+    TT_FAULT_RECORD, /* the coordination service does not answer for the duration */
+    TT_FAULT_RESIGN, /* the primary hands over */
+    TT_FAULT_KINDS,
+};
+
+struct tt_fault {
+    int64_t at, duration_ns;
+    enum tt_fault_kind kind;
+    uint16_t node, other; /* other: TT_CLUSTER_NO_NODE: all */
+};
+
+/* Writes one line, "freeze of node 3 at 120000 us for 40000 us". Returns `out`. */
+const char *tt_fault_text(const struct tt_fault *fault, char *out, size_t capacity);
+
+struct tt_virtual_ending {
+    int64_t accepted_at, ended_at, deadline_at;
+    enum tt_answer answer;
+};
+
+struct tt_virtual_options {
+    const struct tt_cluster_settings *settings;
+    const char *policy;
+    const struct tt_fault *faults; /* [fault_count]; ascending */
+    int32_t fault_count;
+    uint64_t seed;
+    int64_t until_at; /* clients stop; the run goes on until all is answered */
+    int64_t gap_ns;   /* mean time between two requests, at all frontends together */
+    int64_t slo_ns;
+    int64_t delay_ns;        /* mean delay of a message */
+    int64_t link_timeout_ns; /* a cut so long ends the connections */
+    int32_t loss_permille;   /* of datagrams */
+    int32_t check_every;     /* events between two checks of all books; 1: always */
+    void *context;
+    void (*ended)(void *context, const struct tt_virtual_ending *ending);
+    /* A scheduler claimed an epoch. May be NULL, as `ended`. */
+    void (*claimed)(void *context, int64_t now, uint64_t epoch);
+};
+
+struct tt_virtual_result {
+    int64_t events, accepted, refused, answered, gone, claims, stale, returned, suspected;
+    char violation[256]; /* empty: none */
+};
+
+/* Runs to the end, or to the first violation. Errors: NO_MEMORY, or those of the policy. */
+TT_MUST_CHECK enum tt_err tt_virtual_cluster_run(const struct tt_virtual_options *options,
+                                                 struct tt_virtual_result *out_result,
+                                                 struct tt_error *why);
+
+#endif
