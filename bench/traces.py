@@ -48,7 +48,7 @@ def draw_batches(events, model, options):
     stages = sorted({e["args"]["first_step"] for e in shown})
     most = max(e["args"]["rows"] for e in shown)
     lane, x, top = 98, across(begin, begin + span), TOP + 16 * ((len(stages) - 1) // 9)
-    picture = svg.Picture(options.title or "Batches of " + model, RIGHT + 30, top + 20 + len(lanes) * lane + 44)
+    picture = svg.Picture(options.title or "Batches of " + model, RIGHT + 40, top + 20 + len(lanes) * lane + 44)
     for i, stage in enumerate(stages):
         picture.box(LEFT + 90 * (i % 9), TOP - 14 + 16 * (i // 9), 12, 12, svg.colour(i))
         picture.text(LEFT + 90 * (i % 9) + 16, TOP - 4 + 16 * (i // 9), "stage %d" % stage)
@@ -87,7 +87,7 @@ def draw_cells(events, model, options):
         ends[at : at + 1] = [end(left[id(request)])]
         lanes.append(at)
     base, x, most = TOP + 120, across(begin, stop), max(b["args"]["rows"] for b in shown)
-    picture = svg.Picture(options.title or "Requests join and leave a running batch at every cell", RIGHT + 30, base + 30 + 11 * len(ends) + 50)
+    picture = svg.Picture(options.title or "Requests join and leave a running batch at every cell", RIGHT + 40, base + 30 + 11 * len(ends) + 50)
     for b in shown:
         high = 106 * b["args"]["rows"] / most
         about = "batch %d: %d cells, %.0f us" % (b["args"]["run"], b["args"]["rows"], b["dur"])
@@ -128,7 +128,7 @@ def draw_lazy(events, model, options):
     _, _, story, present = min(found, key=lambda one: one[:2])
     begin, stop = min(e["ts"] for e in (story[0], *present)), max(end(e) for e in present)
     row, x, roles = 26, across(begin, stop), dict(zip(("preempted", "catches up", "merged"), svg.COLOURS))
-    picture = svg.Picture(options.title or model + ": preempted, caught up with, merged", RIGHT + 30, TOP + row * (len(present) + 2) + 50)
+    picture = svg.Picture(options.title or model + ": preempted, caught up with, merged", RIGHT + 40, TOP + row * (len(present) + 2) + 50)
     picture.text(8, TOP + 27, "executor")
     for e, (role, ink) in zip(story, roles.items()):
         picture.box(x(e["ts"]), TOP + 10, x(end(e)) - x(e["ts"]), row - 4, ink)

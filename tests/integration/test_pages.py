@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT / "tests" / "python"))
 
 import browser  # noqa: E402
 from needs import lacking, skip  # noqa: E402
-from pages import PROBLEMS, data_of  # noqa: E402
+from pages import PICTURE_PROBLEMS, PROBLEMS, data_of  # noqa: E402
 
 if not browser.find():
     skip("there is no Chromium on this machine: scripts/setup.sh --browser installs it")
@@ -84,6 +84,43 @@ class Pages(unittest.TestCase):
 
     def text(self, selector):
         return self.value("document.querySelector(%s).textContent" % json.dumps(selector))
+
+    def look_at_picture(self, picture):
+        for width in (1280, 390):
+            with self.subTest(picture=picture.name, width=width):
+                self.browser.open(picture, width, 844 if width < 600 else 900, False)
+                self.assertEqual(self.browser.errors, [])
+                self.assertEqual(self.browser.value(PICTURE_PROBLEMS), [])
+                if KEEP:
+                    self.browser.screenshot("%s-%d.png" % (self.folder / picture.name, width))
+
+    def test_pictures_of_documents(self):
+        pictures = sorted((ROOT / "docs").glob("*.svg"))
+        self.assertGreater(len(pictures), 5)
+        for picture in pictures:
+            self.look_at_picture(picture)
+
+    @unittest.skipIf(lacking(["onnx"]), lacking(["onnx"]))
+    def test_pictures_of_verbs(self):
+        """The timeline of a run, a model's stages, and the latencies of a load."""
+        from plain_client import Server, make_two_models
+
+        picture = self.folder / "run.svg"
+        tutti("experiment", self.experiment(MODELS + "load { rate: 500 }\n", TITLE), "--svg", picture, "--draw", "0,300")
+        self.look_at_picture(picture)
+        served = tempfile.TemporaryDirectory()
+        self.addCleanup(served.cleanup)
+        models, picture = make_two_models(served.name), self.folder / "slice.svg"
+        maker = [sys.executable, ROOT / "scripts" / "make_models.py", "--out", models, "--only", "cnn"]
+        subprocess.run(maker, check=True, capture_output=True, timeout=60)
+        for stages in (2, 8):
+            tutti("slice", models / "cnn", "--stages", stages, "--out", pathlib.Path(served.name, "cut%d" % stages), "--svg", picture)
+            self.look_at_picture(picture)
+        server = Server(models)
+        picture = self.folder / "load.svg"
+        tutti("load", server.address, "--model", "mlp", "--rate", 200, "--requests", 200, "--svg", picture)
+        server.end(signal.SIGTERM)
+        self.look_at_picture(picture)
 
     def test_a_run(self):
         page = self.folder / "run.html"

@@ -61,3 +61,22 @@ PROBLEMS = r"""(() => {
   if ([...document.querySelectorAll('[src], link[href]')].length) out.push('it loads something');
   return out;
 })()"""
+
+# The same of a picture that is open by itself.
+PICTURE_PROBLEMS = r"""(() => {
+  const out = [], picture = document.documentElement, box = picture.getBoundingClientRect();
+  const say = (what, node) => out.push(what + ': ' + node.textContent.trim().slice(0, 60));
+  if (!picture.getAttribute('viewBox')) out.push('no viewBox: it cannot be scaled');
+  if (box.right > innerWidth + 1) out.push('wider than the screen');
+  const texts = [...picture.querySelectorAll('text')].filter((node) => node.textContent.trim()).map((node) => ({node, r: node.getBoundingClientRect()}));
+  if (!texts.length) out.push('no text');
+  texts.forEach(({node, r}, i) => {
+    if (r.left < box.left - 1 || r.right > box.right + 1 || r.top < box.top - 2 || r.bottom > box.bottom + 2) say('text is cut off', node);
+    for (const other of texts.slice(i + 1)) {
+      const x = Math.min(r.right, other.r.right) - Math.max(r.left, other.r.left);
+      const y = Math.min(r.bottom, other.r.bottom) - Math.max(r.top, other.r.top);
+      if (x > 1 && y > 3) say('texts overlap: ' + node.textContent + ' /', other.node);
+    }
+  });
+  return out;
+})()"""
