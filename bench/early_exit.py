@@ -53,7 +53,7 @@ def make_models(out, cache, layers, chosen):
         entries.append(digits.model(cache, threshold, range(1, digits.BLOCKS), name, "diversity", layers))
     for entry in entries:
         repository.write(entry, out)
-    (out / "whole" / "tutti.pbtxt").write_text('slo_us: 20000\npolicy { name: "window" }\n')
+    (out / "whole" / "tutti.pbtxt").write_text('slo_ms: 20\npolicy { name: "window" }\n')
     return models
 
 

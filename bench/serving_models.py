@@ -79,5 +79,5 @@ def write(folder):
     write_emulated(folder, "identity", 0.000001, 'policy { name: "serial" }\n')
     write_emulated(folder, "identity_dyn", 0.000001, "", "dynamic_batching { }\n")
     write_emulated(folder, "bytes64k", 0.000001, 'policy { name: "serial" }\n', width=(16384, 1))
-    write_emulated(folder, "slow", 1, "slo_us: %d\n" % (SLO_MS * 1000))
+    write_emulated(folder, "slow", 1, "slo_ms: %g\n" % SLO_MS)
 

@@ -37,7 +37,7 @@ def make_repository(options, folder, stages):
     """A repository of its own, with cut and profile; `stages` 0: whole."""
     models = folder / ("stages-%d" % stages)
     make_model("minilm", models, "--cache", options.cache)
-    settings = 'slo_us: 60000000\npolicy { name: "diversity" option { key: "window" value: "0ms" } }\n'
+    settings = 'slo_ms: 60000\npolicy { name: "diversity" option { key: "window" value: "0ms" } }\n'
     settings += "length { pad: true }\n" + ("stages { count: %d }\n" % stages if stages else "")
     (models / "minilm" / "tutti.pbtxt").write_text(settings)
     profile = [options.tutti, "profile", models / "minilm", "--max-batch", "1", "--runs", "5"]

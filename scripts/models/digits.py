@@ -168,7 +168,7 @@ def build_exit(layers, number, threshold):
 
 def settings(exits, policy="diversity"):
     """tutti.pbtxt, with the exits of these numbers."""
-    lines = ["slo_us: 20000", 'policy { name: "%s" }' % policy]
+    lines = ["slo_ms: 20", 'policy { name: "%s" }' % policy]
     lines += ["stages { %s }" % " ".join('after: "block.%d"' % k for k in range(1, BLOCKS))]
     lines += [
         'exit { after_stage: %d graph: "exit_%d.onnx" condition: "confident" }' % (k - 1, k) for k in exits

@@ -71,7 +71,7 @@ def files_of(model):
     files = {"1/" + name: content for name, content in graphs.items()}
     if model.has_config:
         files["config.pbtxt"] = config_text(model).encode()
-    slo = "slo_us: %d\n" % (model.slo_ms * 1000) if model.slo_ms else ""
+    slo = "slo_ms: %g\n" % model.slo_ms if model.slo_ms else ""
     if slo or model.settings:
         files["tutti.pbtxt"] = (slo + model.settings).encode()
     files.update(model.extra_files())

@@ -61,7 +61,7 @@ class WithServer(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.models = make_two_models(folder.name)
-        (cls.models / "mlp" / "tutti.pbtxt").write_text('slo_us: 50000\npolicy { name: "window" }\n')
+        (cls.models / "mlp" / "tutti.pbtxt").write_text('slo_ms: 50\npolicy { name: "window" }\n')
         cls.keep = pathlib.Path(KEEP or folder.name)
 
     def serve(self, *flags):

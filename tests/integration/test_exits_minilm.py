@@ -37,7 +37,7 @@ SEED = int(os.environ.get("TUTTI_SEED", "15"))
 SENTENCES, ROUNDS, CLIENTS = 24, 6, 16
 WHOLE, SKIPS, LEAVES, SKIPS_AND_LEAVES = "whole", "skips", "leaves", "skips and leaves"
 
-SETTINGS = """slo_us: 60000000
+SETTINGS = """slo_ms: 60000
 policy { name: "diversity" option { key: "bs_max" value: "8" } }
 stages { %(cuts)s }
 length { pad: true }

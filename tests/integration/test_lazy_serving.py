@@ -26,8 +26,8 @@ from plain_client import Server, get  # noqa: E402
 SEED = int(os.environ.get("TUTTI_SEED", "8"))
 CLIENTS, KINDS, LONGEST_S = 6, 12, 60
 SETTINGS = {  # an objective so large that a busy machine makes no request late
-    "cnn": 'slo_us: 60000000 policy { name: "lazy" } stages { per_node: true }\n',
-    "minilm": 'slo_us: 60000000 policy { name: "lazy" } stages { count: 6 } length { pad: true }\n',
+    "cnn": 'slo_ms: 60000 policy { name: "lazy" } stages { per_node: true }\n',
+    "minilm": 'slo_ms: 60000 policy { name: "lazy" } stages { count: 6 } length { pad: true }\n',
 }
 
 Story = collections.namedtuple("Story", "preempted catching_up merged")

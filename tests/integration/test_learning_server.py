@@ -41,7 +41,7 @@ class Learning(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
         cls.models = make_two_models(cls.folder)
-        (cls.models / "quick" / "tutti.pbtxt").write_text('slo_us: 60000000\npolicy { name: "eager" }\n')
+        (cls.models / "quick" / "tutti.pbtxt").write_text('slo_ms: 60000\npolicy { name: "eager" }\n')
         (cls.models / "quick" / "profile.pbtxt").write_text(
             "point { batch: 1 latency_ns: 10000000000 } point { batch: 8 latency_ns: 20000000000 }\n"
         )

@@ -25,7 +25,7 @@ def make_two_models(folder):
     (quick / "1").mkdir(parents=True)
     model = (models / "mlp" / "1" / "model.onnx").read_bytes()
     (quick / "1" / "model.onnx").write_bytes(model)
-    (quick / "tutti.pbtxt").write_text('slo_us: 500000\npolicy { name: "deferred" }\n')
+    (quick / "tutti.pbtxt").write_text('slo_ms: 500\npolicy { name: "deferred" }\n')
     (models / "mlp" / "tutti.pbtxt").write_text('policy { name: "window" }\n')
     (quick / "profile.pbtxt").write_text(
         "point { batch: 1 latency_ns: 200000 } point { batch: 8 latency_ns: 300000 }\n"
