@@ -3,6 +3,8 @@
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
 
+#include "model/text/textproto.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -157,14 +159,24 @@ static void print_json(const struct tt_flag_list *names) {
     tt_outcome_print_json(all);
 }
 
+static int refuse_policy(const char *name) {
+    enum { MAX_POLICIES = 64 };
+    const char *known[MAX_POLICIES];
+    int32_t count = tt_policy_count() < MAX_POLICIES ? tt_policy_count() : MAX_POLICIES;
+    for (int32_t i = 0; i < count; i++)
+        known[i] = tt_policy_at(i)->name;
+    const char *near = tt_textproto_nearest(name, known, (size_t)count);
+    return tt_flags_refuse(&tt_verb_policies,
+                           "unknown policy '%s'%s%s%s; without a name, all are listed", name,
+                           near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
+}
+
 static int run(void *options) {
     const struct flags *flags = options;
     const struct tt_flag_list *names = &flags->names;
     for (int32_t i = 0; i < names->count; i++)
         if (!tt_policy_find(names->texts[i]))
-            return tt_flags_refuse(&tt_verb_policies,
-                                   "unknown policy '%s'; without a name, all are listed",
-                                   names->texts[i]);
+            return refuse_policy(names->texts[i]);
     if (flags->json) {
         print_json(names);
         return EXIT_DONE;

@@ -156,7 +156,7 @@ class Policies(unittest.TestCase):
         self.assertRegex(answer.stdout, r"(?m)^  max_delay: 0 \.\. 3600s$")
         refused = run("policies", "lazyy")
         self.assertEqual((refused.returncode, refused.stdout), (2, ""))
-        self.assertIn("lazyy", refused.stderr)
+        self.assertIn("unknown policy 'lazyy' (did you mean 'lazy'?)", refused.stderr)
 
     def test_json_says_what_a_policy_is(self):
         listed = [line.split()[0] for line in run("policies").stdout.splitlines()]

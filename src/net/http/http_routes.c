@@ -227,6 +227,18 @@ static void route_metrics(const struct tt_http_context *context, const struct pa
         tt_page_metrics(context, reply);
 }
 
+/* Paths of protocols and extensions that clients of other servers try. */
+static void refuse_path(const struct path *path, struct tt_reply *reply) {
+    bool is_v1 = path->count >= 1 && strcmp(path->segments[0], "v1") == 0;
+    bool is_memory = path->count >= 2 && strcmp(path->segments[0], "v2") == 0 &&
+                     (strcmp(path->segments[1], "systemsharedmemory") == 0 ||
+                      strcmp(path->segments[1], "cudasharedmemory") == 0);
+    tt_reply_fail(reply, 404,
+                  is_memory ? "shared memory is not supported: send tensors in the request"
+                  : is_v1   ? "Not Found: inference is POST /v2/models/NAME/infer (KServe v2)"
+                            : "Not Found");
+}
+
 enum tt_route_kind tt_route(const struct tt_http_context *context,
                             const struct tt_http_request *request,
                             struct tt_kserve_target *out_target,
@@ -272,6 +284,6 @@ enum tt_route_kind tt_route(const struct tt_http_context *context,
         if (strcmp(path.segments[1], "models") == 0 && *path.segments[2])
             return route_model(context, &path, request, is_get, is_post, out_target, reply);
     }
-    tt_reply_fail(reply, 404, "Not Found");
+    refuse_path(&path, reply);
     return TT_ROUTE_REPLY;
 }

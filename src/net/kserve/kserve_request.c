@@ -134,9 +134,12 @@ static enum tt_err check_complete(const struct tt_kserve_request *self,
         if (!found)
             return tt_fail(TT_ERR_INVALID, why,
                            "expected %d inputs but got %d inputs for model '%s': input '%s' is "
-                           "missing",
+                           "missing%s",
                            signature->input_count, self->input_count, model_name,
-                           signature->inputs[wanted].name);
+                           signature->inputs[wanted].name,
+                           self->input_count ? ""
+                                             : "; a request has \"inputs\", each with \"name\", "
+                                               "\"shape\", \"datatype\" and \"data\"");
     }
     return TT_OK;
 }
