@@ -28,11 +28,20 @@
 
 #include <stddef.h>
 
-/* The parties that have a turn log. */
+/* The parties that have a turn log, and the numbers of a turn of each. A "version" is 0 if nothing
+ * could be read, else 1 + how many versions the register moved since this party read it last. */
 enum tt_turn_log_party {
-    TT_PARTY_DOMAIN, /* takes the threads' decisions */
+    /* Takes the threads' decisions. In each DECIDE: from each model thread how many drops it took,
+     * then how many batches from the rank thread. */
+    TT_PARTY_DOMAIN,
+    /* Changes of executors taken; 1 per batch that had ended, then 0; answers taken from each model
+     * thread, each with a version if its model had news; then for each model thread how many models
+     * had new candidates, their numbers, and of each that waits for no answer a version; then the
+     * same of loads, of each a version. */
     TT_PARTY_RANK,
-    TT_PARTY_MODELS, /* the first model thread; the others follow */
+    /* The first model thread; the others follow. 1 and a version if the fleet's figures were new,
+     * else 0; grants and ends taken; requests and commands taken. */
+    TT_PARTY_MODELS,
 };
 
 /* Plays the turn logs of one scheduler. */

@@ -1,5 +1,11 @@
-/* A request's cells in a recording (docs/FORMATS.md): the specs that core/cell_graph.h makes a
- * graph of. A tree's leaf takes a byte, an inner node three, a chain of any length a few.
+/* A request's cells in a recording: the specs that core/cell_graph.h makes a graph of. A tree's
+ * leaf takes a byte, an inner node three, a chain of any length a few.
+ *
+ * First the number of specs. A spec is a row of cells of one type, each of which reads the one
+ * before it. It begins with (first step * 4 + sources) * 8 + flags, where 3 sources mean that their
+ * number follows. Flag 1: repeats follow; flag 2: it is open-ended; flag 4: (last step - first
+ * step) follows. Then per source how many specs before this one it is. Connected specs of one type
+ * are a subgraph, numbered by their first spec; an item of RUN is its next ready cell.
  *
  * Written on the scheduler's thread, into memory of tt_record_cells_bound() bytes. Read into an
  * object whose memory is kept from request to request. Bytes that are read are not trusted: reading

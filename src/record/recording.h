@@ -1,5 +1,6 @@
 /* The file that `tutti serve --record` writes and `tutti replay` reads: what each domain's policy
- * was notified of, when, and what it answered. docs/FORMATS.md describes it.
+ * was notified of, when, and what it answered. docs/FORMATS.md describes the header and the blocks,
+ * this file the events.
  *
  * A header, then blocks, then an end mark. A block has whole events of one domain. The blocks of a
  * domain, in succession, are its stream; streams of several domains, which may be on threads of
@@ -40,35 +41,38 @@ enum {
 };
 
 /* The first byte of an event; the numbers never change. After it come the time since the previous
- * event and these fields ("z": zigzag; an "age": z (number of the next arrival - the request's)).
- */
+ * event of the stream and these fields ("z": zigzag; an "age": z (number of the next arrival - the
+ * request's)). Requests are numbered from 0. A "change" is 0 added, 1 draining, 2 gone. */
 enum tt_record_kind {
     /* size, RecordedDomain; the first event of every domain */
     TT_RECORD_DOMAIN = 1,
     /* numbers skipped (0 but after a gap), then as REFUSED */
     TT_RECORD_ARRIVED = 2,
-    /* model, rows, length, z priority, deadline: 0 for none, else 1 + z (deadline - now) */
+    /* The domain was full. model, rows, length, z priority, deadline: 0 for none, else 1 +
+     * z (deadline - now) */
     TT_RECORD_REFUSED = 3,
     TT_RECORD_READY = 4,     /* age, z slot (-1: none) */
     TT_RECORD_CANCELLED = 5, /* age */
-    /* executor, outcome, z last step done, start and end of the run (0: unknown, else 1 + z (now -
-     * at)), how many items did not just go on to the next step; per such: item, fate, z jump,
-     * round */
+    /* executor, outcome (0 done, 1 preempted, 2 diverged, 3 aborted, 4 failed), z last step done,
+     * start and end of the run (0: unknown, else 1 + z (now - at)), how many items did not just go
+     * on to the next step; per such: item, fate (0 continues, 1 leaves, 2 jumps, 3 fails), z step
+     * that it jumps to, round */
     TT_RECORD_FINISHED = 6,
     TT_RECORD_MODEL = 7,    /* model, change; where added: size, RecordedModel */
     TT_RECORD_EXECUTOR = 8, /* executor, change, device */
-    TT_RECORD_DECIDE = 9,
-    /* executor, model, first step, last step, repeat, walk, length, z (start_at - now), how many;
-     * per item z (expected - number): the newest request is expected first, then the next one */
+    TT_RECORD_DECIDE = 9,   /* the policy's answers follow */
+    /* executor, model, first step, last step, repeat, walk (0 together, 1 diverging, 2 once),
+     * padded length (0: none), z (start_at - now), how many; per item z (expected - number): the
+     * newest request is expected first, then one more than the one before */
     TT_RECORD_RUN = 10,
-    TT_RECORD_DROP = 11,  /* age, reason */
+    TT_RECORD_DROP = 11,  /* age, reason: 1 deadline, 2 early, 3 queue_full, 4 withdrawn */
     TT_RECORD_YIELD = 12, /* executor */
     TT_RECORD_ABORT = 13, /* executor */
-    TT_RECORD_GAP = 14,   /* how many events are missing here */
+    TT_RECORD_GAP = 14,   /* how many events are missing here; what follows cannot be replayed */
     /* stream of the domain, party (enum tt_turn_log_party), how many parties; the first event of
      * the stream of a party, which has TURN and GAP beside it */
     TT_RECORD_THREAD = 15,
-    TT_RECORD_TURN = 16, /* size, a checksum and the numbers of the party's turn log */
+    TT_RECORD_TURN = 16, /* size in bytes, u16 checksum, the numbers of the party's turn log */
     /* As ARRIVED and as REFUSED, then the request's cells (record/record_cells.h). */
     TT_RECORD_ARRIVED_CELLS = 20,
     TT_RECORD_REFUSED_CELLS = 21,
