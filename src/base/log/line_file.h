@@ -1,4 +1,5 @@
-/* A file of lines that a thread of its own writes: the thread that puts a line never waits for a disk.
+/* A file of lines that a thread of its own writes: the thread that puts a line never waits for a
+ * disk.
  *
  * Life: opened with a path ("-": standard output) and room for so many bytes; one thread puts whole
  * lines; a thread of the file writes them within some tens of milliseconds, in order, to the end of
