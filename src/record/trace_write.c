@@ -187,6 +187,8 @@ static void write_request(struct writing *self, const struct tt_trace_record *re
     if (request->reason != TT_DROP_NONE)
         tt_text_printf(self->out, ",\"reason\":\"%s\"",
                        tt_drop_reason_name((enum tt_drop_reason)request->reason));
+    if (request->slack_us != TT_TRACE_NO_SLACK)
+        tt_text_printf(self->out, ",\"slack_us\":%d", request->slack_us);
     const struct tt_trace_record *last = batch_of(self, request, 0);
     const struct tt_trace_record *first = batch_of(self, request, request->first_step);
     if (last)

@@ -112,6 +112,10 @@ class Experiment(unittest.TestCase):
             self.assertEqual(args["model"], outcome["model"])
             same = {"ok": "done", "late": "done"}.get(outcome["outcome"], outcome["outcome"])
             self.assertEqual(args["ending"], same)
+            slack_ns = int(outcome["deadline_ns"]) - end if outcome["deadline_ns"] else None
+            self.assertEqual("slack_us" in args, slack_ns is not None)
+            if slack_ns is not None:
+                self.assertEqual(args["slack_us"], int(slack_ns / 1000))
         computed = sum(o["outcome"] in ("ok", "late") for o in outcomes)
         self.assertGreater(computed, 100)
         self.assertEqual(len(flows), computed)
