@@ -31,6 +31,24 @@ void tt_profile_free(struct tt_profile *take_profile) {
     free(take_profile);
 }
 
+void tt_profile_check(const struct tt_profile *self) {
+    tt_assert(self->max_batch >= 1);
+    tt_assert(self->max_batch <= TT_PROFILE_MAX_BATCH);
+    tt_assert(self->length_count >= 1);
+    for (int32_t row = 0; row < self->length_count; row++) {
+        int64_t first = (int64_t)row * (self->max_batch + 1);
+        tt_assert(row == 0 || self->lengths[row] > self->lengths[row - 1]);
+        tt_assert(self->latency_ns[first] == 0);
+        tt_assert(self->latency_ns[first + 1] > 0);
+        for (int64_t i = first + 1; i <= first + self->max_batch; i++) {
+            tt_assert(self->latency_ns[i] >= self->latency_ns[i - 1]);
+            tt_assert(self->tail_ns[i] >= self->latency_ns[i]);
+            tt_assert(self->demand_ppm[i] >= 1);
+            tt_assert(self->demand_ppm[i] <= TT_DEMAND_WHOLE);
+        }
+    }
+}
+
 static enum tt_err check_max_batch(int32_t max_batch, struct tt_error *why) {
     if (max_batch >= 1 && max_batch <= TT_PROFILE_MAX_BATCH)
         return TT_OK;

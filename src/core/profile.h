@@ -57,6 +57,8 @@ TT_MUST_CHECK enum tt_err tt_profile_new_table(const struct tt_profile *table,
                                                struct tt_profile **out_profile,
                                                struct tt_error *why);
 void tt_profile_free(struct tt_profile *take_profile);
+/* Asserts what the rest of the program takes for granted of a profile. O(size). */
+void tt_profile_check(const struct tt_profile *self);
 
 /* Index of the table row for inputs of `length`: the smallest profiled length >= `length`, else the
  * largest. */

@@ -1,11 +1,7 @@
 #include "core/profile.h"
 
 #include "base/prng.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
+#include "unit/breach.h"
 
 static void tables_follow_their_points(void **state) {
     (void)state;
@@ -82,6 +78,59 @@ static void nonsense_is_refused(void **state) {
     assert_null(profile);
 }
 
+/* ---- broken profiles ---- */
+
+static struct tt_profile *sound(void) {
+    static const struct tt_profile_point points[] = {{.length = 1, .batch = 1, .latency_ns = 5},
+                                                     {.length = 1, .batch = 3, .latency_ns = 9},
+                                                     {.length = 8, .batch = 1, .latency_ns = 7}};
+    struct tt_profile *profile = NULL;
+    struct tt_error why;
+    if (tt_profile_new_points(points, 3, 4, &profile, &why) != TT_OK)
+        _exit(3);
+    return profile;
+}
+static void nothing_wrong(void) { tt_profile_check(sound()); }
+static void lengths_out_of_order(void) {
+    struct tt_profile *profile = sound();
+    profile->lengths[1] = profile->lengths[0];
+    tt_profile_check(profile);
+}
+static void a_dip(void) {
+    struct tt_profile *profile = sound();
+    profile->latency_ns[3] = profile->latency_ns[2] - 1;
+    tt_profile_check(profile);
+}
+static void an_instant_batch(void) {
+    struct tt_profile *profile = sound();
+    profile->latency_ns[5 + 1] = 0; /* the second length's first batch */
+    tt_profile_check(profile);
+}
+static void a_tail_below_the_centre(void) {
+    struct tt_profile *profile = sound();
+    int64_t tail[2 * 5] = {0};
+    profile->tail_ns = tail;
+    tt_profile_check(profile);
+}
+static void more_than_the_device(void) {
+    struct tt_profile *profile = sound();
+    profile->demand_ppm[2] = TT_DEMAND_WHOLE + 1;
+    tt_profile_check(profile);
+}
+
+static void broken_profiles_are_caught(void **state) {
+    (void)state;
+    static const struct breach breaches[] = {
+        BREACH(lengths_out_of_order, "self->lengths[row] > self->lengths[row - 1]"),
+        BREACH(a_dip, "self->latency_ns[i] >= self->latency_ns[i - 1]"),
+        BREACH(an_instant_batch, "self->latency_ns[first + 1] > 0"),
+        BREACH(a_tail_below_the_centre, "self->tail_ns[i] >= self->latency_ns[i]"),
+        BREACH(more_than_the_device, "self->demand_ppm[i] <= TT_DEMAND_WHOLE"),
+    };
+    assert_holds(nothing_wrong);
+    assert_all_break(breaches, TT_COUNT(breaches));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_follow_their_points),
@@ -89,6 +138,7 @@ int main(void) {
         cmocka_unit_test(a_steep_end_does_not_overflow),
         cmocka_unit_test(the_largest_batch_is_found),
         cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(broken_profiles_are_caught),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
