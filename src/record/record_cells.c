@@ -15,6 +15,8 @@ enum {
 
 size_t tt_record_cells_bound(const struct tt_cell_spec *specs, int32_t count) {
     size_t bytes = TT_VARINT_BYTES + (size_t)count * SPEC_BYTES;
+    tt_assert(count >= 1);
+    tt_assert(count <= TT_CELL_GRAPH_MAX_CELLS);
     for (int32_t i = 0; i < count; i++)
         bytes += (size_t)specs[i].source_count * INT32_BYTES;
     return bytes;
@@ -25,6 +27,8 @@ static uint8_t *put_spec(uint8_t *to, const struct tt_cell_spec *spec, int32_t a
     uint64_t flags = (spec->repeat > 1 ? REPEATS : 0) | (spec->open_ended ? OPEN_ENDED : 0) |
                      (spec->last_step > spec->first_step ? MORE_STEPS : 0);
     uint64_t head = (uint64_t)spec->first_step * 4 + (uint64_t)sources;
+    tt_assert(spec->first_step >= 0);
+    tt_assert(spec->last_step >= spec->first_step);
     to = tt_varint_put(to, head << FLAG_BITS | flags);
     if (sources == MANY_SOURCES)
         to = tt_varint_put(to, (uint64_t)spec->source_count);
@@ -32,8 +36,10 @@ static uint8_t *put_spec(uint8_t *to, const struct tt_cell_spec *spec, int32_t a
         to = tt_varint_put(to, (uint64_t)spec->repeat);
     if (flags & MORE_STEPS)
         to = tt_varint_put(to, (uint64_t)(spec->last_step - spec->first_step));
-    for (int32_t k = 0; k < spec->source_count; k++)
+    for (int32_t k = 0; k < spec->source_count; k++) {
+        tt_assert(spec->sources[k] < at); /* what the reader asks for */
         to = tt_varint_put(to, (uint64_t)(at - spec->sources[k]));
+    }
     return to;
 }
 
@@ -104,6 +110,7 @@ enum tt_err tt_record_cells_get(struct tt_record_cells *self, const uint8_t **at
         return TT_ERR_INVALID;
     if (!TT_ARRAY_RESERVE(self->specs, &self->capacity, count))
         return TT_ERR_NO_MEMORY;
+    tt_assert(self->capacity >= count);
     self->count = count;
     self->source_count = 0;
     for (int32_t i = 0; i < count; i++) {
@@ -116,6 +123,7 @@ enum tt_err tt_record_cells_get(struct tt_record_cells *self, const uint8_t **at
         self->specs[i].sources = self->specs[i].source_count > 0 ? &self->sources[first] : NULL;
         first += self->specs[i].source_count;
     }
+    tt_assert(first == self->source_count);
     return TT_OK;
 }
 

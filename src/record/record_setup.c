@@ -47,6 +47,7 @@ struct packed_profile {
 };
 
 static bool fill_profile(struct packed_profile *out, const struct tt_profile *profile) {
+    tt_profile_check(profile);
     tutti__recorded_profile__init(&out->message);
     size_t batches = (size_t)profile->max_batch, lengths = (size_t)profile->length_count;
     out->steps = malloc(batches * lengths * sizeof(*out->steps));
@@ -105,6 +106,8 @@ static enum tt_err read_profile(const Tutti__RecordedProfile *m, struct tt_profi
                                .beta_ns = m->beta_ns};
     if (!err)
         err = tt_profile_new_table(&table, out_profile, why);
+    if (!err)
+        tt_profile_check(*out_profile);
     free(latency);
     free(demand);
     return err == TT_ERR_NO_MEMORY ? tt_fail(err, why, "out of memory") : err;
@@ -114,6 +117,10 @@ static enum tt_err read_profile(const Tutti__RecordedProfile *m, struct tt_profi
 
 void *tt_record_model_pack(const struct tt_step_model *model, size_t head_bytes,
                            size_t *out_bytes) {
+    tt_assert(model->step_count >= 1);
+    tt_assert(model->whole != NULL);
+    tt_assert(model->preferred_count == 0 || model->preferred);
+    tt_assert(model->rule_count == 0 || model->rules);
     size_t steps = (size_t)model->step_count;
     struct packed_profile *profiles = calloc(steps + 1, sizeof(*profiles));
     Tutti__RecordedStep *messages = calloc(steps, sizeof(*messages));
@@ -324,7 +331,10 @@ void tt_record_model_free(struct tt_record_model *take_model) {
 void *tt_record_domain_pack(const struct tt_record_domain *domain, size_t head_bytes,
                             size_t *out_bytes) {
     Tutti__RecordedOption options[TT_MAX_OPTIONS], *pointers[TT_MAX_OPTIONS];
+    tt_assert(domain->policy != NULL);
+    tt_assert(domain->option_count >= 0);
     tt_assert(domain->option_count <= TT_MAX_OPTIONS);
+    tt_assert(domain->scheduler_threads >= 0);
     for (int32_t i = 0; i < domain->option_count; i++) {
         tutti__recorded_option__init(&options[i]);
         options[i].key = (char *)domain->options[i].key;
@@ -418,6 +428,8 @@ enum tt_err tt_record_domain_read(const void *bytes, size_t count,
 
 struct tt_policy_setup tt_record_domain_setup(const struct tt_record_domain *domain,
                                               const struct tt_mechanism *mechanism) {
+    tt_assert(mechanism->model_capacity == domain->limits.model_capacity);
+    tt_assert(mechanism->executor_capacity == domain->limits.executor_capacity);
     return (struct tt_policy_setup){.domain = mechanism,
                                     .d_ctrl_ns = domain->d_ctrl_ns,
                                     .d_data_ns = domain->d_data_ns,

@@ -31,9 +31,10 @@ enum {
 /* ---- putting ---- */
 
 static uint8_t *begin(const struct tt_record_stream *self, enum tt_record_kind kind, int64_t now) {
+    tt_assert(self->scratch != NULL);
     uint8_t *to = self->scratch + GAP_BYTES;
-    *to++ = (uint8_t)kind;
     tt_assert(now >= self->last_at);
+    *to++ = (uint8_t)kind;
     return tt_varint_put(to, (uint64_t)(now - self->last_at));
 }
 
@@ -45,6 +46,8 @@ static void lose(struct tt_record_stream *self) {
 /* Puts [event, end), before which GAP_BYTES are free. False: lost. */
 static bool put(struct tt_record_stream *self, uint8_t *event, const uint8_t *end, int64_t now) {
     uint8_t *from = event;
+    tt_assert(end > event);
+    tt_assert(self->gap >= 0);
     if (self->gap > 0) {
         uint8_t gap[GAP_BYTES] = {TT_RECORD_GAP, 0};
         size_t length = (size_t)(tt_varint_put(gap + 2, (uint64_t)self->gap) - gap);
@@ -61,6 +64,7 @@ static bool put(struct tt_record_stream *self, uint8_t *event, const uint8_t *en
 }
 
 static bool put_scratch(struct tt_record_stream *self, const uint8_t *end, int64_t now) {
+    tt_assert(end <= self->scratch + self->scratch_bytes);
     return put(self, self->scratch + GAP_BYTES, end, now);
 }
 
@@ -73,6 +77,9 @@ static uint8_t *put_age(const struct tt_record_stream *self, uint8_t *to,
 }
 
 static uint8_t *put_arrival(uint8_t *to, int64_t now, const struct tt_arrival *arrival) {
+    tt_assert(arrival->model >= 0);
+    tt_assert(arrival->rows >= 1);
+    tt_assert(arrival->length >= 0);
     to = tt_varint_put(to, (uint64_t)arrival->model);
     to = tt_varint_put(to, (uint64_t)arrival->rows);
     to = tt_varint_put(to, (uint64_t)arrival->length);
@@ -102,6 +109,7 @@ static void arrived(struct tt_record_stream *self, const struct tt_event *event)
     if (!reserve(self, arrival))
         return;
     uint8_t *to = begin(self, kinds[!is_in][is_of_cells], event->now);
+    tt_assert(!is_in || event->request->number >= self->next_number);
     if (is_in)
         to = tt_varint_put(to, (uint64_t)(event->request->number - self->next_number));
     to = put_arrival(to, event->now, arrival);
@@ -133,6 +141,9 @@ static bool just_goes_on(const struct tt_task_item *item) {
 
 static void finished(struct tt_record_stream *self, int64_t now, const struct tt_task *task) {
     uint8_t *to = begin(self, TT_RECORD_FINISHED, now);
+    tt_assert(task->count >= 1);
+    tt_assert(task->count <= self->max_batch);
+    tt_assert(task->executor >= 0);
     to = tt_varint_put(to, (uint64_t)task->executor);
     to = tt_varint_put(to, (uint64_t)task->outcome);
     to = tt_varint_put(to, tt_zigzag(task->last_step_done));
@@ -157,6 +168,7 @@ static void finished(struct tt_record_stream *self, int64_t now, const struct tt
 /* The subgraph of all cells of the task; -1: there are several. */
 static int32_t subgraph_of_all(const struct tt_task *task) {
     int32_t first = tt_record_subgraph(&task->items[0]);
+    tt_assert(first >= 0);
     for (int32_t i = 1; i < task->count; i++)
         if (tt_record_subgraph(&task->items[i]) != first)
             return -1;
@@ -164,6 +176,9 @@ static int32_t subgraph_of_all(const struct tt_task *task) {
 }
 
 static uint8_t *put_place(uint8_t *to, const struct tt_task *task) {
+    tt_assert(task->executor >= 0);
+    tt_assert(task->first_step >= 0);
+    tt_assert(task->last_step >= task->first_step);
     to = tt_varint_put(to, (uint64_t)task->executor);
     to = tt_varint_put(to, (uint64_t)task->model);
     to = tt_varint_put(to, (uint64_t)task->first_step);
@@ -173,6 +188,7 @@ static uint8_t *put_place(uint8_t *to, const struct tt_task *task) {
 /* Puts the item's request as its distance from `*expected`: members usually came in succession. */
 static uint8_t *put_member(uint8_t *to, const struct tt_task_item *item, int64_t *expected) {
     int64_t number = tt_request_arrival(item->request);
+    tt_assert(item->request->state == TT_REQUEST_RUNNING);
     to = tt_varint_put(to, tt_zigzag(*expected - number));
     *expected = number + 1;
     return to;
@@ -194,6 +210,7 @@ static void run_cells(struct tt_record_stream *self, int64_t now, const struct t
 }
 
 static void run(struct tt_record_stream *self, int64_t now, const struct tt_task *task) {
+    tt_assert(task->count >= 1);
     tt_assert(task->count <= self->max_batch);
     if (task->items[0].subgraph) {
         run_cells(self, now, task);
@@ -219,6 +236,7 @@ static void put_message(struct tt_record_stream *self, uint8_t *bytes, size_t co
     uint8_t size[TT_VARINT_BYTES];
     size_t size_bytes = (size_t)(tt_varint_put(size, count) - size);
     uint8_t *message = bytes + GAP_BYTES + HEAD_BYTES;
+    tt_assert(head_bytes + size_bytes <= HEAD_BYTES);
     memcpy(message - size_bytes, size, size_bytes);
     uint8_t *event = message - size_bytes - head_bytes;
     memcpy(event, head, head_bytes);
@@ -230,6 +248,8 @@ static void model(struct tt_record_stream *self, const struct tt_event *event) {
         return; /* follows from the tasks that finished */
     uint8_t *head = self->scratch + GAP_BYTES;
     uint8_t *to = begin(self, TT_RECORD_MODEL, event->now);
+    tt_assert(event->index >= 0);
+    tt_assert(event->index < event->domain->model_capacity);
     to = tt_varint_put(to, (uint64_t)event->index);
     to = tt_varint_put(to, (uint64_t)event->change);
     if (event->change != TT_CHANGE_ADDED) {
@@ -237,6 +257,7 @@ static void model(struct tt_record_stream *self, const struct tt_event *event) {
         return;
     }
     size_t count = 0;
+    tt_assert(event->domain->models[event->index] != NULL);
     uint8_t *bytes =
         tt_record_model_pack(event->domain->models[event->index], GAP_BYTES + HEAD_BYTES, &count);
     if (bytes)
@@ -248,6 +269,8 @@ static void model(struct tt_record_stream *self, const struct tt_event *event) {
 
 static void executor(struct tt_record_stream *self, const struct tt_event *event) {
     uint8_t *to = begin(self, TT_RECORD_EXECUTOR, event->now);
+    tt_assert(event->index >= 0);
+    tt_assert(event->index < event->domain->executor_capacity);
     to = tt_varint_put(to, (uint64_t)event->index);
     to = tt_varint_put(to, (uint64_t)event->change);
     to = tt_varint_put(to, (uint64_t)event->domain->executors[event->index].device);
@@ -284,6 +307,8 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
 enum tt_err tt_record_stream_init(struct tt_record_stream *self,
                                   const struct tt_record_domain *domain,
                                   const struct tt_record_sink *sink, struct tt_error *why) {
+    tt_assert(sink->put != NULL);
+    tt_assert(domain->limits.max_batch >= 1);
     *self = (struct tt_record_stream){
         .observer = {.observe = observe}, .sink = *sink, .max_batch = domain->limits.max_batch};
     size_t items = (size_t)domain->limits.max_batch * 4 * TT_VARINT_BYTES, count = 0;
@@ -309,6 +334,8 @@ enum tt_err tt_record_stream_init(struct tt_record_stream *self,
 /* A turn is over. Its numbers take the place of an event's message. */
 static void turned(void *context, int64_t now, const uint8_t *bytes, size_t count) {
     struct tt_record_stream *self = context;
+    tt_assert(bytes == self->turn_log.bytes); /* it has room before it */
+    tt_assert(count <= self->turn_log.capacity);
     uint8_t *head = self->scratch + GAP_BYTES;
     uint8_t size[TT_VARINT_BYTES];
     size_t size_bytes = (size_t)(tt_varint_put(size, count) - size);
@@ -322,10 +349,14 @@ static void turned(void *context, int64_t now, const uint8_t *bytes, size_t coun
 enum tt_err tt_record_stream_init_party(struct tt_record_stream *self,
                                         const struct tt_record_party *party,
                                         const struct tt_record_sink *sink, struct tt_error *why) {
+    tt_assert(sink->put != NULL);
+    tt_assert(party->party >= 0);
+    tt_assert(party->party < party->parties);
     *self = (struct tt_record_stream){.sink = *sink};
     size_t registers = (size_t)tt_turn_log_registers(party->models);
     size_t capacity = tt_turn_log_turn_bytes(party->models, party->executors, party->parties);
-    self->scratch = malloc(GAP_BYTES + HEAD_BYTES + capacity);
+    self->scratch_bytes = (int64_t)(GAP_BYTES + HEAD_BYTES + capacity);
+    self->scratch = malloc((size_t)self->scratch_bytes);
     self->turn_log.seen = calloc(registers, sizeof(*self->turn_log.seen));
     if (!self->scratch || !self->turn_log.seen) {
         tt_record_stream_fini(self);
@@ -348,4 +379,5 @@ void tt_record_stream_fini(struct tt_record_stream *self) {
     self->turn_log.seen = NULL;
     free(self->scratch);
     self->scratch = NULL;
+    self->scratch_bytes = 0;
 }

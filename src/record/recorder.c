@@ -30,6 +30,12 @@ struct tt_recorder_stream {
     struct tt_recorder_stream *next;
 };
 
+enum writer_state {
+    WRITING,
+    FAILING, /* the disk is tried again at `retry_at` */
+    FULL,    /* the file ended at its limit */
+};
+
 struct tt_recorder {
     int fd;
     char *path, *program;
@@ -39,11 +45,12 @@ struct tt_recorder {
     uint32_t stream_count;
     struct tt_counter bytes; /* whole blocks in the file */
     int64_t max_bytes;       /* of the file; 0: no limit */
-    bool full;               /* the thread's: it has ended at its limit */
-    bool failing;            /* the thread's */
-    int64_t retry_at;        /* the thread's, while failing */
-    char failure[256];       /* what failed last */
-    int64_t lost_before;     /* reported already */
+    /* The thread's: */
+    enum writer_state state;
+    uint32_t introduced; /* streams that have a block in the file: numbers 0 .. introduced - 1 */
+    int64_t retry_at;    /* while FAILING */
+    char failure[256];   /* what failed last */
+    int64_t lost_before; /* reported already */
     struct tt_eventcount eventcount;
     struct tt_flag stopping;
     pthread_t thread;
@@ -56,11 +63,24 @@ static void say(const struct tt_recorder *self, const char *line) {
         self->say(self->say_context, TT_LOG_WARNING, line);
 }
 
+/* The writer's legal moves. A file that has ended never continues. */
+static void move(struct tt_recorder *self, enum writer_state to) {
+    static const bool may[][3] = {
+        [WRITING] = {[FAILING] = true, [FULL] = true},
+        [FAILING] = {[WRITING] = true, [FAILING] = true, [FULL] = true},
+        [FULL] = {false},
+    };
+    tt_assert(may[self->state][to]);
+    self->state = to;
+}
+
 /* ---- the file ---- */
 
 /* Writes all of the pieces after the whole blocks. On an errno it writes none of them. */
 static int write_pieces(struct tt_recorder *self, struct iovec *pieces, int count) {
     off_t from = (off_t)tt_counter_get(&self->bytes), at = from;
+    tt_assert(count >= 1);
+    tt_assert(self->state != FULL);
     while (count > 0) {
         ssize_t written = pwritev(self->fd, pieces, count, at);
         if (written < 0 && errno == EINTR)
@@ -75,6 +95,7 @@ static int write_pieces(struct tt_recorder *self, struct iovec *pieces, int coun
         at += written;
         for (; count > 0 && (size_t)written >= pieces[0].iov_len; pieces++, count--)
             written -= (ssize_t)pieces[0].iov_len;
+        tt_assert(count > 0 || written == 0);
         if (count > 0) {
             pieces[0].iov_base = (uint8_t *)pieces[0].iov_base + written;
             pieces[0].iov_len -= (size_t)written;
@@ -101,6 +122,10 @@ static int write_header(struct tt_recorder *self) {
 static int write_block(struct tt_recorder *self, uint32_t stream,
                        const struct tt_byte_piece payload[2]) {
     uint8_t head[TT_RECORDING_BLOCK_BYTES];
+    /* What readers take for granted. */
+    tt_assert(payload[0].count + payload[1].count <= TT_RECORDING_MAX_BLOCK_BYTES);
+    tt_assert((stream >= TT_RECORDING_LIMIT_STREAM) == (payload[0].count + payload[1].count == 0));
+    tt_assert(stream >= TT_RECORDING_LIMIT_STREAM || stream <= self->introduced);
     tt_put_u32(head, TT_RECORDING_BLOCK_MARK);
     tt_put_u32(head + 4, stream);
     tt_put_u32(head + 8, (uint32_t)(payload[0].count + payload[1].count));
@@ -114,7 +139,10 @@ static int write_block(struct tt_recorder *self, uint32_t stream,
         pieces[count++] = (struct iovec){(void *)payload[i].bytes, payload[i].count};
     }
     tt_put_u32(head + 12, (uint32_t)crc);
-    return write_pieces(self, pieces, count);
+    int failed = write_pieces(self, pieces, count);
+    if (!failed && stream == self->introduced)
+        self->introduced++;
+    return failed;
 }
 
 /* ---- the thread ---- */
@@ -123,9 +151,10 @@ static void note_failure(struct tt_recorder *self, int failed) {
     char line[600];
     self->retry_at = tt_clock_now() + RETRY_NS;
     snprintf(self->failure, sizeof(self->failure), "%s", strerror(failed));
-    if (self->failing)
+    enum writer_state before = self->state;
+    move(self, FAILING);
+    if (before == FAILING)
         return;
-    self->failing = true;
     snprintf(line, sizeof(line),
              "recording %s: %s after %" PRId64 " bytes; serving goes on, events are lost until it "
              "can be written again",
@@ -134,13 +163,15 @@ static void note_failure(struct tt_recorder *self, int failed) {
 }
 
 static void note_success(struct tt_recorder *self) {
-    if (self->failing)
-        say(self, "recording goes on");
-    self->failing = false;
+    if (self->state != FAILING)
+        return;
+    move(self, WRITING);
+    say(self, "recording goes on");
 }
 
 static void note_losses(struct tt_recorder *self) {
     int64_t lost = tt_recorder_stats(self).lost_events;
+    tt_assert(lost >= self->lost_before);
     if (lost == self->lost_before)
         return;
     char line[600];
@@ -154,13 +185,13 @@ static void note_losses(struct tt_recorder *self) {
  * lost of what it holds: it is whole up to there. An errno when the end could not be written. */
 static int keep_limit(struct tt_recorder *self, size_t count) {
     int64_t bytes = tt_counter_get(&self->bytes);
-    if (self->full || self->max_bytes == 0 ||
+    if (self->state == FULL || self->max_bytes == 0 ||
         bytes + (int64_t)count + (int64_t)2 * TT_RECORDING_BLOCK_BYTES <= self->max_bytes)
         return 0;
     int failed = write_block(self, TT_RECORDING_LIMIT_STREAM, (struct tt_byte_piece[2]){{0}, {0}});
     if (failed)
         return failed;
-    self->full = true;
+    move(self, FULL);
     char line[600];
     snprintf(line, sizeof(line),
              "recording %s: it ends here, at %" PRId64 " bytes, its limit; serving goes on",
@@ -171,7 +202,7 @@ static int keep_limit(struct tt_recorder *self, size_t count) {
 
 /* A loss at the very end has no later event before which it could be recorded. */
 static int write_last_gap(struct tt_recorder *self, const struct tt_recorder_stream *stream) {
-    if (stream->encoder.gap == 0 || self->full)
+    if (stream->encoder.gap == 0 || self->state == FULL)
         return 0;
     uint8_t gap[2 + TT_VARINT_BYTES] = {TT_RECORD_GAP, 0};
     size_t count = (size_t)(tt_varint_put(gap + 2, (uint64_t)stream->encoder.gap) - gap);
@@ -180,6 +211,7 @@ static int write_last_gap(struct tt_recorder *self, const struct tt_recorder_str
 }
 
 static void give_back(struct tt_recorder_stream *stream) {
+    tt_assert(!stream->given_back);
     stream->given_back = true;
     tt_record_stream_fini(&stream->encoder);
     tt_byte_ring_fini(&stream->ring);
@@ -194,16 +226,18 @@ static int empty_ring(struct tt_recorder *self, struct tt_recorder_stream *strea
     struct tt_byte_piece pieces[2];
     size_t count = tt_byte_ring_peek(&stream->ring, pieces);
     int failed = count > 0 ? keep_limit(self, count) : 0;
-    if (count > 0 && !failed && !self->full)
+    if (count > 0 && !failed && self->state != FULL)
         failed = write_block(self, stream->number, pieces);
     if (failed)
         return failed;
-    *out_wrote |= count > 0 && !self->full;
+    *out_wrote |= count > 0 && self->state != FULL;
     tt_byte_ring_take(&stream->ring, count);
     if (left)
         failed = write_last_gap(self, stream);
-    if (left && !failed)
+    if (left && !failed) {
+        tt_assert(tt_byte_ring_peek(&stream->ring, pieces) == 0);
         give_back(stream);
+    }
     return failed;
 }
 
@@ -234,7 +268,7 @@ static void *recorder_main(void *context) {
     int64_t losses_at = 0;
     while (!tt_flag_is_raised(&self->stopping)) {
         int64_t now = tt_clock_now();
-        if (!self->failing || now >= self->retry_at)
+        if (self->state != FAILING || now >= self->retry_at)
             empty_rings(self);
         if (now >= losses_at) { /* at most a line a second */
             note_losses(self);
@@ -277,6 +311,9 @@ static enum tt_err open_file(struct tt_recorder *self, struct tt_error *why) {
 
 enum tt_err tt_recorder_open(const struct tt_recorder_options *options,
                              struct tt_recorder **out_recorder, struct tt_error *why) {
+    tt_assert(options->path != NULL);
+    tt_assert(options->max_bytes >= 0);
+    tt_assert(options->ring_bytes <= TT_RECORDING_MAX_BLOCK_BYTES / 2); /* it is rounded up */
     struct tt_recorder *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a recording");
@@ -309,6 +346,7 @@ static bool put(void *context, const void *bytes, size_t count) {
 /* Makes room for one more stream, whose encoder is not made yet. */
 static enum tt_err new_stream(struct tt_recorder *self, struct tt_recorder_stream **out_stream,
                               struct tt_error *why) {
+    tt_assert(!tt_flag_is_raised(&self->stopping));
     if (self->stream_count == TT_RECORDING_MAX_STREAMS)
         return tt_fail(TT_ERR_BUSY, why, "a recording holds at most %d domains and threads",
                        TT_RECORDING_MAX_STREAMS);
@@ -339,6 +377,8 @@ static enum tt_err list_stream(struct tt_recorder *self, struct tt_recorder_stre
         return tt_fail(err, why, "out of memory for a recording");
     }
     tt_lock_take(&self->lock);
+    tt_assert(self->stream_count < TT_RECORDING_MAX_STREAMS);
+    tt_assert(*self->last == NULL);
     stream->number = self->stream_count++;
     *self->last = stream;
     self->last = &stream->next;
@@ -349,6 +389,7 @@ static enum tt_err list_stream(struct tt_recorder *self, struct tt_recorder_stre
 enum tt_err tt_recorder_add(struct tt_recorder *self, struct tt_mechanism *mechanism,
                             const struct tt_record_domain *domain,
                             struct tt_recorder_stream **out_stream, struct tt_error *why) {
+    tt_assert(mechanism->arrivals == 0);
     struct tt_recorder_stream *stream;
     enum tt_err err = new_stream(self, &stream, why);
     if (err)
@@ -369,6 +410,8 @@ enum tt_err tt_recorder_add_party(struct tt_recorder *self, const struct tt_reco
                                   const struct tt_record_party *party,
                                   struct tt_recorder_stream **out_stream,
                                   struct tt_turn_log **out_tape, struct tt_error *why) {
+    tt_assert(!tt_flag_is_raised(&domain->left));
+    tt_assert(domain->encoder.observer.observe != NULL); /* a domain's, no party's */
     struct tt_recorder_stream *stream;
     enum tt_err err = new_stream(self, &stream, why);
     if (err)
@@ -386,8 +429,10 @@ enum tt_err tt_recorder_add_party(struct tt_recorder *self, const struct tt_reco
 }
 
 void tt_recorder_leave(struct tt_recorder_stream *stream) {
-    if (stream)
-        tt_flag_raise(&stream->left);
+    if (!stream)
+        return;
+    tt_assert(!tt_flag_is_raised(&stream->left));
+    tt_flag_raise(&stream->left);
 }
 
 struct tt_recorder_stats tt_recorder_stats(struct tt_recorder *self) {
@@ -408,19 +453,22 @@ enum tt_err tt_recorder_close(struct tt_recorder *take_self, struct tt_error *wh
     pthread_join(self->thread, NULL);
     for (struct tt_recorder_stream *stream = self->streams; stream; stream = stream->next)
         tt_flag_raise(&stream->left);
-    self->failing = false; /* a last try */
+    if (self->state == FAILING)
+        move(self, WRITING); /* a last try */
     empty_rings(self);
+    for (struct tt_recorder_stream *stream = self->streams; stream; stream = stream->next)
+        tt_assert(stream->given_back || self->state == FAILING);
     int failed = 0;
-    if (!self->failing && !self->full)
+    if (self->state == WRITING)
         failed = write_block(self, TT_RECORDING_END_STREAM, (struct tt_byte_piece[2]){{0}, {0}});
     if (failed)
         note_failure(self, failed);
     struct tt_recorder_stats stats = tt_recorder_stats(self);
     enum tt_err err = TT_OK;
-    if (self->failing)
+    if (self->state == FAILING)
         err = tt_fail(TT_ERR_IO, why, "the recording %s ends early, at %" PRId64 " bytes: %s",
                       self->path, stats.bytes, self->failure);
-    else if (stats.lost_events > 0 && !self->full)
+    else if (stats.lost_events > 0 && self->state != FULL)
         err = tt_fail(TT_ERR_IO, why, "the recording %s has gaps: %" PRId64 " events were lost",
                       self->path, stats.lost_events);
     recorder_free(self);

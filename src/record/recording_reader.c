@@ -114,6 +114,7 @@ enum tt_err tt_recording_open_memory(const void *bytes, size_t size_bytes, const
         free(self.of_thread);
         return err;
     }
+    tt_recording_check(&self);
     *out_recording = self;
     return TT_OK;
 }
@@ -164,12 +165,26 @@ void tt_recording_close(struct tt_recording *self) {
     *self = (struct tt_recording){0};
 }
 
+void tt_recording_check(const struct tt_recording *self) {
+    int32_t domains = 0;
+    tt_assert(self->end_bytes >= TT_RECORDING_HEADER_BYTES);
+    tt_assert(self->end_bytes <= self->size_bytes);
+    tt_assert(self->complete || !self->limited);
+    tt_assert(self->stream_count >= 0);
+    tt_assert(self->stream_count <= TT_RECORDING_MAX_STREAMS);
+    for (int32_t s = 0; s < self->stream_count; s++)
+        domains += !self->of_thread[s];
+    tt_assert(domains == self->domain_count);
+}
+
 int32_t tt_recording_domain_stream(const struct tt_recording *self, int32_t domain) {
     int32_t stream = 0;
     tt_assert(domain >= 0 && domain < self->domain_count);
-    for (;; stream++)
+    for (;; stream++) {
+        tt_assert(stream < self->stream_count);
         if (!self->of_thread[stream] && domain-- == 0)
             return stream;
+    }
 }
 
 /* ---- a domain's events ---- */
@@ -432,6 +447,7 @@ static void check_place(struct tt_recording_cursor *self, const struct tt_record
 /* To the next block of this domain that has events. False: no more. */
 static bool enter_block(struct tt_recording_cursor *self) {
     const struct tt_recording *recording = self->recording;
+    tt_assert(self->at <= self->end);
     while (self->at == self->end) {
         if (self->next_block >= recording->end_bytes)
             return false;
@@ -453,6 +469,8 @@ enum tt_err tt_recording_next(struct tt_recording_cursor *self,
         return TT_OK;
     }
     struct tt_recorded_event *event = &self->event;
+    tt_assert(self->serial >= 0);
+    tt_assert(self->now >= 0);
     *event = (struct tt_recorded_event){.serial = self->serial++,
                                         .offset = (size_t)(self->at - self->recording->bytes),
                                         .started_at = -1,
@@ -470,6 +488,8 @@ enum tt_err tt_recording_next(struct tt_recording_cursor *self,
                        "%s: offset %zu: event %lld of stream %u is malformed: its %s",
                        self->recording->name, event->offset, (long long)event->serial, self->stream,
                        self->bad);
+    tt_assert(event->now >= self->now);
+    tt_assert(self->next_number >= 0);
     self->now = event->now;
     *out_event = event;
     return TT_OK;

@@ -43,6 +43,8 @@ TT_MUST_CHECK enum tt_err tt_recording_open_memory(const void *bytes, size_t siz
                                                    struct tt_recording *out_recording,
                                                    struct tt_error *why);
 void tt_recording_close(struct tt_recording *self);
+/* Asserts that the counts agree with the streams. Of an open recording. */
+void tt_recording_check(const struct tt_recording *self);
 /* Domains are numbered from 0, among themselves. */
 int32_t tt_recording_domain_stream(const struct tt_recording *self, int32_t domain);
 

@@ -46,9 +46,11 @@ static void put(struct tt_trace_tap *self, const struct tt_trace_record *record)
 static uint16_t narrow(int32_t value) { return value < UINT16_MAX ? (uint16_t)value : UINT16_MAX; }
 
 static void finished(struct tt_trace_tap *self, const struct tt_task *task) {
+    tt_assert(self->in_use);
     self->last_run = task->number;
     if (task->started_at < 0)
         return;
+    tt_assert(task->ended_at >= task->started_at);
     put(self, &(struct tt_trace_record){.kind = TT_TRACE_BATCH,
                                         .outcome = (uint8_t)task->outcome,
                                         .rows = narrow(task->rows),
@@ -91,6 +93,8 @@ static int32_t slack_us(const struct tt_request *request, int64_t now) {
 
 static void ended(struct tt_trace_tap *self, const struct tt_event *event) {
     const struct tt_request *request = event->request;
+    tt_assert(self->in_use);
+    tt_assert(event->now >= request->arrived_at);
     /* A request that leaves a batch ends while the domain reports that batch. */
     put(self, &(struct tt_trace_record){.kind = TT_TRACE_REQUEST,
                                         .outcome = (uint8_t)event->ending,
@@ -127,6 +131,7 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
 /* ---- making ---- */
 
 enum tt_err tt_trace_new(int64_t records, struct tt_trace **out_trace, struct tt_error *why) {
+    tt_assert(records >= 1);
     struct tt_trace *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a trace");
@@ -181,6 +186,8 @@ static struct tt_trace_tap *take_tap(struct tt_trace *self) {
 static bool enter_domain(struct tt_trace *self, struct tt_trace_tap *tap,
                          const struct tt_mechanism *mechanism, const char *policy) {
     int32_t model_capacity = mechanism->model_capacity;
+    tt_assert(!tap->in_use);
+    tt_assert(tap->trace == self);
     int32_t *names = realloc(tap->names, (size_t)model_capacity * sizeof(*names));
     if (!names)
         return false;
@@ -223,6 +230,25 @@ void tt_trace_leave(struct tt_trace_tap *tap) {
     if (!tap)
         return;
     tt_lock_take(&tap->trace->lock);
+    tt_assert(tap->in_use);
     tap->in_use = false;
     tt_lock_give(&tap->trace->lock);
+}
+
+void tt_trace_check(struct tt_trace *self) {
+    tt_lock_take(&self->lock);
+    for (int32_t d = 0; d < self->domain_count; d++) {
+        tt_assert(self->policies[d] >= 0);
+        tt_assert(self->policies[d] < self->name_count);
+    }
+    for (int32_t i = 0; i < self->name_count; i++)
+        for (int32_t k = 0; k < i; k++)
+            tt_assert(strcmp(self->names[i], self->names[k]) != 0);
+    for (const struct tt_trace_tap *tap = self->taps; tap; tap = tap->next) {
+        tt_assert(tap->trace == self);
+        tt_assert(tap->domain < self->domain_count);
+        for (const struct tt_trace_tap *other = tap->next; other; other = other->next)
+            tt_assert(!tap->in_use || !other->in_use || tap->domain != other->domain);
+    }
+    tt_lock_give(&self->lock);
 }

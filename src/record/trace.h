@@ -28,6 +28,8 @@ TT_MUST_CHECK enum tt_err tt_trace_new(int64_t records, struct tt_trace **out_tr
                                        struct tt_error *why);
 /* Every tap has been left. NULL-safe. */
 void tt_trace_free(struct tt_trace *take_trace);
+/* Asserts that the names and domains that it refers to are in its tables. Any thread. */
+void tt_trace_check(struct tt_trace *self);
 /* Observes the domain from now on, before its first event. Any thread. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_trace_add(struct tt_trace *self, struct tt_mechanism *mechanism,
                                        const char *policy, struct tt_trace_tap **out_tap,

@@ -18,6 +18,7 @@ static void deliver(struct reading *self) {
 
 static void read_batch(struct reading *self, const struct tt_trace_record *record) {
     deliver(self);
+    tt_assert(record->run >= 0);
     self->run = record->run;
     self->batch = (struct tt_trace_batch){.model = record->name,
                                           .domain = record->domain,
@@ -45,7 +46,8 @@ static void read_request(struct reading *self, const struct tt_trace_record *rec
 static uint64_t read_ring(struct reading *self, const struct tt_recent *recent, uint64_t next,
                           int64_t since_at, int64_t until_at) {
     uint64_t end = tt_recent_end(recent), words[TT_TRACE_RECORD_WORDS];
-    self->run = -1;
+    tt_assert(next <= end);
+    tt_assert(self->run < 0); /* the ring before it was delivered */
     for (; next < end; next++) {
         struct tt_trace_record record;
         if (!tt_recent_get(recent, next, words)) {
@@ -69,6 +71,8 @@ static uint64_t read_ring(struct reading *self, const struct tt_recent *recent, 
 int64_t tt_trace_read(struct tt_trace *self, int64_t since_at, int64_t until_at,
                       struct tt_trace_cursor *cursor, const struct tt_trace_visitor *visitor) {
     struct reading reading = {.visitor = visitor, .run = -1};
+    tt_assert(cursor->count >= 0);
+    tt_assert(cursor->count <= TT_TRACE_MAX_RINGS);
     tt_lock_take(&self->lock);
     for (int32_t i = 0; i < self->name_count; i++)
         visitor->name(visitor->context, i, self->names[i]);

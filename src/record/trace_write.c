@@ -87,6 +87,8 @@ static void name_domains(struct writing *self, const struct tt_trace_record *rec
                          bool *named) {
     for (int64_t i = 0; i < count; i++) {
         int32_t domain = records[i].domain;
+        tt_assert(domain >= 0);
+        tt_assert(domain < self->trace->domain_count);
         if (named[domain])
             continue;
         named[domain] = true;
@@ -116,6 +118,8 @@ static void write_batch(struct writing *self, const struct tt_trace_record *batc
                                            [TT_OUTCOME_DIVERGED] = "parted",
                                            [TT_OUTCOME_ABORTED] = "aborted",
                                            [TT_OUTCOME_FAILED] = "failed"};
+    tt_assert(batch->outcome < TT_COUNT(outcomes));
+    tt_assert(batch->name < self->trace->name_count);
     begin(self, "X", batch->domain, batch->executor + 1);
     put_time(self, "ts", batch->begin_at);
     put_time(self, "dur", tt_instant_max(batch->end_at - batch->begin_at, 0));
@@ -226,6 +230,7 @@ static void write_requests(struct writing *self) {
                         self->trace->names[request->name]);
             lanes++;
         }
+        tt_assert(request->end_at >= request->begin_at);
         lane_ends[lane] = request->end_at;
         write_request(self, request, thread, i + 1);
     }

@@ -27,6 +27,7 @@ void tt_byte_ring_fini(struct tt_byte_ring *self) {
 
 bool tt_byte_ring_put(struct tt_byte_ring *self, const void *bytes, size_t count) {
     uint64_t tail = atomic_load_explicit(&self->tail, memory_order_relaxed);
+    tt_assert(tail - self->head_seen <= self->capacity);
     if (count > self->capacity - (tail - self->head_seen)) {
         self->head_seen = atomic_load_explicit(&self->head, memory_order_acquire);
         if (count > self->capacity - (tail - self->head_seen))
@@ -44,6 +45,7 @@ size_t tt_byte_ring_peek(const struct tt_byte_ring *self, struct tt_byte_piece o
     uint64_t head = atomic_load_explicit(&self->head, memory_order_relaxed);
     uint64_t tail = atomic_load_explicit(&self->tail, memory_order_acquire);
     size_t count = tail - head;
+    tt_assert(count <= self->capacity);
     uint64_t at = head & (self->capacity - 1);
     size_t first = count < self->capacity - at ? count : self->capacity - at;
     out_pieces[0] = (struct tt_byte_piece){self->bytes + at, first};
@@ -53,5 +55,6 @@ size_t tt_byte_ring_peek(const struct tt_byte_ring *self, struct tt_byte_piece o
 
 void tt_byte_ring_take(struct tt_byte_ring *self, size_t count) {
     uint64_t head = atomic_load_explicit(&self->head, memory_order_relaxed);
+    tt_assert(count <= atomic_load_explicit(&self->tail, memory_order_relaxed) - head);
     atomic_store_explicit(&self->head, head + count, memory_order_release);
 }
