@@ -10,6 +10,7 @@ static void over(void *context, struct tt_device_task *task) {
 }
 
 void tt_blocking_run_begin(struct tt_blocking_run *self, struct tt_engine *engine) {
+    tt_assert(engine->done != over); /* one at a time */
     *self = (struct tt_blocking_run){
         .engine = engine, .done = engine->done, .done_context = engine->done_context};
     tt_eventcount_init(&self->eventcount);
@@ -18,12 +19,14 @@ void tt_blocking_run_begin(struct tt_blocking_run *self, struct tt_engine *engin
 }
 
 void tt_blocking_run_run(struct tt_blocking_run *self, struct tt_engine_task *task) {
+    tt_assert(self->engine->done_context == self); /* between _begin and _end */
     tt_engine_submit(self->engine, task);
     while (!tt_eventcount_wait(&self->eventcount, TT_NEVER)) { /* a spurious wake */
     }
 }
 
 void tt_blocking_run_end(struct tt_blocking_run *self) {
+    tt_assert(self->engine->done_context == self);
     self->engine->done = self->done;
     self->engine->done_context = self->done_context;
 }

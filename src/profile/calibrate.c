@@ -27,11 +27,15 @@ static enum tt_err run_steps(struct measuring *m, struct tt_engine_member *membe
                                   .member_count = 1,
                                   .members = member,
                                   .together = true};
+    tt_assert(first <= last);
+    tt_assert(last < engine->ops->step_count(m->model));
     tt_blocking_run_run(&m->blocking_run, &task);
     if (member->err) {
         engine->ops->state_release(member->state);
         return member->err;
     }
+    tt_assert(!member->result || !member->state); /* one of the two holds the activations */
+    tt_assert(task.head.ended_at >= task.head.started_at);
     if (member->result)
         engine->ops->result_release(member->result);
     *out_ns = task.head.ended_at - task.head.started_at;
@@ -43,6 +47,8 @@ static enum tt_err run_once(struct measuring *m, int32_t rows,
                             const struct tt_synthetic_input *zeros, int32_t run,
                             struct tt_error *why) {
     struct tt_engine_member member = {.rows = rows, .inputs = zeros->views, .why = why};
+    tt_assert(run >= 0);
+    tt_assert(run < MAX_RUNS);
     int32_t last = m->model->engine->ops->step_count(m->model) - 1;
     enum tt_err err = run_steps(m, &member, 0, last, &m->times[run]);
     for (int32_t s = 0; !err && s < m->step_count; s++)
@@ -73,6 +79,7 @@ static enum tt_err measure(struct measuring *m, struct tt_calibration_point *poi
     tt_synthetic_input_fini(&zeros);
     if (err)
         return tt_fail_in(err, why, "batch %d, length %d", batch, length);
+    tt_assert(count >= 1);
     for (int32_t s = 0; s <= m->step_count; s++) {
         struct tt_run_times times = tt_run_times_of(&m->times[(size_t)s * MAX_RUNS], count);
         points[s].runs = count;
@@ -130,7 +137,10 @@ enum tt_err tt_calibrate_run(struct tt_engine_model *model, int32_t rows,
 enum tt_err tt_calibrate(struct tt_engine_model *model, const struct tt_calibrate_options *options,
                          struct tt_calibration_point **out_points, int32_t *out_count,
                          struct tt_error *why) {
-    tt_assert(options->max_batch >= 1 && options->max_batch <= 1 << 30);
+    tt_assert(options->max_batch >= 1);
+    tt_assert(options->max_batch <= 1 << 30);
+    tt_assert(!options->batches || options->batch_count >= 1);
+    tt_assert(options->runs >= 1);
     static const int32_t default_length = 16, no_length = 0;
     int32_t doubling[32], doubling_count = 0;
     for (int32_t b = 1; b < options->max_batch; b *= 2)

@@ -51,6 +51,8 @@ enum tt_err tt_cell_profile_narrow(const struct tt_cells *cells, struct tt_profi
     for (int32_t t = 0; t < cells->type_count; t++) {
         struct tt_profile *wide = steps[t], *narrow;
         int32_t max_batch = cells->types[t].max_batch;
+        tt_assert(wide != NULL);
+        tt_assert(max_batch >= 1);
         if (wide->max_batch <= max_batch)
             continue;
         struct tt_profile_builder builder = {0};
@@ -79,6 +81,8 @@ enum tt_err tt_cell_profile_whole(const struct tt_cells *cells, struct tt_profil
             step *= 2;
         lengths[count++] = (int32_t)at;
     }
+    tt_assert(count < MAX_LENGTHS);
+    tt_assert(count == 0 || lengths[count - 1] < cells->max_length);
     lengths[count++] = cells->max_length;
     struct tt_whole_profile whole = {.step_count = cells->type_count,
                                      .steps = steps,
@@ -134,6 +138,7 @@ static enum tt_err measure(struct measuring *m, int32_t type, int32_t batch, str
     if (err)
         return err;
     struct tt_run_times times = tt_run_times_of(m->times, count);
+    tt_assert(m->count < m->capacity);
     struct tt_calibration_point *point = &m->points[m->count++];
     *point = (struct tt_calibration_point){.step = type,
                                            .batch = batch,
@@ -193,6 +198,8 @@ static void add_wholes(struct measuring *m) {
             }
             if (m->points[i].step != 0 || found < m->cells->type_count)
                 continue;
+            tt_assert(found == m->cells->type_count); /* each type has one point per batch */
+            tt_assert(m->count < m->capacity);
             struct tt_calibration_point *point = &m->points[m->count++];
             int64_t ns = whole_latency(m->cells, step_ns, options->lengths[l]);
             *point = (struct tt_calibration_point){.step = TT_CALIBRATION_WHOLE,
@@ -214,6 +221,9 @@ enum tt_err tt_cell_profile_measure(struct tt_engine_model *model, const struct 
                                     struct tt_error *why) {
     struct measuring *m = calloc(1, sizeof(*m));
     size_t batch = (size_t)cells->signature.max_batch;
+    tt_assert(cells->type_count >= 1);
+    tt_assert(cells->type_count <= TT_CELLS_MAX_TYPES);
+    tt_assert(options->max_batch >= 1);
     if (!m)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     m->model = model;
@@ -252,6 +262,7 @@ enum tt_err tt_cell_profile_measure(struct tt_engine_model *model, const struct 
 enum tt_err tt_cell_profile_digest(const struct tt_cells *cells, char out_digest[TT_DIGEST_BYTES],
                                    struct tt_error *why) {
     char all[TT_CELLS_MAX_TYPES * TT_DIGEST_BYTES] = "";
+    tt_assert(cells->type_count <= TT_CELLS_MAX_TYPES);
     for (int32_t t = 0; t < cells->type_count; t++)
         strcat(all, cells->types[t].digest);
     return tt_digest_bytes(all, strlen(all), out_digest, why);

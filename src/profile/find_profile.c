@@ -219,11 +219,9 @@ static enum tt_err refuse_missing(const struct tt_find_profile_options *options,
                    options->model->directory, options->model->config->message->backend);
 }
 
-enum tt_err tt_find_profile(const struct tt_find_profile_options *options,
-                            struct tt_profile **out_whole, struct tt_profile ***out_steps,
-                            struct tt_error *why) {
-    if (options->cells)
-        return find_cells(options, out_whole, out_steps, why);
+static enum tt_err find_graph(const struct tt_find_profile_options *options,
+                              struct tt_profile **out_whole, struct tt_profile ***out_steps,
+                              struct tt_error *why) {
     enum tt_err err = read_file(options, out_whole, out_steps, why);
     if (err != TT_ERR_NOT_FOUND)
         return err;
@@ -236,9 +234,28 @@ enum tt_err tt_find_profile(const struct tt_find_profile_options *options,
     return tt_profile_new_linear(0, 1, max_batch(options), out_whole, why);
 }
 
+enum tt_err tt_find_profile(const struct tt_find_profile_options *options,
+                            struct tt_profile **out_whole, struct tt_profile ***out_steps,
+                            struct tt_error *why) {
+    struct tt_profile *whole = NULL, **steps = NULL;
+    tt_assert(options->loaded != NULL);
+    enum tt_err err = options->cells ? find_cells(options, &whole, &steps, why)
+                                     : find_graph(options, &whole, &steps, why);
+    if (err)
+        return err;
+    tt_profile_check(whole);
+    tt_assert(steps || !options->cells);
+    for (int32_t s = 0; steps && s < step_count(options); s++)
+        tt_profile_check(steps[s]);
+    *out_whole = whole;
+    *out_steps = steps;
+    return TT_OK;
+}
+
 enum tt_err tt_find_profile_check(const struct tt_find_profile_options *options,
                                   struct tt_error *why) {
     struct tt_profile *whole, **steps; /* not set, since no model is loaded */
+    tt_assert(!options->loaded);
     enum tt_err err = read_file(options, &whole, &steps, why);
     if (err == TT_ERR_NOT_FOUND && options->needs_profile)
         return refuse_missing(options, why);

@@ -30,6 +30,8 @@ static bool is_from_elsewhere(const char *path, const struct tt_worker_file_orig
 enum tt_err tt_find_workers(const struct tt_find_workers_options *options,
                             struct tt_worker_options *out_workers, struct tt_error *why) {
     char path[4096], digest[TT_DIGEST_BYTES], device[TT_WORKERS_DEVICE_BYTES];
+    tt_assert(options->path != NULL);
+    tt_assert(options->say != NULL);
     snprintf(path, sizeof(path), "%s/workers.pbtxt", options->model->directory);
     if (access(path, F_OK) != 0)
         return TT_ERR_NOT_FOUND;

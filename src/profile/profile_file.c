@@ -90,6 +90,8 @@ enum tt_err tt_profile_file_open(const char *path, int32_t max_batch,
         tt_profile_file_close(self);
         return tt_fail_in(err, why, "%s", path);
     }
+    for (int32_t s = 0; s < self->step_count; s++)
+        tt_assert(self->steps[s]->max_batch == self->whole->max_batch);
     *out_file = self;
     return TT_OK;
 }
@@ -97,6 +99,7 @@ enum tt_err tt_profile_file_open(const char *path, int32_t max_batch,
 void tt_profile_file_close(struct tt_profile_file *take_file) {
     if (!take_file)
         return;
+    tt_assert(take_file->step_count == 0 || take_file->steps);
     for (int32_t s = 0; s < take_file->step_count; s++)
         tt_profile_free(take_file->steps[s]);
     free(take_file->steps);
@@ -120,6 +123,8 @@ enum tt_err tt_profile_file_check_origin(const char *model_sha256, const char *d
 
 enum tt_err tt_profile_file_check(const Tutti__Profile *message,
                                   const struct tt_profile_subject *subject, struct tt_error *why) {
+    tt_assert(subject->model_sha256 != NULL);
+    tt_assert(subject->stages != NULL);
     if (!*message->model_sha256)
         return TT_OK;
     enum tt_err err = tt_profile_file_check_origin(message->model_sha256, message->device,
@@ -154,6 +159,7 @@ int32_t tt_profile_file_preferred(const struct tt_calibration_point *points, int
             p->median_ns * best->batch <= (best->median_ns + best->median_ns / 10) * p->batch)
             preferred = p->batch;
     }
+    tt_assert(!best || preferred <= best->batch);
     return preferred;
 }
 

@@ -10,6 +10,8 @@
 
 void tt_profile_keeper_init(struct tt_profile_keeper *self,
                             const struct tt_profile_file_origin *origin, const char *path) {
+    tt_assert(origin->model_sha256 != NULL);
+    tt_assert(origin->step_count >= 0);
     *self = (struct tt_profile_keeper){.origin = *origin};
     if (!path)
         return;
@@ -43,6 +45,7 @@ static void add_points(struct tt_profile_keeper *self, const struct tt_calibrati
         self->err = tt_fail(TT_ERR_NO_MEMORY, &self->why, "out of memory");
         return;
     }
+    tt_assert(self->count + count <= self->capacity);
     for (int32_t i = 0; i < count; i++)
         self->points[self->count++] = points[i];
 }
@@ -66,6 +69,8 @@ bool tt_profile_keeper_recall(struct tt_profile_keeper *self, struct tt_calibrat
         return false;
     for (int32_t i = 0; i < count; i++) {
         int32_t step = points[i].step;
+        tt_assert(step >= TT_CALIBRATION_WHOLE);
+        tt_assert(step < (int32_t)self->before->n_step);
         bool known = step == TT_CALIBRATION_WHOLE
                          ? find(self->before->point, self->before->n_point, &points[i])
                          : find(self->before->step[step]->point, self->before->step[step]->n_point,
@@ -80,6 +85,11 @@ bool tt_profile_keeper_recall(struct tt_profile_keeper *self, struct tt_calibrat
 
 void tt_profile_keeper_keep(struct tt_profile_keeper *self,
                             const struct tt_calibration_point *points, int32_t count) {
+    for (int32_t i = 0; i < count; i++) {
+        tt_assert(points[i].runs >= 1);
+        tt_assert(points[i].low_ns <= points[i].median_ns);
+        tt_assert(points[i].median_ns <= points[i].high_ns);
+    }
     add_points(self, points, count);
     if (!*self->part || self->err)
         return;

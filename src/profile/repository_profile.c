@@ -56,6 +56,7 @@ static enum tt_err take(struct tt_profile_file *file, const struct tt_cells *cel
     struct tt_profile **from = staged ? file->steps : &file->whole;
     for (int32_t s = 0; s < out->step_count; s++) {
         struct tt_step *step = &out->steps[s];
+        tt_assert(from[s] != NULL); /* each is taken once */
         out->profiles[s] = from[s];
         from[s] = NULL;
         step->name = strdup(staged ? file->message->step[s]->name : "whole");
@@ -131,6 +132,8 @@ static enum tt_err read_profile(const struct tt_repository_model *model, int32_t
         err = take(file, cells_of(model), &found, why);
     for (int32_t s = 0; !err && s < found.step_count; s++)
         found.steps[s].profile = found.profiles[s];
+    tt_assert(err || found.step_count >= 1);
+    tt_assert(err || !found.whole == (cells_of(model) != NULL));
     if (err)
         tt_repository_profile_fini(&found);
     else

@@ -33,6 +33,7 @@ static enum tt_err run_rows(struct probe *p, int32_t first, int32_t rows,
                                   .together = true};
     tt_blocking_run_run(&p->blocking_run, &task);
     tt_synthetic_input_fini(&synthetic);
+    tt_assert(!member.err == (member.result != NULL)); /* all steps ran, or none counts */
     if (member.err)
         p->ops->state_release(member.state);
     else
@@ -46,6 +47,7 @@ static enum tt_err find_inputs(struct probe *p, int32_t length,
                                struct tt_engine_result **out_first) {
     static const int32_t usual[] = {16, 64, 224};
     bool varies = tt_signature_varies(p->signature);
+    tt_assert(length >= 0);
     int32_t count = varies && length == 0 ? (int32_t)TT_COUNT(usual) : 1;
     enum tt_err err = TT_ERR_INVALID;
     struct tt_error first_reason = {{0}};
@@ -101,6 +103,7 @@ static enum tt_rows compare(struct probe *p, struct tt_engine_result *const alon
     p->ops->result_release(both);
     if (differing < 0)
         return TT_ROWS_INDEPENDENT;
+    tt_assert(differing < p->signature->output_count);
     const char *name = p->signature->outputs[differing].name;
     if (is_random(p, alone[0])) {
         tt_fail(TT_OK, p->reason, "output '%s' differs between two runs of one row", name);

@@ -35,6 +35,8 @@ static enum tt_err close_step(struct reading *r, struct tt_error *why) {
     struct tt_step_table *table = &r->table;
     if (table->count == 0)
         return TT_OK;
+    tt_assert(r->builder.count > 0 || r->builder.failed);
+    tt_assert(!table->profiles[table->count - 1]);
     enum tt_err err = tt_profile_builder_finish(&r->builder, r->max_batch,
                                                 &table->profiles[table->count - 1], why);
     return err ? tt_fail_in(err, why, "%s: step '%s'", r->csv.path, table->names[table->count - 1])
@@ -64,6 +66,7 @@ static enum tt_err open_step(struct reading *r, const char *name, const char *ki
     if (table->count == MAX_STEPS)
         return tt_fail(TT_ERR_INVALID, why, "%s:%lld: more than %d steps", r->csv.path,
                        (long long)r->csv.line, MAX_STEPS);
+    tt_assert(r->builder.count == 0); /* the step before took its points */
     table->names[table->count] = strdup(name);
     if (!table->names[table->count])
         return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", r->csv.path);

@@ -16,6 +16,7 @@ int32_t tt_worker_mix_total(const struct tt_worker_mix *self) {
 
 char *tt_worker_mix_print(const int32_t counts[TT_WORKER_SIZES], char *out, size_t capacity) {
     size_t used = 0;
+    tt_assert(capacity >= 1);
     out[0] = '\0';
     for (int32_t k = TT_WORKER_SIZES - 1; k >= 0; k--)
         for (int32_t i = 0; i < counts[k] && used < capacity; i++)
@@ -55,6 +56,7 @@ static enum tt_err read_mix(const Tutti__WorkerMix *from, struct tt_worker_mix *
                            1 << (TT_WORKER_SIZES - 1));
         to->counts[__builtin_ctz((unsigned)size)]++;
     }
+    tt_assert(tt_worker_mix_total(to) >= (int32_t)from->n_worker);
     return TT_OK;
 }
 

@@ -37,6 +37,7 @@ static void over(void *context, struct tt_device_task *task) {
     (void)task;
     struct crew *self = context;
     tt_lock_take(&self->lock);
+    tt_assert(self->running > 0);
     if (--self->running == 0)
         tt_eventcount_notify(&self->eventcount);
     tt_lock_give(&self->lock);
@@ -58,6 +59,8 @@ static int32_t assign(struct crew *self, const int32_t counts[TT_WORKER_SIZES],
     int32_t last = self->model->engine->ops->step_count(self->model) - 1;
     for (int32_t k = TT_WORKER_SIZES - 1; k >= 0; k--)
         for (int32_t i = 0; i < counts[k]; i++, count++) {
+            tt_assert(count < MAX_WORKERS);
+            tt_assert(self->full[k].rows == 1 << k);
             self->members[count] = (struct tt_engine_member){
                 .rows = 1 << k, .inputs = self->full[k].views, .why = count == 0 ? why : NULL};
             self->tasks[count] = (struct tt_engine_task){.model = self->model,
@@ -74,6 +77,10 @@ static enum tt_err run_once(struct crew *self, const int32_t counts[TT_WORKER_SI
                             struct tt_error *why) {
     const struct tt_engine_ops *ops = self->model->engine->ops;
     int32_t count = assign(self, counts, why);
+    tt_assert(count >= 1);
+    tt_assert(count <= self->model->engine->executor_count);
+    tt_assert(self->running == 0);
+    tt_assert(run < MAX_RUNS);
     self->running = count;
     int64_t began_at = tt_clock_now();
     for (int32_t i = 0; i < count; i++)
@@ -147,7 +154,10 @@ int32_t tt_worker_search_executors(const int32_t *totals, int32_t total_count) {
     return most;
 }
 
-static int32_t largest_power(int32_t value) { return 1 << (31 - __builtin_clz((unsigned)value)); }
+static int32_t largest_power(int32_t value) {
+    tt_assert(value >= 1);
+    return 1 << (31 - __builtin_clz((unsigned)value));
+}
 
 static enum tt_err search(struct crew *self, struct tt_error *why) {
     const struct tt_worker_search_options *options = self->options;
@@ -167,6 +177,7 @@ static enum tt_err search(struct crew *self, struct tt_error *why) {
     for (int32_t i = 0; !err && i < options->total_count; i++)
         count += tt_elastic_choices(options->totals[i], largest, choices + count,
                                     TT_ELASTIC_MAX_CHOICES);
+    tt_assert((size_t)count <= most);
     if (!err)
         err = try_all(self, choices, count, why);
     free(choices);
@@ -178,8 +189,11 @@ static enum tt_err search(struct crew *self, struct tt_error *why) {
 enum tt_err tt_worker_search(struct tt_engine_model *model,
                              const struct tt_worker_search_options *options, struct tt_error *why) {
     struct tt_engine *engine = model->engine;
+    tt_assert(options->total_count >= 1);
+    tt_assert(options->total_count <= TT_WORKER_SEARCH_MAX_TOTALS);
     tt_assert(engine->executor_count >=
               tt_worker_search_executors(options->totals, options->total_count));
+    tt_assert(engine->done != over);
     struct crew *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");

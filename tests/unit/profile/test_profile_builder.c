@@ -81,6 +81,28 @@ static void test_the_whole_is_the_sum_of_its_steps(void **state) {
     tt_profile_free(steps[1]);
 }
 
+/* A file may say that steps take centuries, and a request may run them often. */
+static void test_a_sum_that_is_too_long_is_refused(void **state) {
+    (void)state;
+    struct tt_profile *steps[] = {line(0, 100, 4), line(0, INT64_MAX / 16, 2)}, *whole = NULL;
+    const int32_t length = 1 << 20;
+    struct tt_whole_profile model = {.step_count = 2,
+                                     .steps = steps,
+                                     .lengths = &length,
+                                     .length_count = 1,
+                                     .max_batch = 4,
+                                     .times = times,
+                                     .is_cells = true};
+    struct tt_error why;
+    assert_int_equal(tt_whole_profile_sum(&model, &whole, &why), TT_ERR_INVALID);
+    model.max_batch = 2;
+    model.is_cells = false;
+    assert_int_equal(tt_whole_profile_sum(&model, &whole, &why), TT_ERR_INVALID);
+    assert_null(whole);
+    tt_profile_free(steps[0]);
+    tt_profile_free(steps[1]);
+}
+
 static void test_demand_is_the_mean_over_time(void **state) {
     (void)state;
     const struct tt_profile_point point = {.batch = 1, .latency_ns = 100, .demand_ppm = 200000};
@@ -131,6 +153,7 @@ int main(void) {
         cmocka_unit_test(test_points_in_any_order),
         cmocka_unit_test(test_medians_of_a_step),
         cmocka_unit_test(test_the_whole_is_the_sum_of_its_steps),
+        cmocka_unit_test(test_a_sum_that_is_too_long_is_refused),
         cmocka_unit_test(test_demand_is_the_mean_over_time),
         cmocka_unit_test(test_repetition),
     };
