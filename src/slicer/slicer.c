@@ -19,6 +19,7 @@ enum {
     USUAL_LENGTH = 16,
     TIMED_RUNS = 15,
     LARGEST_TRIED = 32, /* batch, for what a node prefers */
+    BATCHES_TRIED = 6,  /* 1, 2 .. LARGEST_TRIED */
     MAX_FILE_BYTES = INT32_MAX,
 };
 
@@ -26,6 +27,7 @@ enum {
 
 static enum tt_err load_whole(struct tt_slicer *self, const char *save, struct tt_error *why) {
     const struct tt_slicer_options *options = &self->options;
+    tt_assert(!self->whole);
     struct tt_engine_model_spec load = {.form = TT_ENGINE_GRAPH,
                                         .name = options->name,
                                         .path = options->path,
@@ -37,6 +39,7 @@ static enum tt_err load_whole(struct tt_slicer *self, const char *save, struct t
 
 static enum tt_err take_apart(struct tt_slicer *self, const char *path, struct tt_error *why) {
     struct tt_text bytes;
+    tt_assert(!self->graph);
     tt_text_init(&bytes);
     enum tt_err err = tt_text_read_file(path, MAX_FILE_BYTES, &bytes, why);
     if (!err)
@@ -54,6 +57,8 @@ static const char *version_of(const struct tt_slicer_options *options) {
 }
 
 static struct tt_engine_probe_options probe_options(struct tt_slicer *self) {
+    tt_assert(self->whole != NULL);
+    tt_assert(self->graph != NULL);
     return (struct tt_engine_probe_options){
         .shared = self->options.runtime->shared,
         .graph = self->graph,
@@ -70,8 +75,10 @@ static enum tt_err time_nodes(struct tt_slicer *self, struct tt_error *why) {
     enum tt_err err = cutting_of(&self->options)
                           ->time_nodes(&options, self->probe.synthetic, rows, TIMED_RUNS,
                                        self->scratch, times_ns, why);
-    for (int32_t i = 0; !err && i < self->graph->node_count; i++)
+    for (int32_t i = 0; !err && i < self->graph->node_count; i++) {
+        tt_assert(times_ns[i] >= 0);
         self->graph->nodes[i].time_ns = times_ns[i];
+    }
     free(times_ns);
     snprintf(self->times, sizeof(self->times),
              "measured: median of %d runs, batch %d, length %d, one thread", TIMED_RUNS, rows,
@@ -85,7 +92,8 @@ static enum tt_err find_preferred(struct tt_slicer *self, struct tt_error *why) 
     size_t nodes = (size_t)self->graph->node_count + 1;
     int32_t most = options.signature->max_batch;
     most = most < LARGEST_TRIED ? most : LARGEST_TRIED;
-    int64_t *times_ns = calloc(nodes * 8, sizeof(*times_ns));
+    tt_assert(!self->preferred);
+    int64_t *times_ns = calloc(nodes * BATCHES_TRIED, sizeof(*times_ns));
     self->preferred = calloc(nodes, sizeof(*self->preferred));
     enum tt_err err =
         times_ns && self->preferred ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
@@ -94,6 +102,8 @@ static enum tt_err find_preferred(struct tt_slicer *self, struct tt_error *why) 
         err = cutting_of(&self->options)
                   ->time_nodes(&options, self->probe.synthetic, rows, TIMED_RUNS, self->scratch,
                                &times_ns[nodes * (size_t)tried], why);
+    tt_assert(err || tried >= 1);
+    tt_assert(tried <= BATCHES_TRIED);
     for (int32_t i = 0; !err && i < self->graph->node_count; i++) {
         /* Times per row in units of 1 / LARGEST_TRIED ns, to stay integers. */
         int64_t best = INT64_MAX;
@@ -104,6 +114,7 @@ static enum tt_err find_preferred(struct tt_slicer *self, struct tt_error *why) 
         int32_t k = 0;
         while (times_ns[nodes * (size_t)k + (size_t)i] * (LARGEST_TRIED >> k) > best + best / 10)
             k++;
+        tt_assert(k < tried);
         self->preferred[i] = 1 << k;
     }
     free(times_ns);
@@ -140,6 +151,10 @@ static enum tt_err analyse(struct tt_slicer *self, struct tt_error *why) {
 
 enum tt_err tt_slicer_new(const struct tt_slicer_options *options, struct tt_slicer **out_slicer,
                           struct tt_error *why) {
+    tt_assert(options->runtime->kind->cutting != NULL);
+    tt_assert(options->max_batch >= 1 || !options->batched);
+    tt_assert(options->rows >= 0);
+    tt_assert(options->length >= 0);
     struct tt_slicer *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", options->name);
@@ -151,6 +166,7 @@ enum tt_err tt_slicer_new(const struct tt_slicer_options *options, struct tt_sli
         tt_slicer_free(self);
         return named ? err : tt_fail_in(err, why, "%s", options->name);
     }
+    tt_assert(self->plan->node_count == self->graph->node_count);
     *out_slicer = self;
     return TT_OK;
 }
@@ -194,6 +210,8 @@ static enum tt_err answers(struct tt_engine_model *model, int32_t rows, int32_t 
         engine->ops->state_release(member.state);
         return member.err;
     }
+    tt_assert(member.result != NULL);
+    tt_assert(!member.state);
     for (int32_t i = 0; i < signature->output_count; i++) {
         struct tt_tensor_view view;
         engine->ops->output(member.result, i, 0, rows, &view);
@@ -206,6 +224,7 @@ static enum tt_err answers(struct tt_engine_model *model, int32_t rows, int32_t 
 static enum tt_err compare_at(struct tt_slicer *self, struct tt_engine_model *sliced, int32_t rows,
                               struct tt_slices_check *check, struct tt_error *why) {
     struct tt_text whole, stages;
+    tt_assert(sliced != self->whole);
     tt_text_init(&whole);
     tt_text_init(&stages);
     int32_t length = probe_options(self).length;
@@ -270,6 +289,7 @@ static void fill_origin(struct tt_slicer *self, char *digest, char *processor,
 
 enum tt_err tt_slicer_write(struct tt_slicer *self, const char *directory, struct tt_error *why) {
     char digest[TT_DIGEST_BYTES], processor[256], part[4096];
+    tt_cut_plan_check(self->plan);
     struct tt_slices_origin *origin = malloc(sizeof(*origin));
     enum tt_err err = origin ? tt_digest_file(self->options.path, digest, why)
                              : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
@@ -357,6 +377,8 @@ enum tt_err tt_slicer_cost(struct tt_slicer *self, const char *directory, int32_
                            int32_t runs, struct tt_slicer_cost *out_cost, struct tt_error *why) {
     struct tt_synthetic_input synthetic;
     struct tt_engine_model *sliced;
+    tt_assert(rows >= 1);
+    tt_assert(runs >= 1);
     int64_t *times = calloc((size_t)runs * 3, sizeof(*times));
     if (!times)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
@@ -391,6 +413,7 @@ static enum tt_err choose_count(struct tt_slicer *self, struct tt_error *why) {
         char directory[300];
         struct tt_slicer_cost cost = {0};
         snprintf(directory, sizeof(directory), "%s/try-%d", self->scratch, counts[i]);
+        tt_assert(!self->plan); /* the one before is `best`, or was freed */
         err = tt_cut_choose(self->graph, &cut, &self->plan, why);
         if (err == TT_ERR_INVALID && best) { /* no cut has more stages */
             err = TT_OK;
@@ -531,7 +554,10 @@ void tt_slicer_release(const char *directory, enum tt_slicer_origin origin) {
     if (origin != TT_SLICER_TEMPORARY)
         return;
     snprintf(private, sizeof(private), "%s", directory);
-    *strrchr(private, '/') = '\0';
+    char *slash = strrchr(private, '/');
+    tt_assert(slash != NULL);
+    tt_assert(slash > private); /* never the root */
+    *slash = '\0';
     tt_machine_remove(private);
 }
 

@@ -1,5 +1,6 @@
 #include "slicer/stage_folders.h"
 
+#include "base/err.h"
 #include "profile/machine.h"
 
 #include <dirent.h>
@@ -42,6 +43,8 @@ static int last_used_first(const void *a, const void *b) {
 
 static void throw_away(const char *home, const char *name) {
     char path[4096];
+    bool part;
+    tt_assert(is_ours(name, &part));
     snprintf(path, sizeof(path), "%s/%s", home, name);
     tt_machine_remove(path);
 }
@@ -71,6 +74,7 @@ static int32_t look(DIR *opened, const char *home, int64_t now_s, struct folder 
 }
 
 int32_t tt_stage_folders_prune(const char *home, const char *keep, int32_t most) {
+    tt_assert(most >= 0);
     DIR *opened = opendir(home);
     struct folder *folders = calloc(MAX_LOOKED_AT, sizeof(*folders));
     int32_t removed = 0, kept = 0;
@@ -88,6 +92,7 @@ int32_t tt_stage_folders_prune(const char *home, const char *keep, int32_t most)
                 kept++;
                 continue;
             }
+            tt_assert(old || kept == most);
             throw_away(home, folders[i].name);
             removed++;
         }

@@ -389,8 +389,21 @@ enum tt_err tt_cut_choose(const struct tt_onnx_graph *graph, const struct tt_cut
     for (int32_t s = 0; s < self->stage_count; s++)
         for (int32_t i = self->first_nodes[s]; i < self->first_nodes[s + 1]; i++)
             self->times_ns[s] += graph->nodes[i].time_ns;
+    tt_cut_plan_check(self);
     *out_plan = self;
     return TT_OK;
+}
+
+void tt_cut_plan_check(const struct tt_cut_plan *self) {
+    tt_assert(self->stage_count >= 1);
+    tt_assert(self->first_nodes[0] == 0);
+    tt_assert(self->first_nodes[self->stage_count] == self->node_count);
+    for (int32_t s = 0; s < self->stage_count; s++) {
+        int32_t end = self->first_nodes[s + 1];
+        tt_assert(end > self->first_nodes[s]);
+        tt_assert(end == self->node_count || self->positions[end - 1].legal);
+        tt_assert(self->times_ns[s] >= 0);
+    }
 }
 
 void tt_cut_plan_free(struct tt_cut_plan *take_plan) {

@@ -65,6 +65,8 @@ TT_MUST_CHECK enum tt_err tt_cut_choose(const struct tt_onnx_graph *graph,
                                         const struct tt_cut_request *request,
                                         struct tt_cut_plan **out_plan, struct tt_error *why);
 void tt_cut_plan_free(struct tt_cut_plan *take_plan);
+/* Asserts that the stages cover each node once, and that each cut is legal. O(stages). */
+void tt_cut_plan_check(const struct tt_cut_plan *self);
 /* Appends why the tensor cannot cross: "tensor 't' of Reshape 'r' (node 7) has shape [-1,12,64],
  * whose first dimension does not keep the rows". */
 void tt_cut_explain_blocker(const struct tt_onnx_graph *graph, int32_t tensor,
