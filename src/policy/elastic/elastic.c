@@ -105,6 +105,7 @@ static int32_t range_rows(struct tt_policy *self, int32_t model, int32_t limit, 
 /* A batch left the queue, from the head on. */
 static void shorten(struct tt_policy *self, const struct tt_batch *batch) {
     struct range *range = &self->ranges[batch->model];
+    tt_assert(range->rows >= batch->rows);
     range->rows -= batch->rows;
     range->known = range->known && range->rows > 0;
 }
@@ -189,6 +190,7 @@ static struct tt_batch next_batch(const struct tt_fifo *fifo, int32_t model, int
 
 /* E5: the workers of the configuration for the load. */
 static uint64_t configuration(const struct tt_policy *self, int32_t model, int64_t load) {
+    tt_assert(load >= 1);
     int32_t k = load < TT_ELASTIC_MAX_TOTAL ? tt_elastic_log2((int32_t)load) : TOTALS - 1;
     int64_t row = self->is_configured ? 0 : model;
     return self->planned[row * TOTALS + k];
@@ -199,12 +201,14 @@ static void fill_plans(struct tt_policy *self, uint64_t planned[TOTALS]) {
     for (int32_t k = 0; k < TOTALS; k++)
         if (planned[k] == 0)
             planned[k] = k > 0 ? planned[k - 1] : self->smallest;
+    tt_assert(planned[TOTALS - 1] != 0);
 }
 
 /* ---- decisions ---- */
 
 static void run(struct tt_policy *self, struct tt_mechanism *actions, int32_t worker,
                 const struct tt_batch *batch) {
+    tt_assert(self->idle >> self->workers.place[worker] & 1);
     self->running += batch->rows;
     shorten(self, batch);
     tt_queues_run(&self->queues, actions, worker, batch);
@@ -365,8 +369,22 @@ static void elastic_executor_changed(struct tt_policy *self, int64_t now, int32_
     self->changed = true;
 }
 
+/* Each load has workers, and these exist. */
+static void check_plans(const struct tt_policy *self) {
+    const struct tt_mechanism *domain = self->queues.domain;
+    uint64_t all = self->workers.up_to[TT_ELASTIC_SIZES - 1];
+    for (int32_t m = 0; self->enhanced && m < domain->model_capacity; m++)
+        for (int32_t k = 0; (m == 0 || !self->is_configured) && k < TOTALS; k++) {
+            uint64_t planned = self->planned[(int64_t)m * TOTALS + k];
+            tt_assert((planned & ~all) == 0);
+            tt_assert(planned != 0 || !domain->models[m]);
+        }
+}
+
 static void elastic_check(const struct tt_policy *self) {
     tt_queues_check(&self->queues);
+    tt_elastic_workers_check(&self->workers);
+    check_plans(self);
     const struct tt_mechanism *domain = self->queues.domain;
     int32_t running = 0;
     for (int32_t e = 0; e < domain->executor_capacity; e++)
@@ -380,6 +398,7 @@ static void elastic_check(const struct tt_policy *self) {
         struct range range = find_range(&self->queues.fifos[m]);
         tt_assert(!self->ranges[m].known || self->ranges[m].rows == range.rows);
         tt_assert(!self->ranges[m].known || self->ranges[m].cut == range.cut);
+        tt_assert(!self->ranges[m].known || self->ranges[m].last == range.last);
     }
 }
 

@@ -10,6 +10,8 @@ int64_t tt_elastic_corun(const struct tt_profile *profile, const int32_t counts[
     struct tt_device device = {.capacity = TT_ELASTIC_MAX_TOTAL, .runs = runs};
     int32_t worker = 0;
     for (int32_t k = TT_ELASTIC_SIZES - 1; k >= 0; k--)
+        tt_assert(counts[k] >= 0);
+    for (int32_t k = TT_ELASTIC_SIZES - 1; k >= 0; k--)
         for (int32_t i = 0; i < counts[k]; i++)
             tt_device_start(&device, 0, worker++, tt_profile_latency(profile, 1 << k, 0),
                             tt_profile_demand(profile, 1 << k, 0));
@@ -64,8 +66,23 @@ struct tt_elastic_choice tt_elastic_plan(const struct tt_profile *profile,
     tt_assert(total >= 1 && total <= TT_ELASTIC_MAX_TOTAL);
     struct search search = {.profile = profile, .available = available, .now = {.total = total}};
     choose(&search, TT_ELASTIC_SIZES - 1, total);
+    tt_assert(search.now.worker_count == 0); /* each step of the search was taken back */
     search.best.tried = search.now.tried;
+    tt_elastic_choice_check(&search.best, available);
     return search.best;
+}
+
+void tt_elastic_choice_check(const struct tt_elastic_choice *self,
+                             const int32_t available[TT_ELASTIC_SIZES]) {
+    int32_t total = 0, worker_count = 0;
+    for (int32_t k = 0; k < TT_ELASTIC_SIZES; k++) {
+        tt_assert(self->counts[k] >= 0);
+        tt_assert(self->counts[k] <= available[k]);
+        total += self->counts[k] << k;
+        worker_count += self->counts[k];
+    }
+    tt_assert(total == self->total);
+    tt_assert(worker_count == self->worker_count);
 }
 
 struct listing {
@@ -97,5 +114,6 @@ int32_t tt_elastic_choices(int32_t total, int32_t largest, int32_t (*out_counts)
     int32_t k = __builtin_ctz((unsigned)largest);
     struct listing listing = {.counts = out_counts, .limit = limit};
     list(&listing, k < TT_ELASTIC_SIZES ? k : TT_ELASTIC_SIZES - 1, total);
+    tt_assert(listing.count <= TT_ELASTIC_MAX_CHOICES);
     return listing.count;
 }

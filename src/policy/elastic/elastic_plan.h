@@ -31,6 +31,9 @@ struct tt_elastic_choice {
  * 2^k. Its total is 0 if no choice has that sum. */
 struct tt_elastic_choice tt_elastic_plan(const struct tt_profile *profile,
                                          const int32_t available[TT_ELASTIC_SIZES], int32_t total);
+/* Asserts that the choice has these sums and workers of `available` only. */
+void tt_elastic_choice_check(const struct tt_elastic_choice *self,
+                             const int32_t available[TT_ELASTIC_SIZES]);
 /* Writes every choice of workers of at most `largest` rows (a power of two) that sums to `total` to
  * out_counts[limit]. The choice with the most workers of the largest size comes first. Returns the
  * number of choices; TT_ELASTIC_MAX_CHOICES entries always suffice. */

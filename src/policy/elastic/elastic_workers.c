@@ -53,7 +53,36 @@ enum tt_err tt_elastic_workers_init(struct tt_elastic_workers *self,
     }
     for (int32_t k = 0; k < TT_ELASTIC_SIZES; k++)
         self->up_to[k] = of_size[k] | (k > 0 ? self->up_to[k - 1] : 0);
+    tt_elastic_workers_check(self);
     return TT_OK;
+}
+
+/* The workers in the order of by_size: largest first, then by number. */
+static void check_order(const struct tt_elastic_workers *self) {
+    for (int32_t i = 0; i < self->count; i++) {
+        int32_t worker = self->by_size[i], size = self->sizes[worker];
+        tt_assert(size >= 1);
+        tt_assert((size & (size - 1)) == 0);
+        tt_assert(self->place[worker] == i);
+        int32_t before = i > 0 ? self->by_size[i - 1] : worker;
+        tt_assert(self->sizes[before] >= size);
+        tt_assert(i == 0 || self->sizes[before] > size || before < worker);
+    }
+}
+
+void tt_elastic_workers_check(const struct tt_elastic_workers *self) {
+    tt_assert(self->count >= 0);
+    tt_assert(self->count <= TT_ELASTIC_MAX_WORKERS);
+    check_order(self);
+    uint64_t all = self->count == 0 ? 0 : UINT64_MAX >> (64 - self->count);
+    tt_assert(self->up_to[TT_ELASTIC_SIZES - 1] == all);
+    for (int32_t k = 0; k <= TT_ELASTIC_SIZES; k++) {
+        tt_assert((self->nearest[k] & ~self->holding[k]) == 0);
+        tt_assert((self->holding[k] & ~all) == 0);
+        tt_assert((self->nearest[k] != 0) == (self->count > 0));
+    }
+    for (int32_t k = 1; k < TT_ELASTIC_SIZES; k++)
+        tt_assert((self->up_to[k - 1] & ~self->up_to[k]) == 0);
 }
 
 void tt_elastic_workers_count(const struct tt_elastic_workers *self,
@@ -71,5 +100,6 @@ uint64_t tt_elastic_workers_first(const struct tt_elastic_workers *self,
     for (int32_t i = 0; i < self->count; i++)
         if (left[tt_elastic_log2(self->sizes[self->by_size[i]])]-- > 0)
             workers |= UINT64_C(1) << i;
+    tt_assert((workers & ~self->up_to[TT_ELASTIC_SIZES - 1]) == 0);
     return workers;
 }

@@ -37,6 +37,8 @@ struct tt_elastic_workers {
 TT_MUST_CHECK enum tt_err tt_elastic_workers_init(struct tt_elastic_workers *self,
                                                   const struct tt_policy_setup *setup,
                                                   struct tt_error *why);
+/* Asserts that the tables describe the same workers. */
+void tt_elastic_workers_check(const struct tt_elastic_workers *self);
 /* out_counts[k] = the number of workers of size 2^k. */
 void tt_elastic_workers_count(const struct tt_elastic_workers *self,
                               int32_t out_counts[TT_ELASTIC_SIZES]);
