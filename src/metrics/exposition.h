@@ -1,8 +1,8 @@
 /* The text format 0.0.4 of Prometheus: how a family's head, its labels and its samples are written.
  *
  * A sample is written in three steps: _begin() with the family's name and a suffix, one call per
- * label, and _integer() or _real(), which end the line. The functions append to a text and keep no
- * state but that. Implemented in exposition.c. */
+ * label, and _integer(), _real() or _seconds(), which end the line. Another order is a bug. The
+ * functions append to a text and keep no state but that. Implemented in exposition.c. */
 #ifndef TT_METRICS_EXPOSITION_H
 #define TT_METRICS_EXPOSITION_H
 
@@ -13,6 +13,7 @@
 
 struct tt_exposition {
     struct tt_text *text; /* borrowed */
+    bool in_sample;       /* between _begin() and the value */
     bool has_labels;      /* of the sample that is being written */
 };
 
@@ -27,5 +28,7 @@ void tt_exposition_label_integer(struct tt_exposition *self, const char *label, 
 void tt_exposition_integer(struct tt_exposition *self, int64_t value);
 /* With nine significant digits. */
 void tt_exposition_real(struct tt_exposition *self, double value);
+/* To the nanosecond. */
+void tt_exposition_seconds(struct tt_exposition *self, double value);
 
 #endif

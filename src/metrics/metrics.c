@@ -76,6 +76,7 @@ static const struct tt_catalogue_entry *next_model(const struct page *page, int3
 }
 
 static void begin(struct page *page, const struct family *family, const char *suffix) {
+    tt_assert(page->model != NULL);
     tt_exposition_begin(&page->out, family->name, suffix);
     tt_exposition_label(&page->out, "model", page->model->name);
     tt_exposition_label(&page->out, "version", page->model->version);
@@ -143,8 +144,7 @@ static void model_info(struct page *page, const struct family *family) {
 static void queue_age(struct page *page, const struct family *family) {
     int64_t since = tt_counter_get(&page->model->stats->waiting_since), now = tt_clock_now();
     begin(page, family, "");
-    tt_text_printf(page->out.text, "} %.9f\n",
-                   since > 0 && now > since ? (double)(now - since) / 1e9 : 0.0);
+    tt_exposition_seconds(&page->out, since > 0 && now > since ? (double)(now - since) / 1e9 : 0);
 }
 
 /* Also of versions that were never loaded because they cannot be. */
@@ -216,6 +216,7 @@ static void histogram(struct page *page, const struct family *family, const char
                       int64_t sum) {
     static const char *const suffixes[] = {"_bucket", "_sum", "_count"};
     int64_t cumulative = 0;
+    tt_assert(buckets >= 1); /* the last one is +Inf */
     for (int32_t i = 0; i < buckets + 2; i++) {
         char bound[32] = "+Inf";
         cumulative += i < buckets ? tt_counter_get(&counts[i]) : 0;
@@ -328,6 +329,7 @@ static void executor_count(void *context, int32_t index, const struct tt_domain 
 static struct tt_scaling_advice advice(const struct tt_domain *domain) {
     struct tt_load_sum load = tt_load_window_sum(&domain->meter.load, tt_clock_now());
     double bad_rate = load.ended > 0 ? (double)load.bad / (double)load.ended : 0;
+    tt_assert(domain->executor_count >= 1);
     double possible_ns = (double)load.length_ns * domain->executor_count;
     double idle = (double)load.busy_ns < possible_ns ? 1 - (double)load.busy_ns / possible_ns : 0;
     return tt_scaling_advice_of(domain->executor_count, bad_rate, idle);
@@ -363,6 +365,7 @@ static void executor_times(void *context, int32_t index, const struct tt_domain 
 }
 
 static void per_domain(struct page *page, const struct family *family) {
+    tt_assert(family->domain_samples != NULL);
     struct domain_samples self = {page, family};
     tt_scheduler_domains(tt_serving_scheduler(page->serving), family->domain_samples, &self);
 }
@@ -377,6 +380,7 @@ static void build_info(struct page *page, const struct family *family) {
 }
 
 static void per_server(struct page *page, const struct family *family) {
+    tt_assert(family->server_value != NULL);
     tt_exposition_begin(&page->out, family->name, "");
     value(&page->out, family, family->server_value(page->serving));
 }
@@ -397,6 +401,7 @@ static int64_t lost_events(struct tt_serving *serving) {
     return tt_recorder_stats(tt_serving_recorder(serving)).lost_events;
 }
 static void per_process(struct page *page, const struct family *family) {
+    tt_assert(family->process_value != NULL);
     tt_exposition_begin(&page->out, family->name, "");
     value(&page->out, family, family->process_value());
 }
@@ -558,6 +563,7 @@ void tt_metrics_write(struct tt_serving *serving, struct tt_port *port, struct t
         .out = {.text = out_page}, .serving = serving, .catalogue = tt_port_catalogue(port)};
     for (size_t i = 0; i < TT_COUNT(families); i++) {
         const struct family *family = &families[i];
+        tt_assert(!family->samples == (family->of_model != NULL));
         if (family->shown && !family->shown(&page))
             continue;
         tt_exposition_family(&page.out, family->name, family->type, family->help);
