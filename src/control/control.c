@@ -55,6 +55,7 @@ static void say(struct tt_control *self, enum tt_log_level level, const char *fo
 static void on_unused(void *context, struct tt_served_model *model) {
     struct tt_control *self = context;
     tt_lock_take(&self->lock);
+    tt_assert(!model->next); /* in no other list */
     model->next = self->unused;
     self->unused = model;
     tt_lock_give(&self->lock);
@@ -65,6 +66,9 @@ static void on_unused(void *context, struct tt_served_model *model) {
  * requests are answered. */
 static void retire(struct tt_control *self, struct tt_version_entry *version) {
     struct tt_served_model *model = version->model;
+    tt_assert(model != NULL);
+    tt_assert(!model->next);
+    tt_assert(model->unused == on_unused);
     version->model = NULL;
     version->leaving_count++;
     self->leaving_count++;
@@ -75,12 +79,14 @@ static void retire(struct tt_control *self, struct tt_version_entry *version) {
 /* Publishes a catalogue of the entries. If there is no memory for it, the old catalogue stays. */
 static void publish(struct tt_control *self) {
     struct tt_catalogue *catalogue = tt_model_entries_catalogue(self->entries);
+    tt_model_entries_check(self->entries, self->leaving_count);
     self->publish_failed = catalogue == NULL;
     if (!catalogue)
         return;
     tt_serving_publish(self->serving, catalogue);
     for (struct tt_served_model *model = self->retiring, *next; model; model = next) {
         next = model->next;
+        model->next = NULL;
         tt_serving_drain(self->serving, model);
         tt_served_model_unref(model);
     }
@@ -103,6 +109,8 @@ static void reap(struct tt_control *self) {
         next = model->next;
         struct tt_model_entry *entry = tt_model_entry_get(&self->entries, model->name);
         struct tt_version_entry *version = tt_version_entry_get(entry, model->version);
+        tt_assert(version->leaving_count > 0);
+        tt_assert(version->model != model);
         say(self, TT_LOG_INFO, "model %s version %s: %s", model->name, model->version,
             version->model ? "its previous load is unloaded" : "unloaded");
         tt_loader_unload(self->loader, model);
@@ -114,6 +122,7 @@ static void reap(struct tt_control *self) {
     }
     if (changed)
         publish(self);
+    tt_model_entries_check(self->entries, self->leaving_count);
 }
 
 /* ---- loading ---- */
@@ -161,6 +170,13 @@ static bool serves(const struct tt_model_entry *entry) {
     return false;
 }
 
+/* Gives the reason to each version that was announced. */
+static void fail_loading(struct tt_model_entry *entry, const char *reason) {
+    for (struct tt_version_entry *version = entry->versions; version; version = version->next)
+        if (version->state == TT_MODEL_LOADING)
+            tt_version_entry_set(version, TT_MODEL_UNAVAILABLE, reason);
+}
+
 static enum tt_err load_versions(struct tt_control *self, struct tt_model_entry *entry,
                                  const struct tt_repository_model *model, struct batch *batch,
                                  char *out_failed, size_t capacity, struct tt_error *why) {
@@ -172,6 +188,8 @@ static enum tt_err load_versions(struct tt_control *self, struct tt_model_entry 
             err = tt_loader_load(self->loader, model, i, version->stats, &batch->models[i], why);
         if (err)
             return err;
+        tt_assert(strcmp(batch->models[i]->version, out_failed) == 0);
+        tt_assert(batch->models[i] != version->model);
         batch->count = i + 1;
         if (!version->stats)
             version->stats = tt_model_stats_ref(batch->models[i]->stats);
@@ -181,6 +199,7 @@ static enum tt_err load_versions(struct tt_control *self, struct tt_model_entry 
 
 /* Replaces the versions that serve by those of the batch. */
 static void take_over(struct tt_control *self, struct tt_model_entry *entry, struct batch *batch) {
+    int32_t taken_count = 0;
     for (struct tt_version_entry *version = entry->versions; version; version = version->next) {
         struct tt_served_model *successor = NULL;
         for (int32_t i = 0; i < batch->count; i++)
@@ -190,6 +209,8 @@ static void take_over(struct tt_control *self, struct tt_model_entry *entry, str
             retire(self, version);
         version->model = successor;
         if (successor) {
+            tt_assert(!successor->unused); /* it had no owner but the batch */
+            taken_count++;
             successor->unused = on_unused;
             successor->unused_context = self;
             tt_version_entry_set(version, TT_MODEL_READY, "");
@@ -199,6 +220,7 @@ static void take_over(struct tt_control *self, struct tt_model_entry *entry, str
             tt_version_entry_set(version, TT_MODEL_UNAVAILABLE, "unloaded");
         }
     }
+    tt_assert(taken_count == batch->count); /* each has one owner now */
 }
 
 static void announce(struct tt_control *self, struct tt_model_entry *entry,
@@ -298,8 +320,11 @@ static enum tt_err load_first_read(struct tt_control *self, struct tt_model_entr
     struct tt_error reason = *why;
     struct tt_repository *again;
     err = tt_repository_scan_model(home, entry->name, tt_engines(), config, 0, &again, why);
-    if (err)
+    if (err) {
+        fail_loading(entry, why->text);
+        publish(self);
         return err;
+    }
     err = load_read(self, entry, &again->models[0], NULL, why);
     tt_repository_free(again);
     if (!err)
@@ -360,6 +385,7 @@ static enum tt_err load(struct tt_control *self, const char *name,
 
 static void unload(struct tt_control *self, struct tt_model_entry *entry) {
     struct batch none = {0};
+    tt_assert(entry->is_wanted);
     entry->is_wanted = false;
     entry->fingerprint = 0;
     take_over(self, entry, &none);
@@ -578,6 +604,10 @@ static enum tt_err open_parts(struct tt_control *self, struct tt_error *why) {
 
 enum tt_err tt_control_open(const struct tt_control_options *options,
                             struct tt_control **out_control, struct tt_error *why) {
+    tt_assert(options->repository_count >= 1);
+    tt_assert(options->poll_ns > 0 || options->mode != TT_CONTROL_POLL);
+    tt_assert(options->scheduler_threads >= 0);
+    tt_assert(options->loader.say != NULL);
     struct tt_control *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
@@ -607,6 +637,7 @@ static void await_leaving(struct tt_control *self) {
             next = model->next;
             tt_loader_unload(self->loader, model);
             self->leaving_count--;
+            tt_assert(self->leaving_count >= 0);
         }
         if (self->leaving_count > 0)
             tt_eventcount_wait(&self->eventcount, TT_NEVER);
@@ -628,9 +659,11 @@ void tt_control_close(struct tt_control *take_self) {
             take_over(take_self, entry, &none);
         for (struct tt_served_model *model = take_self->retiring, *next; model; model = next) {
             next = model->next;
+            model->next = NULL;
             tt_served_model_unref(model);
         }
         await_leaving(take_self);
+        tt_assert(!take_self->unused);
     }
     tt_loader_close(take_self->loader);
     tt_serving_close(take_self->serving);

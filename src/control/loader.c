@@ -49,6 +49,7 @@ struct tt_loader {
 /* ---- sites ---- */
 
 static void site_free(struct site *site) {
+    tt_assert(site->model_count == 0);
     if (site->engine)
         site->engine->ops->close(site->engine);
     tt_placing_fini(&site->placing);
@@ -82,8 +83,10 @@ static enum tt_err find_bench(struct tt_loader *self, const struct tt_engine_tra
                               struct bench **out_bench, struct tt_error *why) {
     const struct tt_engine_kind *kind = tt_engine_kind_of(traits);
     int32_t index = 0;
-    while (tt_engine_kind_at(index) != kind)
+    while (tt_engine_kind_at(index) != kind) {
         index++;
+        tt_assert(index < tt_engine_kind_count());
+    }
     enum tt_err err = open_bench(self, index, why);
     if (!err)
         *out_bench = &self->benches[index];
@@ -93,6 +96,9 @@ static enum tt_err find_bench(struct tt_loader *self, const struct tt_engine_tra
 static enum tt_err open_engine(const struct tt_loader *self, const struct bench *bench,
                                int32_t executors, int32_t depth, struct tt_engine **out_engine,
                                struct tt_error *why) {
+    tt_assert(bench->engine != NULL);
+    tt_assert(executors >= 1);
+    tt_assert(depth >= 1);
     struct tt_engine_options options = {.executor_count = executors,
                                         .queue_depth = depth,
                                         .done = tt_serving_done,
@@ -105,6 +111,7 @@ static enum tt_err open_engine(const struct tt_loader *self, const struct bench 
 static enum tt_err find_site(struct tt_loader *self, const struct tt_placing *placing,
                              int32_t instances, struct bench *bench, struct site **out_site,
                              struct tt_error *why) {
+    tt_assert(instances >= 0);
     for (struct site *site = self->sites; site && instances == 0; site = site->next) {
         if (!site->is_own && site->bench == bench && tt_placing_same(&site->placing, placing) &&
             site->model_count < TT_DOMAIN_MAX_MODELS) {
@@ -139,8 +146,10 @@ static void leave_site(struct tt_loader *self, struct site *site) {
         return;
     tt_serving_leave_engine(self->serving, site->engine);
     struct site **at = &self->sites;
-    while (*at != site)
+    while (*at != site) {
+        tt_assert(*at != NULL);
         at = &(*at)->next;
+    }
     *at = site->next;
     site_free(site);
 }
@@ -151,6 +160,8 @@ static void leave_site(struct tt_loader *self, struct site *site) {
 static int64_t emulated_latency(void *context, int32_t rows, int32_t length, int32_t first_step,
                                 int32_t last_step) {
     const struct tt_served_model *served = context;
+    tt_assert(first_step <= last_step);
+    tt_assert(last_step < served->step_model.step_count);
     int64_t sum_ns = 0;
     for (int32_t s = first_step; s <= last_step; s++)
         sum_ns += tt_profile_latency(served->steps[s].profile, rows, length);
@@ -164,6 +175,7 @@ static enum tt_err load_stages(struct tt_loader *self, const struct bench *bench
                                size_t stages_capacity, struct tt_engine_model **out_loaded,
                                struct tt_error *why) {
     const Tutti__ModelStages *stages = model->settings->stages;
+    tt_assert(stages != NULL);
     struct tt_slicer_options slicer = {.engine = bench->engine,
                                        .runtime = &bench->runtime,
                                        .name = model->name,
@@ -287,6 +299,8 @@ static enum tt_err place(struct tt_loader *self, struct bench *bench,
                          const struct tt_placing *placing, int32_t instances,
                          struct tt_served_model *served, struct tt_error *why) {
     struct site *site = NULL;
+    tt_assert(!served->domain);
+    tt_assert(served->engine_model->engine == bench->engine);
     enum tt_err err = find_site(self, placing, instances, bench, &site, why);
     if (err)
         return err;
@@ -298,7 +312,11 @@ static enum tt_err place(struct tt_loader *self, struct bench *bench,
         leave_site(self, site);
         return err;
     }
+    tt_assert(served->domain != NULL);
+    tt_assert(served->engine_model->engine == site->engine);
+    tt_assert(!site->is_own || site->model_count == 0);
     site->model_count++;
+    tt_assert(site->model_count <= TT_DOMAIN_MAX_MODELS);
     return TT_OK;
 }
 
@@ -401,6 +419,7 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
         profiles.loaded->engine->ops->unload(profiles.loaded);
         return err;
     }
+    tt_assert(profiles.loaded->engine == bench->engine);
     err = tt_served_model_loaded(served, profiles.loaded, whole, steps);
     if (err)
         return tt_fail(err, why, "out of memory");
@@ -502,6 +521,8 @@ enum tt_err tt_loader_load(struct tt_loader *self, const struct tt_repository_mo
                            int32_t version, struct tt_model_stats *stats,
                            struct tt_served_model **out_served, struct tt_error *why) {
     tt_assert(tt_repository_model_ok(model));
+    tt_assert(version >= 0);
+    tt_assert(version < model->version_count);
     self->rows_depend = false;
     char number[32];
     snprintf(number, sizeof(number), "%lld", (long long)model->versions[version].number);
@@ -555,6 +576,7 @@ void tt_loader_unload(struct tt_loader *self, struct tt_served_model *take_serve
     while (site && site->engine != take_served->engine_model->engine)
         site = site->next;
     tt_assert(site != NULL);
+    tt_assert(site->model_count > 0);
     tt_serving_remove(self->serving, take_served);
     tt_served_model_free(take_served);
     site->model_count--;
@@ -568,6 +590,8 @@ void tt_loader_unload(struct tt_loader *self, struct tt_served_model *take_serve
 
 enum tt_err tt_loader_open(const struct tt_loader_options *options, struct tt_serving *serving,
                            struct tt_loader **out_loader, struct tt_error *why) {
+    tt_assert(options->say != NULL);
+    tt_assert(options->executors >= 1);
     struct tt_loader *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");

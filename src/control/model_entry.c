@@ -34,16 +34,57 @@ struct tt_version_entry *tt_version_entry_get(struct tt_model_entry *model, cons
     version = calloc(1, sizeof(*version));
     if (!version)
         return NULL;
+    tt_assert(strlen(number) < sizeof(version->number));
     snprintf(version->number, sizeof(version->number), "%s", number);
     version->next = model->versions;
     model->versions = version;
     return version;
 }
 
+/* The legal moves of a version. It is KNOWN only until its first load. A version that serves
+ * continues to serve during a load, so it never goes from READY to LOADING. LOADING is left out if
+ * there was no memory to announce it. */
+static bool may_move(enum tt_model_state from, enum tt_model_state to) {
+    switch (from) {
+    case TT_MODEL_KNOWN:
+    case TT_MODEL_LOADING:
+        return to == TT_MODEL_LOADING || to == TT_MODEL_READY || to == TT_MODEL_UNAVAILABLE;
+    case TT_MODEL_READY: return to == TT_MODEL_READY || to == TT_MODEL_UNLOADING;
+    case TT_MODEL_UNLOADING:
+        return to == TT_MODEL_LOADING || to == TT_MODEL_UNLOADING || to == TT_MODEL_UNAVAILABLE;
+    case TT_MODEL_UNAVAILABLE: return to == TT_MODEL_LOADING || to == TT_MODEL_UNAVAILABLE;
+    }
+    return false;
+}
+
+static void version_check(const struct tt_version_entry *self) {
+    tt_assert((self->model != NULL) == (self->state == TT_MODEL_READY));
+    tt_assert(self->leaving_count >= 0);
+    tt_assert(self->state != TT_MODEL_UNLOADING || self->leaving_count > 0);
+    tt_assert(!self->model || self->stats);
+    tt_assert(!self->model || strcmp(self->model->version, self->number) == 0);
+}
+
 void tt_version_entry_set(struct tt_version_entry *self, enum tt_model_state state,
                           const char *reason) {
+    tt_assert(may_move(self->state, state));
     self->state = state;
     snprintf(self->reason, sizeof(self->reason), "%s", reason);
+    version_check(self);
+}
+
+void tt_model_entries_check(const struct tt_model_entry *list, int32_t leaving_count) {
+    int32_t leaving = 0;
+    for (const struct tt_model_entry *model = list; model; model = model->next) {
+        tt_assert(!model->next || strcmp(model->name, model->next->name) < 0);
+        for (const struct tt_version_entry *v = model->versions; v; v = v->next) {
+            version_check(v);
+            leaving += v->leaving_count;
+            for (const struct tt_version_entry *other = v->next; other; other = other->next)
+                tt_assert(strcmp(v->number, other->number) != 0);
+        }
+    }
+    tt_assert(leaving == leaving_count);
 }
 
 void tt_model_entries_free(struct tt_model_entry *take_list) {

@@ -12,7 +12,8 @@ struct tt_version_entry {
     char reason[1024];
     struct tt_served_model *model; /* while READY; we hold the owner's reference */
     struct tt_model_stats *stats;  /* we hold a reference; NULL until the first load */
-    int32_t leaving_count;         /* models of earlier loads that still have requests */
+    int32_t leaving_count; /* models of earlier loads that still have requests; > 0 while UNLOADING
+                            */
     struct tt_version_entry *next;
 };
 
@@ -31,8 +32,13 @@ struct tt_model_entry {
 struct tt_model_entry *tt_model_entry_get(struct tt_model_entry **list, const char *name);
 /* The same for a version. */
 struct tt_version_entry *tt_version_entry_get(struct tt_model_entry *model, const char *number);
+/* Moves the version to `state`, which must be legal. `model` is set before the move to READY, and
+ * taken out before the move to UNLOADING. */
 void tt_version_entry_set(struct tt_version_entry *self, enum tt_model_state state,
                           const char *reason);
+/* Asserts the order of the lists, and of each version that its members agree with its state.
+ * `leaving_count`: the sum over all versions. Called after each change of the models. */
+void tt_model_entries_check(const struct tt_model_entry *list, int32_t leaving_count);
 /* Frees the entries. They must not hold models any more. */
 void tt_model_entries_free(struct tt_model_entry *take_list);
 /* NULL: no memory. */

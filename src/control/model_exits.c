@@ -42,6 +42,7 @@ enum tt_err tt_model_exits_init(struct tt_model_exits *self,
                                 const struct tt_model_settings *settings, const char *onnx_path,
                                 struct tt_error *why) {
     const Tutti__TuttiModel *message = settings->message;
+    tt_assert(onnx_path != NULL);
     *self = (struct tt_model_exits){
         .exits = calloc(message->n_exit + 1, sizeof(*self->exits)),
         .paths = calloc(message->n_exit + 1, sizeof(char *)),
@@ -49,6 +50,7 @@ enum tt_err tt_model_exits_init(struct tt_model_exits *self,
     bool good = self->exits && self->paths;
     for (size_t i = 0; good && i < message->n_exit; i++, self->count++)
         good = fill(message->exit[i], onnx_path, &self->paths[i], &self->exits[i]);
+    tt_assert(!good || self->count == (int32_t)message->n_exit);
     if (good)
         return TT_OK;
     tt_model_exits_fini(self);

@@ -24,10 +24,12 @@ const struct tt_policy_kind *tt_placing_kind(const struct tt_placing *self) {
 static void add_option(struct tt_placing *self, const char *key, const char *value) {
     if (option_of(self, key) || self->policy.option_count == TT_MAX_OPTIONS)
         return;
+    tt_assert(value != NULL);
     self->options[self->policy.option_count++] = (struct tt_option){.key = key, .value = value};
 }
 
 void tt_placing_choose(struct tt_placing *self, const struct tt_repository_model *model) {
+    tt_assert(!self->policy.name); /* a placing is made once */
     const struct tt_model_settings *settings = model->settings;
     const Tutti__ModelPolicy *wanted = settings->message->policy;
     struct tt_policy_facts facts = {.is_cells = settings->unfold,
@@ -46,6 +48,9 @@ void tt_placing_choose(struct tt_placing *self, const struct tt_repository_model
 }
 
 void tt_placing_impose(struct tt_placing *self, const struct tt_serving_policy *policy) {
+    tt_assert(!self->policy.name);
+    tt_assert(policy->name != NULL);
+    tt_assert(policy->option_count <= TT_MAX_OPTIONS);
     self->is_imposed = true;
     self->policy = *policy;
     self->policy.options = self->options;
@@ -76,6 +81,7 @@ int32_t tt_placing_executors(const struct tt_placing *self, int32_t default_valu
     if (!key)
         return default_value;
     int32_t sizes[1];
+    tt_assert(default_value >= 1);
     int32_t count = tt_options_sizes(key, self->options, self->policy.option_count, sizes, 1);
     return count > 0 && count <= TT_DOMAIN_MAX_EXECUTORS ? count : default_value;
 }
@@ -95,6 +101,8 @@ bool tt_placing_same(const struct tt_placing *a, const struct tt_placing *b) {
 }
 
 enum tt_err tt_placing_copy(const struct tt_placing *from, struct tt_placing *out_copy) {
+    tt_assert(from != out_copy);
+    tt_assert(from->policy.options == from->options); /* it was not moved */
     *out_copy = (struct tt_placing){.is_imposed = from->is_imposed,
                                     .policy = {.name = strdup(from->policy.name),
                                                .depth = from->policy.depth,

@@ -121,6 +121,7 @@ static enum tt_err run_sample(struct tt_engine_model *model, const Inference__Mo
                           ? TT_OK
                           : tt_fail(TT_ERR_INVALID, why, "batch_size %u is over the maximum of %d",
                                     sample->batch_size, signature->max_batch);
+    tt_assert(signature->input_count <= TT_MAX_TENSORS);
     for (int32_t i = 0; !err && i < signature->input_count; i++)
         err = make_input(sample, &signature->inputs[i], signature->batched, directory, &prng,
                          &inputs[i], why);

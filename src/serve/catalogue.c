@@ -61,6 +61,17 @@ static int compare(const void *left, const void *right) {
 
 void tt_catalogue_seal(struct tt_catalogue *self) {
     qsort(self->entries, (size_t)self->count, sizeof(*self->entries), compare);
+    tt_catalogue_check(self);
+}
+
+void tt_catalogue_check(const struct tt_catalogue *self) {
+    tt_assert(self->count <= self->capacity);
+    for (int32_t i = 0; i < self->count; i++) {
+        const struct tt_catalogue_entry *entry = &self->entries[i];
+        tt_assert(i == 0 || compare(entry - 1, entry) < 0);
+        tt_assert((entry->model != NULL) == (entry->state == TT_MODEL_READY));
+        tt_assert(!entry->model || entry->stats);
+    }
 }
 
 struct tt_catalogue *tt_catalogue_ref(struct tt_catalogue *self) {

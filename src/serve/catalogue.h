@@ -51,6 +51,8 @@ struct tt_catalogue *tt_catalogue_new(int32_t capacity);
 TT_MUST_CHECK enum tt_err tt_catalogue_add(struct tt_catalogue *self,
                                            const struct tt_catalogue_entry *entry);
 void tt_catalogue_seal(struct tt_catalogue *self);
+/* Asserts the order of a sealed catalogue, and that a version has a model exactly while READY. */
+void tt_catalogue_check(const struct tt_catalogue *self);
 struct tt_catalogue *tt_catalogue_ref(struct tt_catalogue *self);
 void tt_catalogue_unref(struct tt_catalogue *take_self); /* NULL-safe */
 
