@@ -223,10 +223,9 @@ static bool cheapest(const struct search *self, int32_t stages, int64_t least_ns
 
 /* ---- the plan ---- */
 
-static enum tt_err add_cut(struct tt_cut_plan *plan, int32_t after_node) {
+static void add_cut(struct tt_cut_plan *plan, int32_t after_node) {
     plan->first_nodes[plan->stage_count] = after_node + 1;
     plan->stage_count++;
-    return TT_OK;
 }
 
 static enum tt_err too_many(const struct tt_onnx_graph *graph, const struct tt_cut_plan *plan,
@@ -269,7 +268,7 @@ static enum tt_err cut_evenly(const struct tt_onnx_graph *graph, int32_t stages,
             err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     }
     for (int32_t s = 0; !err && s + 1 < stages; s++)
-        err = add_cut(plan, search.nodes[places[s]]);
+        add_cut(plan, search.nodes[places[s]]);
     search_fini(&search);
     free(places);
     return err;
@@ -298,7 +297,7 @@ static enum tt_err cut_at(const struct tt_onnx_graph *graph, const struct tt_cut
         qsort(nodes, (size_t)request->name_count, sizeof(*nodes), compare_nodes);
     for (int32_t i = 0; !err && i < request->name_count; i++)
         if (i == 0 || nodes[i] != nodes[i - 1])
-            err = add_cut(plan, nodes[i]);
+            add_cut(plan, nodes[i]);
     free(nodes);
     return err;
 }
@@ -306,8 +305,8 @@ static enum tt_err cut_at(const struct tt_onnx_graph *graph, const struct tt_cut
 /* Walks the pieces between legal positions. A piece prefers the batch size of its slowest node. A
  * cut is where the preference changes, unless one side would take less than a twentieth of the
  * total: then the piece joins the stage before it. */
-static enum tt_err cut_by_batch(const struct tt_onnx_graph *graph, const int32_t *preferred,
-                                struct tt_cut_plan *plan) {
+static void cut_by_batch(const struct tt_onnx_graph *graph, const int32_t *preferred,
+                         struct tt_cut_plan *plan) {
     int64_t total_ns = 0;
     for (int32_t i = 0; i < graph->node_count; i++)
         total_ns += graph->nodes[i].time_ns;
@@ -323,9 +322,7 @@ static enum tt_err cut_by_batch(const struct tt_onnx_graph *graph, const int32_t
             continue;
         bool changes = stage_batch && piece_batch != stage_batch && piece_ns >= total_ns / 20;
         if (changes && stage_ns >= total_ns / 20 && left_ns >= total_ns / 20) {
-            enum tt_err err = add_cut(plan, last_place);
-            if (err)
-                return err;
+            add_cut(plan, last_place);
             stage_ns = 0;
         }
         if (stage_batch == 0 || changes)
@@ -336,13 +333,11 @@ static enum tt_err cut_by_batch(const struct tt_onnx_graph *graph, const int32_t
         piece_ns = 0;
         longest_ns = -1;
     }
-    return TT_OK;
 }
 
 static enum tt_err place_cuts(const struct tt_onnx_graph *graph,
                               const struct tt_cut_request *request, struct tt_cut_plan *plan,
                               struct tt_error *why) {
-    enum tt_err err = TT_OK;
     switch (request->how) {
     case TT_CUT_AUTO:
     case TT_CUT_STAGES:
@@ -351,14 +346,14 @@ static enum tt_err place_cuts(const struct tt_onnx_graph *graph,
                            TT_CUT_MAX_STAGES);
         return cut_evenly(graph, request->count, plan, why);
     case TT_CUT_PER_NODE:
-        for (int32_t i = 0; !err && i < graph->node_count; i++)
+        for (int32_t i = 0; i < graph->node_count; i++)
             if (plan->positions[i].legal)
-                err = add_cut(plan, i);
-        return err;
+                add_cut(plan, i);
+        return TT_OK;
     case TT_CUT_AT: return cut_at(graph, request, plan, why);
-    case TT_CUT_BY_BATCH: return cut_by_batch(graph, request->preferred, plan);
+    case TT_CUT_BY_BATCH: cut_by_batch(graph, request->preferred, plan); return TT_OK;
     }
-    return err;
+    return TT_OK;
 }
 
 enum tt_err tt_cut_choose(const struct tt_onnx_graph *graph, const struct tt_cut_request *request,
