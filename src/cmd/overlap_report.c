@@ -1,6 +1,7 @@
 #include "cmd/overlap_report.h"
 
 #include "base/clock.h"
+#include "base/sort.h"
 #include "lab/closed_form/overlap.h"
 
 #include <stdlib.h>
@@ -31,11 +32,6 @@ int64_t tt_overlap_report_bytes(const struct tt_overlap_report *self, int32_t ro
     return bytes;
 }
 
-static int compare(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* The median time of COPIES copies in memory, in ns; -1: no memory. */
 static int64_t copy_time(int64_t bytes) {
     int64_t times[COPIES];
@@ -52,7 +48,7 @@ static int64_t copy_time(int64_t bytes) {
     free(to);
     if (!copied)
         return -1;
-    qsort(times, COPIES, sizeof(*times), compare);
+    tt_sort_int64(times, COPIES);
     return times[COPIES / 2];
 }
 

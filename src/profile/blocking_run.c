@@ -25,6 +25,31 @@ void tt_blocking_run_run(struct tt_blocking_run *self, struct tt_engine_task *ta
     }
 }
 
+enum tt_err tt_blocking_run_whole(struct tt_blocking_run *self, struct tt_engine_model *model,
+                                  int32_t rows, const struct tt_tensor_view *inputs,
+                                  int64_t *out_ns, struct tt_engine_result **out_result,
+                                  struct tt_error *why) {
+    const struct tt_engine_ops *ops = self->engine->ops;
+    tt_assert(model->engine == self->engine);
+    struct tt_engine_member member = {.rows = rows, .inputs = inputs, .why = why};
+    struct tt_engine_task task = {.model = model,
+                                  .head.last_step = ops->step_count(model) - 1,
+                                  .member_count = 1,
+                                  .members = &member,
+                                  .together = true};
+    tt_blocking_run_run(self, &task);
+    tt_assert(!member.err == (member.result != NULL));
+    if (member.err) {
+        ops->state_release(member.state);
+        return member.err;
+    }
+    tt_assert(task.head.ended_at >= task.head.started_at);
+    if (out_ns)
+        *out_ns = task.head.ended_at - task.head.started_at;
+    *out_result = member.result;
+    return TT_OK;
+}
+
 void tt_blocking_run_end(struct tt_blocking_run *self) {
     tt_assert(self->engine->done_context == self);
     self->engine->done = self->done;

@@ -17,6 +17,13 @@ struct tt_blocking_run {
 void tt_blocking_run_begin(struct tt_blocking_run *self, struct tt_engine *engine);
 /* Submits the task and blocks until it ends. */
 void tt_blocking_run_run(struct tt_blocking_run *self, struct tt_engine_task *task);
+/* Runs all steps of the model for `rows` rows of these inputs (one view per input of the signature)
+ * as one task. `out_ns`: how long it ran; may be NULL. The caller releases `*out_result`. Errors:
+ * the run's. */
+TT_MUST_CHECK enum tt_err
+tt_blocking_run_whole(struct tt_blocking_run *self, struct tt_engine_model *model, int32_t rows,
+                      const struct tt_tensor_view *inputs, int64_t *out_ns,
+                      struct tt_engine_result **out_result, struct tt_error *why);
 void tt_blocking_run_end(struct tt_blocking_run *self);
 
 #endif

@@ -126,11 +126,14 @@ static enum tt_err measure_all(struct measuring *m, const int32_t *batches, int3
 enum tt_err tt_calibrate_run(struct tt_engine_model *model, int32_t rows,
                              const struct tt_tensor_view *inputs, int64_t *out_ns,
                              struct tt_error *why) {
-    struct measuring m = {.model = model};
-    struct tt_engine_member member = {.rows = rows, .inputs = inputs, .why = why};
-    tt_blocking_run_begin(&m.blocking_run, model->engine);
-    enum tt_err err = run_steps(&m, &member, 0, model->engine->ops->step_count(model) - 1, out_ns);
-    tt_blocking_run_end(&m.blocking_run);
+    struct tt_blocking_run blocking_run;
+    struct tt_engine_result *result;
+    tt_blocking_run_begin(&blocking_run, model->engine);
+    enum tt_err err =
+        tt_blocking_run_whole(&blocking_run, model, rows, inputs, out_ns, &result, why);
+    tt_blocking_run_end(&blocking_run);
+    if (!err)
+        model->engine->ops->result_release(result);
     return err;
 }
 

@@ -25,20 +25,10 @@ static enum tt_err run_rows(struct probe *p, int32_t first, int32_t rows,
                                               p->kind, p->reason);
     if (err)
         return err;
-    struct tt_engine_member member = {.rows = rows, .inputs = synthetic.views, .why = p->reason};
-    struct tt_engine_task task = {.model = p->model,
-                                  .head.last_step = p->ops->step_count(p->model) - 1,
-                                  .member_count = 1,
-                                  .members = &member,
-                                  .together = true};
-    tt_blocking_run_run(&p->blocking_run, &task);
+    err = tt_blocking_run_whole(&p->blocking_run, p->model, rows, synthetic.views, NULL, out_result,
+                                p->reason);
     tt_synthetic_input_fini(&synthetic);
-    tt_assert(!member.err == (member.result != NULL)); /* all steps ran, or none counts */
-    if (member.err)
-        p->ops->state_release(member.state);
-    else
-        *out_result = member.result;
-    return member.err;
+    return err;
 }
 
 /* Finds made-up inputs that the model takes, and runs the first row. Models differ in what they

@@ -1,6 +1,7 @@
 #include "slicer/slicer.h"
 
 #include "base/instant.h"
+#include "base/sort.h"
 #include "engine/synthetic_input.h"
 #include "model/onnx/slices.h"
 #include "profile/blocking_run.h"
@@ -196,28 +197,20 @@ static enum tt_err answers(struct tt_engine_model *model, int32_t rows, int32_t 
     enum tt_err err = tt_synthetic_input_init(&synthetic, signature, 0, rows, length, kind, why);
     if (err)
         return err;
-    struct tt_engine_member member = {.rows = rows, .inputs = synthetic.views, .why = why};
-    struct tt_engine_task task = {.model = model,
-                                  .head.last_step = engine->ops->step_count(model) - 1,
-                                  .member_count = 1,
-                                  .members = &member};
     struct tt_blocking_run blocking_run;
+    struct tt_engine_result *result;
     tt_blocking_run_begin(&blocking_run, engine);
-    tt_blocking_run_run(&blocking_run, &task);
+    err = tt_blocking_run_whole(&blocking_run, model, rows, synthetic.views, NULL, &result, why);
     tt_blocking_run_end(&blocking_run);
     tt_synthetic_input_fini(&synthetic);
-    if (member.err) {
-        engine->ops->state_release(member.state);
-        return member.err;
-    }
-    tt_assert(member.result != NULL);
-    tt_assert(!member.state);
+    if (err)
+        return err;
     for (int32_t i = 0; i < signature->output_count; i++) {
         struct tt_tensor_view view;
-        engine->ops->output(member.result, i, 0, rows, &view);
+        engine->ops->output(result, i, 0, rows, &view);
         tt_text_append(out_bytes, view.bytes, view.size_bytes);
     }
-    engine->ops->result_release(member.result);
+    engine->ops->result_release(result);
     return out_bytes->failed ? tt_fail(TT_ERR_NO_MEMORY, why, "out of memory") : TT_OK;
 }
 
@@ -324,30 +317,18 @@ static int64_t processor_time(void) {
 static enum tt_err timed_run(struct tt_blocking_run *blocking_run, struct tt_engine_model *model,
                              const struct tt_synthetic_input *synthetic, int64_t *out_ns,
                              struct tt_error *why) {
-    struct tt_engine *engine = model->engine;
-    struct tt_engine_member member = {
-        .rows = synthetic->rows, .inputs = synthetic->views, .why = why};
-    struct tt_engine_task task = {.model = model,
-                                  .head.last_step = engine->ops->step_count(model) - 1,
-                                  .member_count = 1,
-                                  .members = &member};
+    struct tt_engine_result *result;
     int64_t started_at = processor_time();
-    tt_blocking_run_run(blocking_run, &task);
+    enum tt_err err = tt_blocking_run_whole(blocking_run, model, synthetic->rows, synthetic->views,
+                                            NULL, &result, why);
     *out_ns = processor_time() - started_at;
-    if (member.err)
-        engine->ops->state_release(member.state);
-    else
-        engine->ops->result_release(member.result);
-    return member.err;
-}
-
-static int compare_times(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
+    if (!err)
+        model->engine->ops->result_release(result);
+    return err;
 }
 
 static int64_t median(int64_t *values, int32_t count) {
-    qsort(values, (size_t)count, sizeof(*values), compare_times);
+    tt_sort_int64(values, count);
     return values[count / 2];
 }
 

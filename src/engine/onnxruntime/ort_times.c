@@ -1,4 +1,5 @@
 /* How long each node of a graph takes, by the runtime's own profiler. */
+#include "base/sort.h"
 #include "base/text.h"
 #include "engine/onnxruntime/ort_check.h"
 #include "engine/onnxruntime/ort_probe.h"
@@ -106,11 +107,6 @@ static void take_event(struct times *t, const json_t *event, int32_t *skipped) {
             json_integer_value(json_object_get(event, "dur")) * 1000 + 500;
 }
 
-static int compare(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static enum tt_err read_events(struct times *t, const char *path, int64_t *out_times_ns) {
     int32_t node_count = t->options->graph->node_count;
     int32_t *skipped = calloc((size_t)node_count + 1, sizeof(*skipped));
@@ -128,7 +124,7 @@ static enum tt_err read_events(struct times *t, const char *path, int64_t *out_t
     free(skipped);
     for (int32_t i = 0; i < node_count; i++) {
         int64_t *samples = &t->samples[(size_t)i * (size_t)t->runs];
-        qsort(samples, (size_t)t->counts[i], sizeof(*samples), compare);
+        tt_sort_int64(samples, t->counts[i]);
         out_times_ns[i] = t->counts[i] ? samples[t->counts[i] / 2] : 0;
     }
     return TT_OK;
