@@ -344,11 +344,11 @@ static enum tt_err measure_subject(struct subject *subject, const struct flags *
 static enum tt_err measure(const struct flags *flags, const struct tt_repository_model *model,
                            struct tt_engine *engine, const struct tt_engine_runtime *runtime,
                            bool *out_rows_depend, struct tt_error *why) {
-    const struct tt_signature *told = &model->config->signature;
-    int32_t max_batch = flags->max_batch ? flags->max_batch : told->max_batch;
-    if (max_batch > told->max_batch)
+    const struct tt_signature *configured = &model->config->signature;
+    int32_t max_batch = flags->max_batch ? flags->max_batch : configured->max_batch;
+    if (max_batch > configured->max_batch)
         return tt_fail(TT_ERR_INVALID, why, "--max-batch %d is more than the model's %d", max_batch,
-                       told->max_batch);
+                       configured->max_batch);
     struct subject *subject = tt_allocate(1, sizeof(*subject));
     subject->model = model;
     subject->link_gb_per_s = flags->link_gb_per_s;

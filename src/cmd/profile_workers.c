@@ -133,12 +133,12 @@ static void print_summary(const struct keeper *self, const struct tt_profile_wor
                     alone ? (double)alone->mean_ns / 1e6 : 0.0,
                     tt_worker_mix_print(best->counts, workers, sizeof(workers)));
     }
-    struct tt_worker_options told;
-    if (tt_worker_search_options_of(self->mixes, self->count, NULL, &told))
+    struct tt_worker_options found;
+    if (tt_worker_search_options_of(self->mixes, self->count, NULL, &found))
         fprintf(stderr,
                 "policy elastic, variant enhanced, takes from it: workers \"%s\", configurations "
                 "\"%s\"\n",
-                told.workers, told.configurations);
+                found.workers, found.configurations);
 }
 
 static enum tt_err search(struct keeper *self, const struct tt_profile_workers *options,
@@ -176,25 +176,25 @@ static enum tt_err search(struct keeper *self, const struct tt_profile_workers *
 
 enum tt_err tt_profile_workers(const struct tt_profile_workers *options, struct tt_error *why) {
     const struct tt_repository_model *model = options->model;
-    const struct tt_signature *told = &model->config->signature;
+    const struct tt_signature *signature = &model->config->signature;
     const char *path = model->versions[model->version_count - 1].path;
-    if (!told->batched)
+    if (!signature->batched)
         return tt_fail(TT_ERR_INVALID, why,
                        "model %s does not batch (max_batch_size 0); a search needs a batched model",
                        model->name);
     struct tt_engine_model_spec load = {.form = TT_ENGINE_GRAPH,
                                         .name = model->name,
                                         .path = path,
-                                        .signature = told,
+                                        .signature = signature,
                                         .batched = true,
-                                        .max_batch = told->max_batch};
+                                        .max_batch = signature->max_batch};
     struct tt_engine_model *loaded;
     enum tt_err err = tt_engine_load(options->runtime, options->engine, &load, &loaded, why);
     if (err)
         return err;
     struct keeper *self = tt_allocate(1, sizeof(*self));
     int32_t length = options->length ? options->length : USUAL_LENGTH;
-    err = start_keeping(self, options, path, tt_signature_varies(told) ? length : 0, why);
+    err = start_keeping(self, options, path, tt_signature_varies(signature) ? length : 0, why);
     if (!err)
         err = search(self, options, loaded, why);
     options->engine->ops->unload(loaded);

@@ -37,23 +37,23 @@ static enum tt_err check_cells(const struct tt_repository_model *model,
                    policy);
 }
 
-static const char *reshaped(const struct tt_tensor_spec *told, const struct tt_shape *engine,
+static const char *reshaped(const struct tt_tensor_spec *configured, const struct tt_shape *engine,
                             int32_t count) {
     for (int32_t i = 0; i < count; i++) {
-        bool same = told[i].shape.rank == engine[i].rank;
+        bool same = configured[i].shape.rank == engine[i].rank;
         for (int32_t d = 0; same && d < engine[i].rank; d++)
-            same = told[i].shape.dims[d] == engine[i].dims[d];
+            same = configured[i].shape.dims[d] == engine[i].dims[d];
         if (!same)
-            return told[i].name;
+            return configured[i].name;
     }
     return NULL;
 }
 
 static enum tt_err refuse_reshape(const struct tt_model_config *config, struct tt_error *why) {
-    const struct tt_signature *told = &config->signature;
-    const char *name = reshaped(told->inputs, config->engine_inputs, told->input_count);
+    const struct tt_signature *configured = &config->signature;
+    const char *name = reshaped(configured->inputs, config->engine_inputs, configured->input_count);
     if (!name)
-        name = reshaped(told->outputs, config->engine_outputs, told->output_count);
+        name = reshaped(configured->outputs, config->engine_outputs, configured->output_count);
     return name ? tt_fail(TT_ERR_UNSUPPORTED, why,
                           "tensor '%s' has a reshape in config.pbtxt, which is not supported: give "
                           "the dims that the model itself has",

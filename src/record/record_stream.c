@@ -119,8 +119,8 @@ static void arrived(struct tt_record_stream *self, const struct tt_event *event)
         self->next_number = event->request->number + 1;
 }
 
-static void told_of(struct tt_record_stream *self, enum tt_record_kind kind,
-                    const struct tt_event *event) {
+static void request_event(struct tt_record_stream *self, enum tt_record_kind kind,
+                          const struct tt_event *event) {
     uint8_t *to = put_age(self, begin(self, kind, event->now), event->request);
     if (kind == TT_RECORD_DROP)
         to = tt_varint_put(to, (uint64_t)event->reason);
@@ -288,8 +288,8 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
     switch (event->kind) {
     case TT_EVENT_ARRIVED:
     case TT_EVENT_REFUSED: arrived(self, event); break;
-    case TT_EVENT_READY: told_of(self, TT_RECORD_READY, event); break;
-    case TT_EVENT_CANCELLED: told_of(self, TT_RECORD_CANCELLED, event); break;
+    case TT_EVENT_READY: request_event(self, TT_RECORD_READY, event); break;
+    case TT_EVENT_CANCELLED: request_event(self, TT_RECORD_CANCELLED, event); break;
     case TT_EVENT_FINISHED: finished(self, event->now, event->task); break;
     case TT_EVENT_MODEL: model(self, event); break;
     case TT_EVENT_EXECUTOR: executor(self, event); break;
@@ -297,7 +297,7 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
         put_scratch(self, begin(self, TT_RECORD_DECIDE, event->now), event->now);
         break;
     case TT_EVENT_RUN: run(self, event->now, event->task); break;
-    case TT_EVENT_DROP: told_of(self, TT_RECORD_DROP, event); break;
+    case TT_EVENT_DROP: request_event(self, TT_RECORD_DROP, event); break;
     case TT_EVENT_YIELD: stops(self, TT_RECORD_YIELD, event); break;
     case TT_EVENT_ABORT: stops(self, TT_RECORD_ABORT, event); break;
     case TT_EVENT_ENDED: break; /* follows from the others */

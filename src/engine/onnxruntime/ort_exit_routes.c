@@ -96,9 +96,9 @@ static int64_t own_elements(const struct tt_ort_run *run, const struct tt_engine
                             int32_t tensor, const struct tt_tensor_view *view,
                             int64_t row_elements) {
     const struct tt_ort_model *model = tt_ort_run_model(run);
-    const struct tt_shape *told = &model->tensors[tensor].shape;
+    const struct tt_shape *declared = &model->tensors[tensor].shape;
     bool may_pad = run->length > 0 && view->shape.rank > 1 && view->shape.dims[1] == run->length &&
-                   told->rank > 1 && told->dims[1] < 0;
+                   declared->rank > 1 && declared->dims[1] < 0;
     for (int32_t i = 0; may_pad && i < model->signature.input_count; i++)
         if (tt_gather_pads(&model->signature, i, run->length))
             return row_elements / run->length * member->inputs[i].shape.dims[1];

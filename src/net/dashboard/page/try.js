@@ -1,5 +1,5 @@
 /* Trying the chosen model by hand, from its metadata; loading and unloading it where the server lets the page. */
-const MOST_VALUES = 1 << 20, SHOWN_VALUES = 16;
+const MAX_VALUES = 1 << 20, SHOWN_VALUES = 16;
 const trial = {
   key: null,
   generation: null,
@@ -47,8 +47,8 @@ function inputField(spec) {
   const shape = () => free.map((n) => (typeof n === 'number' ? n : Number(n.value)));
   function made(how) {
     const values = shape().reduce((a, b) => a * b, 1);
-    if (!(values <= MOST_VALUES))
-      throw new Error(spec.name + ': this page makes at most ' + whole(MOST_VALUES) + ' values');
+    if (!(values <= MAX_VALUES))
+      throw new Error(spec.name + ': this page makes at most ' + whole(MAX_VALUES) + ' values');
     return Array.from({length: values}, () => valueOf(spec.datatype, how));
   }
   const node =
