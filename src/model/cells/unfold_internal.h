@@ -1,5 +1,5 @@
-/* Shared by the files that unfold: unfold.c (chains, and the common checks), unfold_tree.c and
- * unfold_plugin.c. */
+/* Shared by the files that unfold: unfold.c (chains, and the common checks), unfold_tree.c,
+ * unfold_plugin.c, and unfolded.c (what they make). */
 #ifndef TT_MODEL_CELLS_UNFOLD_INTERNAL_H
 #define TT_MODEL_CELLS_UNFOLD_INTERNAL_H
 

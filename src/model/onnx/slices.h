@@ -9,7 +9,8 @@
  * stages, and maps the weights. It may be deleted at any time.
  *
  * Tensors between stages, and inputs and outputs of the model, are numbered: first the inputs, then
- * the others in the order in which the stages make them. */
+ * the others in the order in which the stages make them. Implemented in slices_write.c and
+ * slices_read.c. */
 #ifndef TT_MODEL_ONNX_SLICES_H
 #define TT_MODEL_ONNX_SLICES_H
 

@@ -1,5 +1,5 @@
 /* Counts of connections and requests of a listener: requests == answered + gone + in_flight, and
- * answered == the sum of by_status, between any two events of the loop. */
+ * answered == the sum of by_status, between any two events of the loop. Types only. */
 #ifndef TT_NET_HTTP_HTTP_COUNTS_H
 #define TT_NET_HTTP_HTTP_COUNTS_H
 

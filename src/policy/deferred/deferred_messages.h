@@ -8,7 +8,9 @@
  * - grant, rank half -> model half: "take this executor, free at free_at".
  * - dispatched, model half -> rank half: "taken, free again at ...", or "nothing to run".
  * - load, model half -> rank half, every 100 ms: the device time that the model's arrivals need.
- * - fleet, rank half -> model half, every 100 ms: the number of devices and their utilisation. */
+ * - fleet, rank half -> model half, every 100 ms: the number of devices and their utilisation.
+ *
+ * Types only. */
 #ifndef TT_POLICY_DEFERRED_DEFERRED_MESSAGES_H
 #define TT_POLICY_DEFERRED_DEFERRED_MESSAGES_H
 
