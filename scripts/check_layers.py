@@ -28,7 +28,7 @@ LAYERS = [
     ["base/threads"],
     ["base/log"],
     ["core"],
-    ["policy", "model/text", "net/json"],
+    ["policy", "device", "model/text", "net/json"],
     ["policy/deferred", "policy/elastic", "policy/lazy", "model/onnx"],
     ["model/config", "sim", "multicore", "cluster"],
     ["model/cells", "record"],

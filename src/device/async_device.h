@@ -1,0 +1,257 @@
+/* D4, E1, C6: an asynchronous device: streams, events, device memory and copies, as a GPU has them.
+ *
+ * A device has memory of its own, which host code cannot read or write. Work goes to *streams*:
+ * copies, fills, kernels and callbacks. A stream does its operations one after the other; streams
+ * overlap. An *event* marks a place in a stream. Another stream can wait for it on the device,
+ * without the host. Every submission returns at once.
+ *
+ * Kinds of device, each with a header of its own that opens it:
+ * - async_host.h: streams are threads of this process, kernels are C functions;
+ * - async_emulated.h: operations take the time of a description, in virtual or real time;
+ * - async_cuda.h: an NVIDIA GPU, through its driver.
+ *
+ * Life: open (by kind), streams, events and memory; submit; close all of them; close the device.
+ *
+ * Failure. A kernel or a copy that fails makes the whole device fail, as on a GPU. From then on
+ * every call but the closing ones returns UNAVAILABLE with the reason; waiting ends at once. After
+ * all streams, events and memory are closed, tt_async_device_restart makes the device usable again.
+ * A stream that hangs is found by tt_async_event_wait with a limit; the caller decides whether
+ * tt_async_device_fail follows.
+ *
+ * Order. With `order` in the options, every submission states which bytes it reads and writes, and
+ * vector clocks find two that conflict without an event between them (device/async_order.h).
+ *
+ * Threads: one thread at a time submits to a stream, records an event, or uses a pool. Different
+ * streams may be used by different threads. Addresses on the device are integers, so that no host
+ * code dereferences them by accident; 0 is none. Sizes are bytes, instants are ns.
+ *
+ * This layer decides nothing: it neither chooses streams nor retries. Implemented in
+ * async_device.c. */
+#ifndef TT_DEVICE_ASYNC_DEVICE_H
+#define TT_DEVICE_ASYNC_DEVICE_H
+
+#include "base/err.h"
+#include "base/threads/counter.h"
+#include "base/threads/lock.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tt_async_device;
+struct tt_async_order;
+
+/* What a device is; for people, placement and limits. */
+struct tt_async_info {
+    char name[128];
+    int64_t memory_bytes; /* device memory in total */
+    int32_t copy_engines; /* copies that can run at the same time */
+    int32_t max_streams;
+};
+
+/* Bytes that an operation touches, on the device or in pinned host memory. */
+struct tt_async_range {
+    uint64_t address;
+    size_t bytes;
+    bool writes;
+};
+
+/* Work of the caller's on a stream. */
+struct tt_async_kernel {
+    const char *name; /* for messages; static storage */
+    /* Host and emulated devices: the work. It runs at its turn in the stream, where
+     * tt_async_pointer() is allowed. An error makes the device fail. NULL: it computes nothing. */
+    enum tt_err (*run)(struct tt_async_device *device, void *context);
+    /* CUDA: puts the work on `native_stream` (a CUstream) before it returns; the context is current
+     * on the calling thread. An error is returned to the submitter. NULL: unsupported there. */
+    enum tt_err (*enqueue)(struct tt_async_device *device, void *context, void *native_stream);
+    void *context; /* valid until the work has ended */
+    /* For the order checker; borrowed during the call. */
+    const struct tt_async_range *ranges;
+    int32_t range_count;
+    /* Emulated devices: how long it takes alone (> 0), and its share of the device in millionths.
+     * TT_NEVER: it hangs. */
+    int64_t work_ns;
+    int32_t demand_ppm;
+};
+
+/* ---- what the kinds implement ---- */
+
+enum tt_async_op_kind {
+    TT_ASYNC_RECORD,
+    TT_ASYNC_WAIT,
+    TT_ASYNC_COPY_IN,     /* from host memory */
+    TT_ASYNC_COPY_OUT,    /* to host memory */
+    TT_ASYNC_COPY_WITHIN, /* from device memory to device memory */
+    TT_ASYNC_FILL,
+    TT_ASYNC_LAUNCH,
+    TT_ASYNC_CALL,
+};
+
+struct tt_async_event;
+
+struct tt_async_op {
+    enum tt_async_op_kind kind;
+    uint8_t value;                /* FILL */
+    struct tt_async_event *event; /* RECORD, WAIT */
+    uint64_t turn;                /* RECORD, WAIT: which record of the event */
+    uint64_t to, from;            /* device addresses */
+    void *host_to;                /* COPY_OUT */
+    const void *host_from;        /* COPY_IN */
+    size_t bytes;
+    struct tt_async_kernel kernel; /* LAUNCH */
+    void (*call)(void *context);   /* CALL */
+    void *call_context;
+};
+
+/* Each kind's structs begin with these. The kind allocates them. */
+struct tt_async_stream {
+    struct tt_async_device *device;
+    int32_t index; /* 0 .. max_streams - 1, unique among open streams */
+};
+
+struct tt_async_event {
+    struct tt_async_device *device;
+    uint64_t turns;  /* number of records so far */
+    uint64_t *clock; /* the order checker's; NULL without one */
+};
+
+struct tt_async_ops {
+    const char *name; /* "host", "emulated", "cuda" */
+    void (*close)(struct tt_async_device *take_device);
+    enum tt_err (*restart)(struct tt_async_device *device, struct tt_error *why);
+    enum tt_err (*reserve)(struct tt_async_device *device, size_t bytes, uint64_t *out_address,
+                           struct tt_error *why);
+    void (*release)(struct tt_async_device *device, uint64_t address);
+    enum tt_err (*pin)(struct tt_async_device *device, size_t bytes, void **out_bytes,
+                       struct tt_error *why);
+    void (*unpin)(struct tt_async_device *device, void *bytes);
+    enum tt_err (*stream_open)(struct tt_async_device *device, int32_t index,
+                               struct tt_async_stream **out_stream, struct tt_error *why);
+    void (*stream_close)(struct tt_async_stream *take_stream);
+    enum tt_err (*event_open)(struct tt_async_device *device, struct tt_async_event **out_event,
+                              struct tt_error *why);
+    void (*event_close)(struct tt_async_event *take_event);
+    enum tt_err (*submit)(struct tt_async_stream *stream, const struct tt_async_op *op,
+                          struct tt_error *why);
+    enum tt_err (*query)(struct tt_async_event *event, struct tt_error *why);
+    enum tt_err (*wait)(struct tt_async_event *event, int64_t until_at, struct tt_error *why);
+    int64_t (*now)(struct tt_async_device *device);
+    void *(*pointer)(struct tt_async_device *device, uint64_t address); /* NULL: not reachable */
+    void (*failed)(struct tt_async_device *device); /* ends all waiting; NULL: nothing to do */
+};
+
+/* First member of each kind's device. The fields are async_device.c's. */
+struct tt_async_device {
+    const struct tt_async_ops *ops;
+    struct tt_async_info info;
+    struct tt_async_order *order; /* NULL: not checked */
+    struct tt_lock lock;          /* guards the fields below */
+    struct tt_counter has_failed; /* 0 or 1; written under the lock, read without */
+    struct tt_error reason;
+    bool *stream_taken; /* [max_streams] */
+    int32_t next_index;
+    int32_t streams, events;
+    int32_t reservations; /* device and pinned memory */
+};
+
+/* Called once by each kind: initialises the fields above; `info` is complete. Takes `take_order`,
+ * which may be NULL, also on failure. Errors: NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_async_device_init(struct tt_async_device *self,
+                                               const struct tt_async_ops *ops,
+                                               const struct tt_async_info *info,
+                                               struct tt_async_order *take_order);
+void tt_async_device_fini(struct tt_async_device *self);
+/* Runs a kernel on the calling thread, in whose `run` tt_async_pointer() works. */
+TT_MUST_CHECK enum tt_err tt_async_kernel_run(struct tt_async_device *self,
+                                              const struct tt_async_kernel *kernel);
+
+/* ---- the device ---- */
+
+static inline const struct tt_async_info *tt_async_device_info(const struct tt_async_device *self) {
+    return &self->info;
+}
+/* NULL-safe. All streams, events and memory are closed. */
+void tt_async_device_close(struct tt_async_device *take_device);
+/* Marks the device as failed; only the first reason counts. For watchdogs. Any thread. */
+void tt_async_device_fail(struct tt_async_device *self, const char *reason);
+/* OK, or UNAVAILABLE and the reason. Any thread. */
+enum tt_err tt_async_device_status(struct tt_async_device *self, struct tt_error *why);
+/* Makes a failed device usable again; all streams, events and memory are closed. Errors: those of
+ * the kind, UNAVAILABLE; the device is then still failed. */
+TT_MUST_CHECK enum tt_err tt_async_device_restart(struct tt_async_device *self,
+                                                  struct tt_error *why);
+/* The device's clock: the monotonic clock, or the virtual one of an emulated device. */
+int64_t tt_async_device_now(struct tt_async_device *self);
+
+/* ---- memory ---- */
+
+/* Device memory, aligned to 256 bytes, contents undefined. Start-up only: it may block all streams.
+ * Errors: NO_MEMORY (what was asked for, and what there is). */
+TT_MUST_CHECK enum tt_err tt_async_reserve(struct tt_async_device *self, size_t bytes,
+                                           uint64_t *out_address, struct tt_error *why);
+/* No operation that uses it is under way, unless the device has failed. */
+void tt_async_release(struct tt_async_device *self, uint64_t address, size_t bytes);
+/* Host memory that copies read and write without a copy in between. Errors: NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_async_pin(struct tt_async_device *self, size_t bytes, void **out_bytes,
+                                       struct tt_error *why);
+void tt_async_unpin(struct tt_async_device *self, void *take_bytes);
+/* Where a kernel finds device memory. Only inside `run` of a kernel of this device. */
+void *tt_async_pointer(struct tt_async_device *self, uint64_t address);
+/* States that the caller reads or writes host memory that copies use. Only the order checker looks
+ * at it: it reports a copy that the caller has not waited for. */
+void tt_async_host_access(struct tt_async_device *self, const void *bytes, size_t count,
+                          bool writes);
+
+/* ---- streams and events ---- */
+
+/* Errors: BUSY (max_streams are open), NO_MEMORY, IO. */
+TT_MUST_CHECK enum tt_err tt_async_stream_open(struct tt_async_device *self,
+                                               struct tt_async_stream **out_stream,
+                                               struct tt_error *why);
+/* Its operations have ended, or the device has failed. Waits for the operation that runs. */
+void tt_async_stream_close(struct tt_async_stream *take_stream);
+TT_MUST_CHECK enum tt_err tt_async_event_open(struct tt_async_device *self,
+                                              struct tt_async_event **out_event,
+                                              struct tt_error *why);
+/* No stream waits for it any more, unless the device has failed. */
+void tt_async_event_close(struct tt_async_event *take_event);
+
+/* Submissions. Errors of all: UNAVAILABLE (the device has failed), BUSY (the stream's queue is
+ * full); then nothing was submitted. */
+
+/* Marks this place of the stream. If the event was recorded before, this place comes after that
+ * one: on the same stream, or since the stream or the host has waited for it. */
+TT_MUST_CHECK enum tt_err tt_async_record(struct tt_async_stream *stream,
+                                          struct tt_async_event *event, struct tt_error *why);
+/* Later operations of the stream wait until the event, as recorded last, has happened. Of an event
+ * never recorded: nothing. */
+TT_MUST_CHECK enum tt_err tt_async_wait(struct tt_async_stream *stream,
+                                        struct tt_async_event *event, struct tt_error *why);
+/* Host memory is pinned, and stays untouched until the copy has ended. */
+TT_MUST_CHECK enum tt_err tt_async_copy_in(struct tt_async_stream *stream, uint64_t to,
+                                           const void *from, size_t bytes, struct tt_error *why);
+TT_MUST_CHECK enum tt_err tt_async_copy_out(struct tt_async_stream *stream, void *to, uint64_t from,
+                                            size_t bytes, struct tt_error *why);
+TT_MUST_CHECK enum tt_err tt_async_copy_within(struct tt_async_stream *stream, uint64_t to,
+                                               uint64_t from, size_t bytes, struct tt_error *why);
+TT_MUST_CHECK enum tt_err tt_async_fill(struct tt_async_stream *stream, uint64_t to, uint8_t value,
+                                        size_t bytes, struct tt_error *why);
+/* Errors: UNSUPPORTED (the kernel has no form for this device); those of `enqueue`. */
+TT_MUST_CHECK enum tt_err tt_async_launch(struct tt_async_stream *stream,
+                                          const struct tt_async_kernel *kernel,
+                                          struct tt_error *why);
+/* Calls `call` at its turn, on a thread of the device. It must not call the device. Not called if
+ * the device fails before. */
+TT_MUST_CHECK enum tt_err tt_async_call(struct tt_async_stream *stream, void (*call)(void *context),
+                                        void *context, struct tt_error *why);
+
+/* Has the event, as recorded last, happened? OK: yes, or never recorded. BUSY: not yet.
+ * UNAVAILABLE: the device has failed. Never blocks. */
+enum tt_err tt_async_event_query(struct tt_async_event *event, struct tt_error *why);
+/* Waits for it until the instant `until_at` of the device's clock (TT_NEVER: no limit). An emulated
+ * device in virtual time advances its clock. Errors: TIMEOUT, UNAVAILABLE. */
+TT_MUST_CHECK enum tt_err tt_async_event_wait(struct tt_async_event *event, int64_t until_at,
+                                              struct tt_error *why);
+
+#endif

@@ -1,0 +1,37 @@
+/* Events of devices without hardware of their own, and the threads that wait for them.
+ *
+ * Each record of an event has a number, its turn. The event has happened up to `reached`. A thread
+ * waits for a turn; _reach and _wake_all wake it. One lock for all events of a device. Any thread.
+ * Implemented in async_turns.c. */
+#ifndef TT_DEVICE_ASYNC_TURNS_H
+#define TT_DEVICE_ASYNC_TURNS_H
+
+#include "base/list.h"
+#include "device/async_device.h"
+
+/* First member of an event of these devices. */
+struct tt_async_turn_event {
+    struct tt_async_event event;
+    uint64_t reached; /* under the lock */
+};
+
+struct tt_async_turns {
+    struct tt_lock lock;
+    struct tt_list waiting;
+};
+
+void tt_async_turns_init(struct tt_async_turns *self);
+void tt_async_turns_fini(struct tt_async_turns *self);
+/* The record number `turn` of the event has happened. */
+void tt_async_turns_reach(struct tt_async_turns *self, struct tt_async_turn_event *event,
+                          uint64_t turn);
+bool tt_async_turns_reached(struct tt_async_turns *self, struct tt_async_turn_event *event,
+                            uint64_t turn);
+/* Until the turn is reached, the device has failed, or the instant of the monotonic clock. Errors:
+ * TIMEOUT, UNAVAILABLE. */
+enum tt_err tt_async_turns_wait(struct tt_async_turns *self, struct tt_async_turn_event *event,
+                                uint64_t turn, int64_t until_at, struct tt_error *why);
+/* All threads that wait look again: the device has failed. */
+void tt_async_turns_wake_all(struct tt_async_turns *self);
+
+#endif
