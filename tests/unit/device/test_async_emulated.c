@@ -18,7 +18,8 @@ static struct tt_async_device *open_emulated(const struct tt_async_emulated_opti
 
 static bool suite_is_real; /* the suite runs in virtual and in real time */
 
-static struct tt_async_device *suite_open(const struct suite_options *options) {
+static struct tt_async_device *suite_open(const struct suite_options *options,
+                                          struct tt_error *why) {
     const struct tt_async_emulated_options emulated = {.memory_bytes = options->memory_bytes,
                                                        .max_streams = options->max_streams,
                                                        .queue_depth = options->queue_depth,
@@ -27,7 +28,8 @@ static struct tt_async_device *suite_open(const struct suite_options *options) {
                                                        .within = {10, 0},
                                                        .real_time = suite_is_real,
                                                        .take_order = options->take_order};
-    return open_emulated(&emulated);
+    struct tt_async_device *device = NULL;
+    return tt_async_emulated_open(&emulated, &device, why) ? NULL : device;
 }
 
 static void suite_hang(struct tt_async_stream *stream) {
@@ -258,6 +260,48 @@ static void test_thousands_of_streams(void **state) {
     suite_fini(&self);
 }
 
+/* A device fails while one stream computes, one copies and one waits; what they hold is given back,
+ * whatever is closed first, and the device starts again. */
+static void test_a_failure_in_the_middle(void **state) {
+    (void)state;
+    for (int32_t events_first = 0; events_first < 2; events_first++) {
+        struct timed self;
+        struct tt_error why;
+        timed_init(&self, 2);
+        struct tt_async_stream *blocked = open_stream(&self.suite);
+        struct tt_async_event *event = open_event(&self.suite);
+        const struct tt_async_kernel kernel = timed_kernel(3 * TT_MS, 500000);
+        ok(tt_async_launch(self.streams[0], &kernel, &why), &why);
+        ok(tt_async_record(self.streams[0], event, &why), &why);
+        ok(tt_async_copy_in(self.streams[1], self.memory, self.host, MEGABYTE, &why), &why);
+        ok(tt_async_wait(blocked, event, &why), &why);
+        ok(tt_async_launch(blocked, &kernel, &why), &why);
+        tt_async_emulated_advance(self.suite.device, 1);
+        assert_int_equal(tt_async_emulated_next_at(self.suite.device), TT_MS);
+        tt_async_device_fail(self.suite.device, "for the test");
+        tt_async_emulated_advance(self.suite.device, TT_S);
+        if (events_first)
+            tt_async_event_close(event);
+        for (int32_t s = 0; s < 2; s++)
+            tt_async_stream_close(self.streams[s]);
+        tt_async_stream_close(blocked);
+        if (!events_first)
+            tt_async_event_close(event);
+        assert_int_equal(tt_async_emulated_next_at(self.suite.device), TT_NEVER);
+        assert_int_equal(self.host[0], 0);
+        tt_async_release(self.suite.device, self.memory, 4 * MEGABYTE);
+        tt_async_unpin(self.suite.device, self.host);
+        ok(tt_async_device_restart(self.suite.device, &why), &why);
+        struct tt_async_stream *stream = open_stream(&self.suite);
+        int64_t begun_at = now(&self);
+        ok(tt_async_launch(stream, &kernel, &why), &why);
+        drain(&self.suite, stream);
+        assert_int_equal(now(&self) - begun_at, 3 * TT_MS);
+        tt_async_stream_close(stream);
+        suite_fini(&self.suite);
+    }
+}
+
 static void test_wrong_options(void **state) {
     (void)state;
     const struct tt_async_emulated_options options = {.copy_engines = 3};
@@ -287,6 +331,7 @@ int main(void) {
         cmocka_unit_test(test_stages_follow_each_other),
         cmocka_unit_test(test_advance),
         cmocka_unit_test(test_thousands_of_streams),
+        cmocka_unit_test(test_a_failure_in_the_middle),
         cmocka_unit_test(test_wrong_options),
     };
     return cmocka_run_group_tests_name("virtual time", suite, to_virtual, NULL) +

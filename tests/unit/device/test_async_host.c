@@ -13,15 +13,14 @@
 
 static const bool suite_limits_queues = true;
 
-static struct tt_async_device *suite_open(const struct suite_options *options) {
+static struct tt_async_device *suite_open(const struct suite_options *options,
+                                          struct tt_error *why) {
     const struct tt_async_host_options host = {.memory_bytes = options->memory_bytes,
                                                .max_streams = options->max_streams,
                                                .queue_depth = options->queue_depth,
                                                .take_order = options->take_order};
     struct tt_async_device *device = NULL;
-    struct tt_error why;
-    ok(tt_async_host_open(&host, &device, &why), &why);
-    return device;
+    return tt_async_host_open(&host, &device, why) ? NULL : device;
 }
 
 static enum tt_err suite_enqueue_move(struct tt_async_device *device, void *context,
@@ -213,6 +212,16 @@ static void test_host_code_cannot_touch_device_memory(void **state) {
     suite_fini(&self);
 }
 
+/* More than this machine's address space. */
+static void test_wrong_memory(void **state) {
+    (void)state;
+    const struct tt_async_host_options options = {.memory_bytes = UINT64_C(1) << 62};
+    struct tt_async_device *device = NULL;
+    struct tt_error why;
+    assert_int_equal(tt_async_host_open(&options, &device, &why), TT_ERR_NO_MEMORY);
+    assert_string_equal(why.text, "no room for a device memory of 4611686018427387904 bytes");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         SUITE_TESTS,
@@ -220,6 +229,7 @@ int main(void) {
         cmocka_unit_test(test_a_failed_copy_fails_the_device),
         cmocka_unit_test(test_a_failure_ends_all_waiting),
         cmocka_unit_test(test_host_code_cannot_touch_device_memory),
+        cmocka_unit_test(test_wrong_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
