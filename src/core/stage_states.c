@@ -57,7 +57,8 @@ static void move_buffer(struct tt_stage_states *self, int32_t stage, int32_t pai
 
 bool tt_stage_states_legitimate(const struct tt_stage_states *self, int32_t stage, int32_t pair) {
     enum tt_stage_buffer_state out = self->buffers[stage + 1][pair];
-    return self->buffers[stage][pair] == TT_STAGE_BUFFER_AVAILABLE &&
+    bool is_unread = stage + 1 < self->stages && (self->unread[stage + 1] >> pair & 1);
+    return !is_unread && self->buffers[stage][pair] == TT_STAGE_BUFFER_AVAILABLE &&
            (out == TT_STAGE_BUFFER_AVAILABLE || out == TT_STAGE_BUFFER_INVALID);
 }
 
@@ -122,6 +123,7 @@ bool tt_stage_states_check(struct tt_stage_states *self, int32_t stage) {
         return false;
     }
     move_executor(self, stage, TT_STAGE_EXECUTOR_WORKING);
+    self->unread[stage] &= ~(1u << pair);
     move_buffer(self, stage, pair, TT_STAGE_BUFFER_INREADING);
     move_buffer(self, stage + 1, pair, TT_STAGE_BUFFER_INWRITING);
     return true;
@@ -133,6 +135,8 @@ void tt_stage_states_complete(struct tt_stage_states *self, int32_t stage) {
     self->pair_of[stage] = -1;
     move_buffer(self, stage, pair, TT_STAGE_BUFFER_INVALID);
     move_buffer(self, stage + 1, pair, TT_STAGE_BUFFER_AVAILABLE);
+    if (stage + 1 < self->stages)
+        self->unread[stage + 1] |= 1u << pair;
     self->owed[stage] |= 1u << pair;
     bool active = may_be_active(self, stage);
     move_executor(self, stage, active ? TT_STAGE_EXECUTOR_ACTIVE : TT_STAGE_EXECUTOR_INACTIVE);

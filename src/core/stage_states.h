@@ -18,10 +18,14 @@
  *   working -> active        it has ended a batch and has a legitimate pair
  *   working -> inactive      it has ended a batch and has none
  *   inactive -> active       a pair became legitimate
- * A pair is legitimate if its input is available, and its output is available or invalid. The last
- * executor always becomes active. When executor s has run pair j and becomes active, it hands pair
- * j back: buffer (s - 1, j), if invalid, becomes available. The executor of a pipeline of one stage
- * hands its own input back. With one pair the pipeline is serial; with more, stages overlap.
+ * A pair is legitimate if its input is available, its output is available or invalid, and the
+ * output holds no result that the next stage has not begun to read. The paper states only the first
+ * two. They would let a stage overwrite a result while the next stage is busy with another pair.
+ *
+ * The last executor always becomes active. When executor s has run pair j and becomes active, it
+ * hands pair j back: buffer (s - 1, j), if invalid, becomes available. The executor of a pipeline
+ * of one stage hands its own input back. With one pair the pipeline is serial; with more, stages
+ * overlap.
  *
  * Life of a batch: _pull and _check at each stage, _complete when the stage has ended. Every move
  * is asserted and reported to `moved`. This module keeps no queues, knows no devices, and allocates
@@ -63,6 +67,7 @@ struct tt_stage_states {
     int32_t stages, pairs;
     enum tt_stage_executor_state executors[TT_STAGE_STATES_MAX_STAGES];
     int32_t pair_of[TT_STAGE_STATES_MAX_STAGES]; /* CHECKING, WORKING: the pair; else -1 */
+    uint32_t unread[TT_STAGE_STATES_MAX_STAGES]; /* bit j: buffer (s, j) holds such a result */
     uint32_t owed[TT_STAGE_STATES_MAX_STAGES];   /* bit j: ran pair j and was not active since */
     enum tt_stage_buffer_state buffers[TT_STAGE_STATES_MAX_STAGES + 1][TT_STAGE_STATES_MAX_PAIRS];
     void (*moved)(void *context, const struct tt_stage_move *move); /* NULL: not wanted */
