@@ -1,0 +1,68 @@
+/* D4, C6: executors that are streams of an asynchronous device: a device set (core/device_set.h).
+ *
+ * A task is work for a stream. It may name tasks that it comes after, on any executor of the set:
+ * its stream then waits for their events on the device, without the host. So a stage can be
+ * submitted before the stage that feeds it has ended, and follows it without a gap.
+ *
+ * Each executor has a stream and one event per task that it can hold. Per task it records one event
+ * and waits for one per task of another executor that the task names.
+ *
+ * Life of a task: submit; its stream waits, runs it, and records its event; `done` is called, once,
+ * with DONE or FAILED. `done` comes from the executor's stream. With `notify_apart` it comes from a
+ * second stream, so that the first never waits for the host (calls on a GPU's stream hold it up).
+ *
+ * If the device fails, tasks under way stay there until tt_async_executors_close, which returns
+ * them as FAILED; a task submitted meanwhile returns as FAILED at once. A task whose work could not
+ * be put on the stream returns as FAILED alone.
+ *
+ * One thread submits all tasks of a set. It decides nothing, and never stops a task. Implemented in
+ * async_executors.c. */
+#ifndef TT_DEVICE_ASYNC_EXECUTORS_H
+#define TT_DEVICE_ASYNC_EXECUTORS_H
+
+#include "core/device_set.h"
+#include "device/async_device.h"
+
+struct tt_async_executors;
+
+struct tt_async_task {
+    struct tt_device_task head;    /* first; `executor`, and what is set at completion, are used */
+    struct tt_async_kernel kernel; /* the work */
+    /* Tasks whose results it reads, submitted before; their memory is valid until this task is
+     * submitted. A task that has come back need not be named. */
+    struct tt_async_task *const *after;
+    int32_t after_count;
+    /* The set's: */
+    struct tt_async_executors *set;
+    uint64_t number; /* of the executor's tasks */
+};
+_Static_assert(offsetof(struct tt_async_task, head) == 0, "a device task is its beginning");
+
+struct tt_async_executors_options {
+    struct tt_async_device *device; /* borrowed */
+    int32_t executor_count;         /* >= 1 */
+    int32_t depth;                  /* tasks of an executor at once, >= 1 */
+    bool notify_apart;
+    tt_device_done_fn *done;
+    void *done_context;
+};
+
+/* The device's queues hold 4 operations per task, and one per task that it names. Errors: INVALID
+ * (a count below 1), NO_MEMORY, and those of opening streams and events. */
+TT_MUST_CHECK enum tt_err tt_async_executors_open(const struct tt_async_executors_options *options,
+                                                  struct tt_async_executors **out_set,
+                                                  struct tt_error *why);
+/* NULL-safe. No task is under way, unless the device has failed. */
+void tt_async_executors_close(struct tt_async_executors *take_set);
+/* Never blocks. Of the executor at most `depth` tasks have not come back. */
+void tt_async_executors_submit(struct tt_async_executors *self, struct tt_async_task *task);
+/* The same as a device set of push completion. */
+struct tt_device_set tt_async_executors_set(struct tt_async_executors *self);
+
+/* What was submitted to the device so far. */
+struct tt_async_executors_counts {
+    int64_t tasks, records, waits;
+};
+struct tt_async_executors_counts tt_async_executors_counts(const struct tt_async_executors *self);
+
+#endif
