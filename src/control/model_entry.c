@@ -52,7 +52,9 @@ static bool may_move(enum tt_model_state from, enum tt_model_state to) {
     case TT_MODEL_READY: return to == TT_MODEL_READY || to == TT_MODEL_UNLOADING;
     case TT_MODEL_UNLOADING:
         return to == TT_MODEL_LOADING || to == TT_MODEL_UNLOADING || to == TT_MODEL_UNAVAILABLE;
-    case TT_MODEL_UNAVAILABLE: return to == TT_MODEL_LOADING || to == TT_MODEL_UNAVAILABLE;
+    case TT_MODEL_UNAVAILABLE: /* its load failed; an unload waits for requests of an earlier load
+                                */
+        return to == TT_MODEL_LOADING || to == TT_MODEL_UNLOADING || to == TT_MODEL_UNAVAILABLE;
     }
     return false;
 }
