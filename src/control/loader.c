@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* An open engine kind, and an engine of it with one executor, on which models run until they
  * serve. */
@@ -106,6 +107,27 @@ static enum tt_err open_engine(const struct tt_loader *self, const struct bench 
     return tt_engine_open(&bench->runtime, &options, out_engine, why);
 }
 
+/* Domains that compute at once share the processors, which their profiles do not show. */
+static void say_if_crowded(struct tt_loader *self) {
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    int32_t domains = 0, executors = 0;
+    char line[300];
+    for (const struct site *site = self->sites; site; site = site->next) {
+        if (tt_engine_kind_at((int32_t)(site->bench - self->benches))->traits.emulates)
+            continue;
+        domains++;
+        executors += site->executors;
+    }
+    if (domains < 2 || executors <= processors)
+        return;
+    snprintf(line, sizeof(line),
+             "%d scheduling domains have %d executors on %ld processors: when several are busy, "
+             "they slow each other down; models of one policy and equal options share a domain, "
+             "and --executors sets its size",
+             domains, executors, processors);
+    self->options.say(self->options.say_context, TT_LOG_INFO, line);
+}
+
 /* Finds a site with this placing and room for a model, or makes one. `instances` > 0: makes one for
  * this model only, with that many executors. */
 static enum tt_err find_site(struct tt_loader *self, const struct tt_placing *placing,
@@ -136,6 +158,7 @@ static enum tt_err find_site(struct tt_loader *self, const struct tt_placing *pl
     }
     site->next = self->sites;
     self->sites = site;
+    say_if_crowded(self);
     *out_site = site;
     return TT_OK;
 }
