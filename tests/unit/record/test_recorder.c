@@ -4,6 +4,7 @@
 #include "record/recorder.h"
 
 #include "base/instant.h"
+#include "base/threads/flag.h"
 #include "record/recording_reader.h"
 #include "unit/breach.h"
 
@@ -24,15 +25,27 @@ struct world {
     struct tt_recorder *recorder;
     struct tt_mechanism mechanisms[2];
     struct tt_recorder_stream *streams[2];
+    struct tt_flag fails; /* the recorder has said so */
 };
+
+/* On the recorder's thread. */
+static void say(void *context, enum tt_log_level level, const char *line) {
+    (void)level;
+    struct world *self = context;
+    if (strstr(line, "events are lost until"))
+        tt_flag_raise(&self->fails);
+}
 
 static void open_world(struct world *self, int64_t max_bytes) {
     *self = (struct world){.path = "/tmp/tutti-recorder-XXXXXX"};
     int fd = mkstemp(self->path);
     assert_true(fd >= 0);
     close(fd);
-    struct tt_recorder_options options = {
-        .path = self->path, .max_bytes = max_bytes, .program = "test"};
+    struct tt_recorder_options options = {.path = self->path,
+                                          .max_bytes = max_bytes,
+                                          .program = "test",
+                                          .say = say,
+                                          .say_context = self};
     struct tt_error why;
     assert_int_equal(tt_recorder_open(&options, &self->recorder, &why), TT_OK);
     for (int i = 0; i < 2; i++)
@@ -102,6 +115,64 @@ static void a_full_file_ends_and_stays_so(void **state) {
     tt_recording_check(&recording);
     assert_true(recording.limited);
     assert_true((int64_t)recording.size_bytes <= limit);
+    tt_recording_close(&recording);
+    unlink(world.path);
+}
+
+/* Files of this process end at `bytes`, as on a full disk. */
+static void limit_files(rlim_t bytes) {
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* Puts events until the disk is full, with a block that fits in part. */
+static int64_t fill_the_disk(struct world *world) {
+    enum { LIMIT = 4096, MANY = 10000 };
+    int64_t count = 0;
+    while (tt_recorder_stats(world->recorder).bytes == TT_RECORDING_HEADER_BYTES)
+        usleep(1000); /* until the domains' descriptions are there */
+    signal(SIGXFSZ, SIG_IGN);
+    limit_files(LIMIT);
+    while (!tt_flag_is_raised(&world->fails)) {
+        for (int i = 0; i < MANY && count < 100 * MANY; i++, count++)
+            decide(world, 0, count);
+        usleep(1000);
+    }
+    return count;
+}
+
+static void a_full_disk_that_is_emptied_loses_nothing(void **state) {
+    (void)state;
+    struct world world;
+    struct tt_recording recording;
+    struct tt_error why;
+    open_world(&world, 0);
+    int64_t count = fill_the_disk(&world);
+    limit_files(RLIM_INFINITY);
+    assert_int_equal(tt_recorder_close(world.recorder, &why), TT_OK);
+    assert_int_equal(tt_recording_open(world.path, &recording, &why), TT_OK);
+    assert_true(tt_recording_has_end(&recording));
+    assert_int_equal(count_events(&recording, 0), 1 + count);
+    tt_recording_close(&recording);
+    unlink(world.path);
+}
+
+static void a_full_disk_ends_the_recording_with_a_whole_block(void **state) {
+    (void)state;
+    struct world world;
+    struct tt_recording recording;
+    struct tt_error why;
+    open_world(&world, 0);
+    int64_t count = fill_the_disk(&world);
+    assert_int_equal(tt_recorder_close(world.recorder, &why), TT_ERR_IO);
+    assert_non_null(strstr(why.text, "ends early"));
+    limit_files(RLIM_INFINITY);
+    assert_int_equal(tt_recording_open(world.path, &recording, &why), TT_OK);
+    assert_false(recording.complete);
+    assert_int_equal(recording.end_bytes, recording.size_bytes);
+    assert_in_range(count_events(&recording, 0), 1, count);
     tt_recording_close(&recording);
     unlink(world.path);
 }
@@ -204,6 +275,8 @@ int main(void) {
         cmocka_unit_test(broken_rules_are_caught),
         cmocka_unit_test(streams_are_whole_and_in_order),
         cmocka_unit_test(a_full_file_ends_and_stays_so),
+        cmocka_unit_test(a_full_disk_that_is_emptied_loses_nothing),
+        cmocka_unit_test(a_full_disk_ends_the_recording_with_a_whole_block),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
