@@ -1,220 +1,29 @@
-/* Everything is an event simulation under one lock. A stream is in one state: ready to begin its
- * next operation, in a timer, blocked by an event, ending or idle. The timers are the heap of
- * copies and the shared device. An operation ends without the lock, since it may be code of the
- * caller. */
 #include "device/async_emulated.h"
 
 #include "base/clock.h"
-#include "base/heap.h"
-#include "base/threads/eventcount.h"
-#include "base/threads/flag.h"
-#include "core/device.h"
-#include "device/async_move.h"
+#include "device/async_emulated_time.h"
 #include "device/async_order.h"
-#include "device/async_turns.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { DEFAULT_MEMORY_MIB = 256, DEFAULT_STREAMS = 64, DEFAULT_DEPTH = 64 };
 
-enum state { IDLE, READY, MOVING, COMPUTING, BLOCKED, ENDING, HUNG };
-
-struct emulated_event {
-    struct tt_async_turn_event base; /* first */
-    struct tt_list blocked;          /* streams that wait for it */
-};
-
-struct emulated_stream {
-    struct tt_async_stream stream;
-    enum state state;
-    struct tt_list_node link; /* READY: of the device; BLOCKED: of the event */
-    struct tt_async_op *ops;  /* [queue_depth], a ring */
-    int32_t head, count;
-};
-
-struct emulated_device {
-    struct tt_async_device device;
-    struct tt_async_emulated_options options;
-    struct tt_async_arena arena;
-    struct tt_async_turns turns;
-    struct tt_lock lock; /* guards all below; taken before the lock of `turns` */
-    struct emulated_stream **streams;
-    struct tt_list ready;   /* to begin at now_at */
-    struct tt_list arrived; /* real time: to begin when the device's thread sees them */
-    struct tt_heap moving;  /* stream -> end of its copy */
-    struct tt_device compute;
-    struct tt_copy_engine in, out, within;
-    int64_t now_at;
-    bool is_settling;
-    pthread_t thread; /* real time */
-    struct tt_eventcount eventcount;
-    struct tt_flag closing;
-};
-
-static struct emulated_device *emulated_of(struct tt_async_device *device) {
-    return TT_CONTAINER_OF(device, struct emulated_device, device);
+static struct tt_async_emulated_stream *stream_of(struct tt_async_stream *stream) {
+    return TT_CONTAINER_OF(stream, struct tt_async_emulated_stream, stream);
 }
 
-static struct emulated_stream *stream_of(struct tt_async_stream *stream) {
-    return TT_CONTAINER_OF(stream, struct emulated_stream, stream);
-}
-
-static struct emulated_event *event_of(struct tt_async_event *event) {
-    struct tt_async_turn_event *base = TT_CONTAINER_OF(event, struct tt_async_turn_event, event);
-    return TT_CONTAINER_OF(base, struct emulated_event, base);
-}
-
-/* ---- the head of a stream ---- */
-
-static void make_ready(struct emulated_device *self, struct emulated_stream *stream) {
-    stream->state = READY;
-    tt_list_push_back(&self->ready, &stream->link);
-}
-
-/* The head has ended. */
-static void pop(struct emulated_device *self, struct emulated_stream *stream) {
-    stream->head = (stream->head + 1) % self->options.queue_depth;
-    stream->count--;
-    stream->state = IDLE;
-    if (stream->count > 0)
-        make_ready(self, stream);
-}
-
-/* Carries the head out without the lock, since it may be code of the caller's. */
-static void finish(struct emulated_device *self, struct emulated_stream *stream) {
-    const struct tt_async_op *op = &stream->ops[stream->head];
-    struct tt_error why;
-    stream->state = ENDING;
-    tt_lock_give(&self->lock);
-    enum tt_err err = tt_async_device_status(&self->device, NULL);
-    if (!err) {
-        err = tt_async_move(&self->device, &self->arena, stream->stream.index, op, &why);
-        if (err)
-            tt_async_device_fail(&self->device, why.text);
-    }
-    tt_lock_take(&self->lock);
-    pop(self, stream);
-}
-
-static void begin_copy(struct emulated_device *self, struct emulated_stream *stream,
-                       struct tt_copy_engine *engine) {
-    int64_t bytes = (int64_t)stream->ops[stream->head].bytes;
-    int64_t done_at = tt_copy_engine_add(engine, self->now_at, bytes);
-    stream->state = MOVING;
-    tt_heap_set(&self->moving, stream->stream.index, done_at, stream->stream.index);
-}
-
-static void begin_kernel(struct emulated_device *self, struct emulated_stream *stream) {
-    const struct tt_async_kernel *kernel = &stream->ops[stream->head].kernel;
-    stream->state = kernel->work_ns == TT_NEVER ? HUNG : COMPUTING;
-    if (stream->state == COMPUTING)
-        tt_device_start(&self->compute, self->now_at, stream->stream.index, kernel->work_ns,
-                        kernel->demand_ppm);
-}
-
-static void record(struct emulated_device *self, struct emulated_stream *stream) {
-    const struct tt_async_op *op = &stream->ops[stream->head];
-    struct emulated_event *event = event_of(op->event);
-    tt_async_turns_reach(&self->turns, &event->base, op->turn);
-    /* They look again, each at the turn that it waits for. */
-    struct tt_list_node *node;
-    while ((node = tt_list_first(&event->blocked)) != NULL) {
-        tt_list_remove(node);
-        make_ready(self, TT_CONTAINER_OF(node, struct emulated_stream, link));
-    }
-    pop(self, stream);
-}
-
-static void wait_for_event(struct emulated_device *self, struct emulated_stream *stream) {
-    const struct tt_async_op *op = &stream->ops[stream->head];
-    struct emulated_event *event = event_of(op->event);
-    if (tt_async_turns_reached(&self->turns, &event->base, op->turn)) {
-        pop(self, stream);
-        return;
-    }
-    stream->state = BLOCKED;
-    tt_list_push_back(&event->blocked, &stream->link);
-}
-
-static void begin(struct emulated_device *self, struct emulated_stream *stream) {
-    const struct tt_async_op *op = &stream->ops[stream->head];
-    bool one_engine = self->options.copy_engines == 1;
-    switch (op->kind) {
-    case TT_ASYNC_RECORD: record(self, stream); break;
-    case TT_ASYNC_WAIT: wait_for_event(self, stream); break;
-    case TT_ASYNC_COPY_IN: begin_copy(self, stream, &self->in); break;
-    case TT_ASYNC_COPY_OUT: begin_copy(self, stream, one_engine ? &self->in : &self->out); break;
-    case TT_ASYNC_COPY_WITHIN:
-    case TT_ASYNC_FILL: begin_copy(self, stream, &self->within); break;
-    case TT_ASYNC_LAUNCH: begin_kernel(self, stream); break;
-    case TT_ASYNC_CALL: finish(self, stream); break;
-    }
-}
-
-/* ---- time ---- */
-
-static int64_t next_end(const struct emulated_device *self) {
-    const struct tt_heap_entry *top = tt_heap_top(&self->moving);
-    int64_t computed_at = tt_device_next_at(&self->compute);
-    return top ? tt_instant_min(top->key, computed_at) : computed_at;
-}
-
-/* Ends what is due at `now_at`: copies first, then kernels; of equals the smaller stream first. */
-static void end_due(struct emulated_device *self) {
-    const struct tt_heap_entry *top;
-    while ((top = tt_heap_top(&self->moving)) != NULL && top->key <= self->now_at) {
-        int32_t index = top->id;
-        tt_heap_remove(&self->moving, index);
-        finish(self, self->streams[index]);
-    }
-    int32_t index;
-    while ((index = tt_device_take_ended(&self->compute, self->now_at)) >= 0)
-        finish(self, self->streams[index]);
-}
-
-/* Carries out all that is due by `now`. One thread at a time; a failed device stands still. Under
- * the lock, which it gives and takes. */
-static void settle(struct emulated_device *self, int64_t now) {
-    if (self->is_settling)
-        return;
-    self->is_settling = true;
-    for (;;) {
-        if (tt_async_device_status(&self->device, NULL))
-            break;
-        struct tt_list_node *node = tt_list_first(&self->ready);
-        if (node) {
-            struct emulated_stream *stream = TT_CONTAINER_OF(node, struct emulated_stream, link);
-            tt_list_remove(node);
-            begin(self, stream);
-            continue;
-        }
-        int64_t at = next_end(self);
-        if (at == TT_NEVER || at > now)
-            break;
-        self->now_at = tt_instant_max(self->now_at, at);
-        end_due(self);
-    }
-    self->is_settling = false;
-}
-
-static void move_clock(struct emulated_device *self, int64_t to) {
-    settle(self, to);
-    self->now_at = tt_instant_max(self->now_at, to);
-    if (!tt_list_empty(&self->arrived)) {
-        tt_list_move_front(&self->arrived, tt_list_last(&self->arrived), &self->ready);
-        settle(self, self->now_at);
-    }
-}
+/* ---- real time ---- */
 
 static void *real_main(void *argument) {
-    struct emulated_device *self = argument;
+    struct tt_async_emulated *self = argument;
     pthread_setname_np(pthread_self(), "tutti-emulated");
     while (!tt_flag_is_raised(&self->closing)) {
         tt_lock_take(&self->lock);
-        move_clock(self, tt_clock_now());
-        int64_t next_at = tt_async_device_status(&self->device, NULL) ? TT_NEVER : next_end(self);
+        tt_async_emulated_move_clock(self, tt_clock_now());
+        int64_t next_at = tt_async_device_status(&self->device, NULL)
+                              ? TT_NEVER
+                              : tt_async_emulated_next_end(self);
         tt_lock_give(&self->lock);
         tt_eventcount_wait(&self->eventcount, next_at);
     }
@@ -222,20 +31,20 @@ static void *real_main(void *argument) {
 }
 
 void tt_async_emulated_advance(struct tt_async_device *device, int64_t to) {
-    struct emulated_device *self = emulated_of(device);
+    struct tt_async_emulated *self = tt_async_emulated_of(device);
     tt_assert(!self->options.real_time);
     tt_assert(to != TT_NEVER);
     tt_lock_take(&self->lock);
-    move_clock(self, to);
+    tt_async_emulated_move_clock(self, to);
     tt_lock_give(&self->lock);
 }
 
 int64_t tt_async_emulated_next_at(struct tt_async_device *device) {
-    struct emulated_device *self = emulated_of(device);
+    struct tt_async_emulated *self = tt_async_emulated_of(device);
     tt_assert(!self->options.real_time);
     tt_lock_take(&self->lock);
-    settle(self, self->now_at);
-    int64_t next_at = next_end(self);
+    tt_async_emulated_settle(self, self->now_at);
+    int64_t next_at = tt_async_emulated_next_end(self);
     tt_lock_give(&self->lock);
     return next_at;
 }
@@ -244,8 +53,8 @@ int64_t tt_async_emulated_next_at(struct tt_async_device *device) {
 
 static enum tt_err stream_open(struct tt_async_device *device, int32_t index,
                                struct tt_async_stream **out_stream, struct tt_error *why) {
-    struct emulated_device *self = emulated_of(device);
-    struct emulated_stream *stream = calloc(1, sizeof(*stream));
+    struct tt_async_emulated *self = tt_async_emulated_of(device);
+    struct tt_async_emulated_stream *stream = calloc(1, sizeof(*stream));
     struct tt_async_op *ops = calloc((size_t)self->options.queue_depth, sizeof(*ops));
     if (!stream || !ops) {
         free(stream);
@@ -262,11 +71,12 @@ static enum tt_err stream_open(struct tt_async_device *device, int32_t index,
 }
 
 static void stream_close(struct tt_async_stream *take_stream) {
-    struct emulated_device *self = emulated_of(take_stream->device);
-    struct emulated_stream *stream = stream_of(take_stream);
+    struct tt_async_emulated *self = tt_async_emulated_of(take_stream->device);
+    struct tt_async_emulated_stream *stream = stream_of(take_stream);
     bool has_failed = tt_async_device_status(&self->device, NULL) != TT_OK;
     tt_lock_take(&self->lock);
-    while (stream->state == ENDING) { /* real time: its operation is being carried out */
+    while (stream->state ==
+           TT_ASYNC_EMULATED_ENDING) { /* real time: its operation is being carried out */
         tt_lock_give(&self->lock);
         tt_eventcount_notify(&self->eventcount);
         sched_yield();
@@ -276,7 +86,7 @@ static void stream_close(struct tt_async_stream *take_stream) {
     if (tt_list_linked(&stream->link))
         tt_list_remove(&stream->link);
     tt_heap_remove(&self->moving, take_stream->index);
-    if (stream->state == COMPUTING)
+    if (stream->state == TT_ASYNC_EMULATED_COMPUTING)
         tt_device_stop(&self->compute, self->now_at, take_stream->index);
     self->streams[take_stream->index] = NULL;
     tt_lock_give(&self->lock);
@@ -286,16 +96,16 @@ static void stream_close(struct tt_async_stream *take_stream) {
 
 static enum tt_err submit(struct tt_async_stream *stream, const struct tt_async_op *op,
                           struct tt_error *why) {
-    struct emulated_device *self = emulated_of(stream->device);
-    struct emulated_stream *own = stream_of(stream);
+    struct tt_async_emulated *self = tt_async_emulated_of(stream->device);
+    struct tt_async_emulated_stream *own = stream_of(stream);
     tt_assert(op->kind != TT_ASYNC_LAUNCH || op->kernel.work_ns > 0);
     tt_lock_take(&self->lock);
     bool full = own->count == self->options.queue_depth;
     if (!full) {
         own->ops[(own->head + own->count) % self->options.queue_depth] = *op;
         own->count++;
-        if (own->state == IDLE) {
-            own->state = READY;
+        if (own->state == TT_ASYNC_EMULATED_IDLE) {
+            own->state = TT_ASYNC_EMULATED_READY;
             tt_list_push_back(self->options.real_time ? &self->arrived : &self->ready, &own->link);
         }
     }
@@ -311,7 +121,7 @@ static enum tt_err submit(struct tt_async_stream *stream, const struct tt_async_
 
 static enum tt_err event_open(struct tt_async_device *device, struct tt_async_event **out_event,
                               struct tt_error *why) {
-    struct emulated_event *self = calloc(1, sizeof(*self));
+    struct tt_async_emulated_event *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for an event");
     self->base.event.device = device;
@@ -322,8 +132,8 @@ static enum tt_err event_open(struct tt_async_device *device, struct tt_async_ev
 
 /* After a failure streams may still be linked to it. */
 static void event_close(struct tt_async_event *take_event) {
-    struct emulated_device *self = emulated_of(take_event->device);
-    struct emulated_event *event = event_of(take_event);
+    struct tt_async_emulated *self = tt_async_emulated_of(take_event->device);
+    struct tt_async_emulated_event *event = tt_async_emulated_event_of(take_event);
     struct tt_list_node *node;
     tt_lock_take(&self->lock);
     while ((node = tt_list_first(&event->blocked)) != NULL)
@@ -333,27 +143,28 @@ static void event_close(struct tt_async_event *take_event) {
 }
 
 static enum tt_err query(struct tt_async_event *event, struct tt_error *why) {
-    struct emulated_device *self = emulated_of(event->device);
+    struct tt_async_emulated *self = tt_async_emulated_of(event->device);
     if (!self->options.real_time) {
         tt_lock_take(&self->lock);
-        settle(self, self->now_at);
+        tt_async_emulated_settle(self, self->now_at);
         tt_lock_give(&self->lock);
     }
-    if (tt_async_turns_reached(&self->turns, &event_of(event)->base, event->turns))
+    if (tt_async_turns_reached(&self->turns, &tt_async_emulated_event_of(event)->base,
+                               event->turns))
         return TT_OK;
     enum tt_err err = tt_async_device_status(&self->device, why);
     return err ? err : tt_fail(TT_ERR_BUSY, why, "the event has not happened yet");
 }
 
-static enum tt_err wait_virtual(struct emulated_device *self, struct tt_async_event *event,
+static enum tt_err wait_virtual(struct tt_async_emulated *self, struct tt_async_event *event,
                                 int64_t until_at, struct tt_error *why) {
-    struct tt_async_turn_event *base = &event_of(event)->base;
+    struct tt_async_turn_event *base = &tt_async_emulated_event_of(event)->base;
     tt_lock_take(&self->lock);
     enum tt_err err = TT_OK;
-    for (int64_t to = self->now_at;; to = next_end(self)) {
+    for (int64_t to = self->now_at;; to = tt_async_emulated_next_end(self)) {
         bool is_late = to == TT_NEVER || to > until_at;
         if (!is_late)
-            settle(self, to);
+            tt_async_emulated_settle(self, to);
         if (tt_async_turns_reached(&self->turns, base, event->turns))
             break;
         err = tt_async_device_status(&self->device, why);
@@ -369,10 +180,10 @@ static enum tt_err wait_virtual(struct emulated_device *self, struct tt_async_ev
 }
 
 static enum tt_err wait(struct tt_async_event *event, int64_t until_at, struct tt_error *why) {
-    struct emulated_device *self = emulated_of(event->device);
+    struct tt_async_emulated *self = tt_async_emulated_of(event->device);
     if (self->options.real_time)
-        return tt_async_turns_wait(&self->turns, &event_of(event)->base, event->turns, until_at,
-                                   why);
+        return tt_async_turns_wait(&self->turns, &tt_async_emulated_event_of(event)->base,
+                                   event->turns, until_at, why);
     return wait_virtual(self, event, until_at, why);
 }
 
@@ -380,15 +191,15 @@ static enum tt_err wait(struct tt_async_event *event, int64_t until_at, struct t
 
 static enum tt_err reserve(struct tt_async_device *device, size_t bytes, uint64_t *out_address,
                            struct tt_error *why) {
-    return tt_async_arena_reserve(&emulated_of(device)->arena, bytes, out_address, why);
+    return tt_async_arena_reserve(&tt_async_emulated_of(device)->arena, bytes, out_address, why);
 }
 
 static void release(struct tt_async_device *device, uint64_t address) {
-    tt_async_arena_release(&emulated_of(device)->arena, address);
+    tt_async_arena_release(&tt_async_emulated_of(device)->arena, address);
 }
 
 static void *pointer(struct tt_async_device *device, uint64_t address) {
-    return tt_async_arena_bytes(&emulated_of(device)->arena, address, 1);
+    return tt_async_arena_bytes(&tt_async_emulated_of(device)->arena, address, 1);
 }
 
 static enum tt_err pin(struct tt_async_device *device, size_t bytes, void **out_bytes,
@@ -409,7 +220,7 @@ static void unpin(struct tt_async_device *device, void *bytes) {
 /* ---- the device ---- */
 
 static int64_t now(struct tt_async_device *device) {
-    struct emulated_device *self = emulated_of(device);
+    struct tt_async_emulated *self = tt_async_emulated_of(device);
     if (self->options.real_time)
         return tt_clock_now();
     tt_lock_take(&self->lock);
@@ -419,10 +230,10 @@ static int64_t now(struct tt_async_device *device) {
 }
 
 static void failed(struct tt_async_device *device) {
-    tt_async_turns_wake_all(&emulated_of(device)->turns);
+    tt_async_turns_wake_all(&tt_async_emulated_of(device)->turns);
 }
 
-static void reset_engines(struct emulated_device *self) {
+static void reset_engines(struct tt_async_emulated *self) {
     const struct tt_async_emulated_options *options = &self->options;
     self->in = (struct tt_copy_engine){.fixed_ns = options->in.fixed_ns,
                                        .bytes_per_s = options->in.bytes_per_s};
@@ -433,7 +244,7 @@ static void reset_engines(struct emulated_device *self) {
 }
 
 static enum tt_err restart(struct tt_async_device *device, struct tt_error *why) {
-    struct emulated_device *self = emulated_of(device);
+    struct tt_async_emulated *self = tt_async_emulated_of(device);
     (void)why;
     tt_lock_take(&self->lock);
     reset_engines(self);
@@ -442,7 +253,7 @@ static enum tt_err restart(struct tt_async_device *device, struct tt_error *why)
 }
 
 static void close_device(struct tt_async_device *take_device) {
-    struct emulated_device *self = emulated_of(take_device);
+    struct tt_async_emulated *self = tt_async_emulated_of(take_device);
     if (self->options.real_time) {
         tt_flag_raise(&self->closing);
         tt_eventcount_notify(&self->eventcount);
@@ -495,7 +306,7 @@ static enum tt_err check(struct tt_async_emulated_options *options, struct tt_er
 }
 
 /* What needs memory, all or nothing. */
-static enum tt_err init(struct emulated_device *self, struct tt_async_order *take_order,
+static enum tt_err init(struct tt_async_emulated *self, struct tt_async_order *take_order,
                         struct tt_error *why) {
     int32_t streams = self->options.max_streams;
     const struct tt_async_info info = {.name = "emulated",
@@ -510,7 +321,7 @@ static enum tt_err init(struct emulated_device *self, struct tt_async_order *tak
         tt_async_device_fini(&self->device);
         return err;
     }
-    self->streams = calloc((size_t)streams, sizeof(struct emulated_stream *));
+    self->streams = calloc((size_t)streams, sizeof(struct tt_async_emulated_stream *));
     enum tt_err heap = self->streams ? tt_heap_init(&self->moving, streams) : TT_ERR_NO_MEMORY;
     enum tt_err compute = heap ? heap : tt_device_init(&self->compute, streams);
     if (!compute)
@@ -525,7 +336,7 @@ static enum tt_err init(struct emulated_device *self, struct tt_async_order *tak
 
 enum tt_err tt_async_emulated_open(const struct tt_async_emulated_options *options,
                                    struct tt_async_device **out_device, struct tt_error *why) {
-    struct emulated_device *self = calloc(1, sizeof(*self));
+    struct tt_async_emulated *self = calloc(1, sizeof(*self));
     enum tt_err err = self ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a device");
     if (self) {
         self->options = *options;
