@@ -19,7 +19,7 @@ enum tt_err tt_cuda_driver_load(const char *path, struct tt_cuda_driver *out_dri
         return tt_fail(TT_ERR_NOT_FOUND, why, "no CUDA driver: %s", dlerror());
     struct tt_cuda_driver driver = {0};
     enum tt_err err = TT_OK;
-#define TT_CUDA_BIND(name, parameters)                                                             \
+#define TT_CUDA_BIND(name, ...)                                                                    \
     if (!err)                                                                                      \
         err = bind(library, #name, &driver.name, why);
     TT_CUDA_FUNCTIONS(TT_CUDA_BIND)

@@ -44,38 +44,38 @@ enum {
 
 /* Name in the library, parameters. Handles are pointers, device addresses are integers. */
 #define TT_CUDA_FUNCTIONS(X)                                                                       \
-    X(cuInit, (unsigned flags))                                                                    \
-    X(cuGetErrorName, (int result, const char **out_name))                                         \
-    X(cuDeviceGetCount, (int *out_count))                                                          \
-    X(cuDeviceGet, (int *out_device, int index))                                                   \
-    X(cuDeviceGetName, (char *out_name, int capacity, int device))                                 \
-    X(cuDeviceTotalMem_v2, (size_t * out_bytes, int device))                                       \
-    X(cuDeviceGetAttribute, (int *out_value, int attribute, int device))                           \
-    X(cuDevicePrimaryCtxRetain, (void **out_context, int device))                                  \
-    X(cuDevicePrimaryCtxRelease_v2, (int device))                                                  \
-    X(cuDevicePrimaryCtxReset_v2, (int device))                                                    \
-    X(cuCtxSetCurrent, (void *context))                                                            \
-    X(cuMemAlloc_v2, (uint64_t * out_address, size_t bytes))                                       \
-    X(cuMemFree_v2, (uint64_t address))                                                            \
-    X(cuMemGetInfo_v2, (size_t * out_free, size_t * out_total))                                    \
-    X(cuMemHostAlloc, (void **out_bytes, size_t bytes, unsigned flags))                            \
-    X(cuMemFreeHost, (void *bytes))                                                                \
-    X(cuStreamCreate, (void **out_stream, unsigned flags))                                         \
-    X(cuStreamDestroy_v2, (void *stream))                                                          \
-    X(cuStreamWaitEvent, (void *stream, void *event, unsigned flags))                              \
-    X(cuEventCreate, (void **out_event, unsigned flags))                                           \
-    X(cuEventDestroy_v2, (void *event))                                                            \
-    X(cuEventRecord, (void *event, void *stream))                                                  \
-    X(cuEventQuery, (void *event))                                                                 \
-    X(cuEventSynchronize, (void *event))                                                           \
-    X(cuMemcpyHtoDAsync_v2, (uint64_t to, const void *from, size_t bytes, void *stream))           \
-    X(cuMemcpyDtoHAsync_v2, (void *to, uint64_t from, size_t bytes, void *stream))                 \
-    X(cuMemcpyDtoDAsync_v2, (uint64_t to, uint64_t from, size_t bytes, void *stream))              \
-    X(cuMemsetD8Async, (uint64_t to, unsigned char value, size_t bytes, void *stream))             \
-    X(cuLaunchHostFunc, (void *stream, void (*call)(void *context), void *context))
+    X(cuInit, unsigned flags)                                                                      \
+    X(cuGetErrorName, int result, const char **out_name)                                           \
+    X(cuDeviceGetCount, int *out_count)                                                            \
+    X(cuDeviceGet, int *out_device, int index)                                                     \
+    X(cuDeviceGetName, char *out_name, int capacity, int device)                                   \
+    X(cuDeviceTotalMem_v2, size_t *out_bytes, int device)                                          \
+    X(cuDeviceGetAttribute, int *out_value, int attribute, int device)                             \
+    X(cuDevicePrimaryCtxRetain, void **out_context, int device)                                    \
+    X(cuDevicePrimaryCtxRelease_v2, int device)                                                    \
+    X(cuDevicePrimaryCtxReset_v2, int device)                                                      \
+    X(cuCtxSetCurrent, void *context)                                                              \
+    X(cuMemAlloc_v2, uint64_t *out_address, size_t bytes)                                          \
+    X(cuMemFree_v2, uint64_t address)                                                              \
+    X(cuMemGetInfo_v2, size_t *out_free, size_t *out_total)                                        \
+    X(cuMemHostAlloc, void **out_bytes, size_t bytes, unsigned flags)                              \
+    X(cuMemFreeHost, void *bytes)                                                                  \
+    X(cuStreamCreate, void **out_stream, unsigned flags)                                           \
+    X(cuStreamDestroy_v2, void *stream)                                                            \
+    X(cuStreamWaitEvent, void *stream, void *event, unsigned flags)                                \
+    X(cuEventCreate, void **out_event, unsigned flags)                                             \
+    X(cuEventDestroy_v2, void *event)                                                              \
+    X(cuEventRecord, void *event, void *stream)                                                    \
+    X(cuEventQuery, void *event)                                                                   \
+    X(cuEventSynchronize, void *event)                                                             \
+    X(cuMemcpyHtoDAsync_v2, uint64_t to, const void *from, size_t bytes, void *stream)             \
+    X(cuMemcpyDtoHAsync_v2, void *to, uint64_t from, size_t bytes, void *stream)                   \
+    X(cuMemcpyDtoDAsync_v2, uint64_t to, uint64_t from, size_t bytes, void *stream)                \
+    X(cuMemsetD8Async, uint64_t to, unsigned char value, size_t bytes, void *stream)               \
+    X(cuLaunchHostFunc, void *stream, void (*call)(void *context), void *context)
 
 struct tt_cuda_driver {
-#define TT_CUDA_MEMBER(name, parameters) int(*name) parameters;
+#define TT_CUDA_MEMBER(name, ...) int (*(name))(__VA_ARGS__);
     TT_CUDA_FUNCTIONS(TT_CUDA_MEMBER)
 #undef TT_CUDA_MEMBER
 };
