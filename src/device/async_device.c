@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The device whose kernel runs on this thread; NULL: none. */
+/* What runs on this thread; NULL: nothing. */
 static _Thread_local const struct tt_async_device *running;
+static _Thread_local const struct tt_async_kernel *running_kernel;
 
 /* ---- the device ---- */
 
@@ -129,9 +130,25 @@ void tt_async_unpin(struct tt_async_device *self, void *take_bytes) {
     count(self, &self->reservations, -1);
 }
 
+/* The checker knows only what kernels state, so a kernel may touch nothing else. */
+static void check_stated(struct tt_async_device *self, uint64_t address) {
+    const struct tt_async_kernel *kernel = running_kernel;
+    bool is_stated = false;
+    for (int32_t i = 0; i < kernel->range_count; i++)
+        is_stated |= address - kernel->ranges[i].address < kernel->ranges[i].bytes;
+    if (is_stated)
+        return;
+    char reason[256];
+    snprintf(reason, sizeof(reason), "kernel %s touches 0x%llx, which none of its ranges has",
+             kernel->name, (unsigned long long)address);
+    tt_async_device_fail(self, reason);
+}
+
 void *tt_async_pointer(struct tt_async_device *self, uint64_t address) {
     tt_assert(running == self);
     tt_assert(self->ops->pointer);
+    if (self->order)
+        check_stated(self, address);
     return self->ops->pointer(self, address);
 }
 
@@ -148,8 +165,10 @@ enum tt_err tt_async_kernel_run(struct tt_async_device *self,
     if (!kernel->run)
         return TT_OK;
     running = self;
+    running_kernel = kernel;
     enum tt_err err = kernel->run(self, kernel->context);
     running = NULL;
+    running_kernel = NULL;
     return err;
 }
 

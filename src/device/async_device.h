@@ -66,7 +66,7 @@ struct tt_async_kernel {
      * on the calling thread. An error is returned to the submitter. NULL: unsupported there. */
     enum tt_err (*enqueue)(struct tt_async_device *device, void *context, void *native_stream);
     void *context; /* valid until the work has ended */
-    /* For the order checker; borrowed during the call. */
+    /* What it touches, for the order checker; valid until the work has ended. */
     const struct tt_async_range *ranges;
     int32_t range_count;
     /* Emulated devices: how long it takes alone (> 0), and its share of the device in millionths.
@@ -196,7 +196,9 @@ void tt_async_release(struct tt_async_device *self, uint64_t address, size_t byt
 TT_MUST_CHECK enum tt_err tt_async_pin(struct tt_async_device *self, size_t bytes, void **out_bytes,
                                        struct tt_error *why);
 void tt_async_unpin(struct tt_async_device *self, void *take_bytes);
-/* Where a kernel finds device memory. Only inside `run` of a kernel of this device. */
+/* Where a kernel finds device memory; NULL: it is not reserved. Only inside `run` of a kernel of
+ * this device. With the order checker the device fails if no range of the kernel has the address.
+ */
 void *tt_async_pointer(struct tt_async_device *self, uint64_t address);
 /* States that the caller reads or writes host memory that copies use. Only the order checker looks
  * at it: it reports a copy that the caller has not waited for. */

@@ -174,6 +174,31 @@ static void test_a_failure_ends_all_waiting(void **state) {
     suite_fini(&self);
 }
 
+/* What a kernel does not state, the order checker cannot check; so it may not touch it. */
+static void test_a_kernel_touches_what_it_states(void **state) {
+    (void)state;
+    struct suite self;
+    suite_init(&self, 4, 64);
+    struct tt_error why;
+    struct tt_async_stream *stream = open_stream(&self);
+    struct tt_async_event *event = open_event(&self);
+    uint64_t a = reserve(&self, BLOCK), b = reserve(&self, BLOCK);
+    struct move move;
+    struct tt_async_kernel kernel = move_kernel(&move, b, a);
+    ok(tt_async_launch(stream, &kernel, &why), &why);
+    drain(&self, stream);
+    kernel.range_count = 1; /* it does not state what it reads */
+    ok(tt_async_launch(stream, &kernel, &why), &why);
+    if (!tt_async_record(stream, event, &why))
+        assert_int_equal(tt_async_event_wait(event, TT_NEVER, &why), TT_ERR_UNAVAILABLE);
+    assert_non_null(strstr(why.text, "kernel move touches 0x"));
+    tt_async_stream_close(stream);
+    tt_async_event_close(event);
+    tt_async_release(self.device, a, BLOCK);
+    tt_async_release(self.device, b, BLOCK);
+    suite_fini(&self);
+}
+
 /* ---- the device's memory is out of reach ---- */
 
 static bool dies(void (*act)(uint64_t address), uint64_t address) {
@@ -228,6 +253,7 @@ int main(void) {
         cmocka_unit_test(test_copies_of_two_directions_overlap),
         cmocka_unit_test(test_a_failed_copy_fails_the_device),
         cmocka_unit_test(test_a_failure_ends_all_waiting),
+        cmocka_unit_test(test_a_kernel_touches_what_it_states),
         cmocka_unit_test(test_host_code_cannot_touch_device_memory),
         cmocka_unit_test(test_wrong_memory),
     };
