@@ -1,6 +1,6 @@
 #include "net/http/connection.h"
 
-#include "net/http/content_coding.h"
+#include "net/coding/content_coding.h"
 #include "net/http/exchange.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "net/http/exchange.h"
 
-#include "base/log/log.h"
+#include "net/kserve/kserve_log.h"
 
 void tt_exchange_init(struct tt_exchange *self, const struct tt_http_context *context,
                       tt_exchange_done_fn *done) {
@@ -41,21 +41,6 @@ static void fail(struct tt_exchange *self, enum tt_err err, const char *why) {
         reply->retry_after_s = tt_served_model_retry_after_s(self->model);
 }
 
-/* Logs failures that are the server's own; with verbose logging, every request. */
-static void log_end(const struct tt_exchange *self, enum tt_err err, const char *why) {
-    struct tt_log *log = self->context->log;
-    bool ours = err == TT_ERR_INTERNAL || err == TT_ERR_NO_MEMORY || err == TT_ERR_IO;
-    if (!ours && !tt_log_wants_verbose(log, 1))
-        return;
-    const char *model = tt_served_model_name(self->model);
-    char text[128];
-    const char *id = tt_kserve_request_id(&self->request, text, sizeof(text));
-    if (ours)
-        tt_log_limited(log, TT_LOG_ERROR, id, "model %s: %s", model, why);
-    else
-        tt_log_verbose(log, 1, id, "model %s: %s", model, err ? why : "answered");
-}
-
 static enum tt_err write_answer(struct tt_exchange *self, struct tt_error *why) {
     struct tt_kserve_answer answer;
     tt_kserve_answer_fill(&answer, &self->request, self->model, self->inference);
@@ -81,7 +66,7 @@ static void on_inferred(void *context, struct tt_inference *inference, enum tt_e
             err = write_answer(self, &message);
             why = message.text;
         }
-        log_end(self, err, why);
+        tt_kserve_log_end(self->context->log, &self->request, self->model, err, why);
         if (err)
             fail(self, err, why);
     }

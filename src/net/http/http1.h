@@ -19,7 +19,7 @@
 #define TT_NET_HTTP_HTTP1_H
 
 #include "base/text.h"
-#include "net/http/content_coding.h"
+#include "net/coding/content_coding.h"
 
 #include <llhttp.h>
 #include <stdbool.h>

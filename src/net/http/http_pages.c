@@ -82,6 +82,8 @@ void tt_page_metrics(const struct tt_http_context *context, struct tt_reply *rep
     tt_metrics_write(context->service.serving, context->service.port, &reply->body);
     if (context->counts)
         add_counts(&reply->body, context->counts, context->access_lines);
+    if (context->more_metrics)
+        context->more_metrics(context->more_metrics_context, &reply->body);
 }
 
 /* --- one model --- */

@@ -2,6 +2,7 @@
 
 #include "net/http/dashboard_routes.h"
 #include "net/json/json_tensor.h"
+#include "net/kserve/kserve_parameters.h"
 
 #include <string.h>
 
@@ -125,7 +126,8 @@ static enum tt_route_kind route_model(const struct tt_http_context *context,
     }
     size_t model_bytes = strlen(model), version_bytes = strlen(version);
     if (model_bytes >= sizeof(out_target->model) || version_bytes >= sizeof(out_target->version)) {
-        tt_reply_fail(reply, 404, "no model has so long a name or version");
+        struct tt_error why;
+        tt_reply_error(reply, tt_kserve_refuse_long_name(&why), why.text);
         return TT_ROUTE_REPLY;
     }
     memcpy(out_target->model, model, model_bytes + 1);
@@ -171,7 +173,9 @@ static enum tt_route_kind route_repository(const struct tt_http_context *context
     } else if (!tt_dashboard_may_change(context)) {
         tt_dashboard_refuse_change(reply);
     } else if (named) {
-        tt_reply_fail(reply, 501, "'repository_name' specification is not supported");
+        struct tt_error why;
+        (void)tt_kserve_refuse_repository(&why);
+        tt_reply_fail(reply, 501, why.text);
     } else {
         *out_command = tt_page_command(path->segments[at + 1], is_load, request, reply);
         return *out_command ? TT_ROUTE_COMMAND : TT_ROUTE_REPLY;

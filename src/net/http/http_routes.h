@@ -27,6 +27,8 @@ struct tt_http_context {
     struct tt_log *log;                          /* NULL: silent */
     struct tt_line_file *access_lines;           /* of the access log; NULL: there is none */
     const struct tt_dashboard_access *dashboard; /* of the live page's port; NULL: another port */
+    void (*more_metrics)(const void *context, struct tt_text *page); /* NULL: none */
+    const void *more_metrics_context;
 };
 
 struct tt_http_request {

@@ -1,5 +1,5 @@
-/* The server's HTTP side: sockets, the event loop, and the thread that runs it. Its connections are
- * connection.h; what requests mean is http_routes.h.
+/* The server's HTTP/1.1 side: a socket server (net/sockets) whose connections are connection.h;
+ * what requests mean is http_routes.h.
  *
  * Life: `tt_listener_open` binds and reports the port number it got; `tt_listener_run` serves on
  * the calling thread until `tt_listener_stop` was called and every accepted request is finished or
@@ -32,6 +32,9 @@ struct tt_listener_options {
         *access_lines; /* borrowed: of the access log, this listener's alone; NULL: none */
     const struct tt_dashboard_access
         *dashboard; /* a port of the live page; NULL: an ordinary one */
+    /* Appends metrics of others to the metrics page; on the loop's thread; NULL: none. */
+    void (*more_metrics)(const void *context, struct tt_text *page);
+    const void *more_metrics_context; /* borrowed until close */
     struct tt_limits limits;
 };
 

@@ -120,6 +120,19 @@ static enum tt_err read_string(struct tt_json *json, const char *key, const char
     return TT_OK;
 }
 
+enum tt_err tt_kserve_refuse_load_parameter(const char *key, struct tt_error *why) {
+    return tt_fail(TT_ERR_INVALID, why,
+                   "unknown parameter '%s'; known are 'config', 'file:<version>/<name>' and "
+                   "'unload_dependents'",
+                   key);
+}
+
+enum tt_err tt_kserve_check_load_config(const char *text, size_t length, struct tt_error *why) {
+    if (memchr(text, '\0', length) || !tt_is_utf8(text, length))
+        return tt_fail(TT_ERR_INVALID, why, "parameter 'config' must be UTF-8 text");
+    return TT_OK;
+}
+
 static enum tt_err take_config(struct tt_json *json, struct load *load) {
     struct tt_model_command *command = load->command;
     size_t length = 0;
@@ -129,9 +142,7 @@ static enum tt_err take_config(struct tt_json *json, struct load *load) {
         read_string(json, "config", "that holds JSON", &command->config_json, &length, load->why);
     if (err)
         return err;
-    if (strlen(command->config_json) != length || !tt_is_utf8(command->config_json, length))
-        return tt_fail(TT_ERR_INVALID, load->why, "parameter 'config' must be UTF-8 text");
-    return TT_OK;
+    return tt_kserve_check_load_config(command->config_json, length, load->why);
 }
 
 static const char file_prefix[] = "file:";
@@ -178,10 +189,7 @@ static enum tt_err take_parameter(struct tt_json *json, const char *key, void *c
         return take_file(json, key, load);
     if (strcmp(key, "unload_dependents") == 0) /* no model has dependents: nothing follows */
         return tt_json_bool(json, key, &ignored);
-    return tt_fail(TT_ERR_INVALID, load->why,
-                   "unknown parameter '%s'; known are 'config', 'file:<version>/<name>' and "
-                   "'unload_dependents'",
-                   key);
+    return tt_kserve_refuse_load_parameter(key, load->why);
 }
 
 static enum tt_err take_load(struct tt_json *json, const char *key, void *context) {

@@ -19,6 +19,11 @@ TT_MUST_CHECK enum tt_err tt_kserve_read_index(const char *body, size_t body_byt
 TT_MUST_CHECK enum tt_err tt_kserve_read_load(const char *body, size_t body_bytes,
                                               struct tt_model_command *command,
                                               struct tt_error *why);
+/* INVALID: a load has no such parameter. */
+enum tt_err tt_kserve_refuse_load_parameter(const char *key, struct tt_error *why);
+/* INVALID: a load's configuration is not UTF-8 text, or contains a NUL. */
+TT_MUST_CHECK enum tt_err tt_kserve_check_load_config(const char *text, size_t length,
+                                                      struct tt_error *why);
 TT_MUST_CHECK enum tt_err tt_kserve_read_log_change(const char *body, size_t body_bytes,
                                                     struct tt_kserve_log_settings *out_change,
                                                     struct tt_error *why);

@@ -2,6 +2,7 @@
 #include "net/kserve/kserve_json.h"
 
 #include "net/json/json_tensor.h"
+#include "net/kserve/kserve_parameters.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -77,13 +78,6 @@ static enum tt_err read_parameters(struct reader *reader, parameter_fn *take, vo
     return err ? tt_fail_in(err, reader->why, "\"parameters\"") : TT_OK;
 }
 
-static enum tt_err refuse_shared_memory(struct reader *reader, const char *key) {
-    if (strncmp(key, "shared_memory_", 14) == 0)
-        return tt_fail(TT_ERR_UNSUPPORTED, reader->why,
-                       "\"%s\": shared memory is not supported; send the tensor in the body", key);
-    return TT_OK;
-}
-
 /* Reads a string, borrowed from the body; one with escapes is decoded into memory of
  * the request. */
 static enum tt_err read_string(struct reader *reader, const char *what, const char **out_string,
@@ -128,12 +122,9 @@ static enum tt_err request_parameter(struct reader *reader, const char *key, voi
         bool is_number = tt_json_peek(&reader->json) != '"';
         err = is_number ? tt_json_number(&reader->json, &id) : tt_json_skip(&reader->json);
         if (!err && !(is_number && id.mantissa == 0))
-            err = tt_fail(TT_ERR_UNSUPPORTED, reader->why,
-                          "\"sequence_id\": sequences are not supported; leave it out");
-    } else if (strncmp(key, "triton_", 7) == 0) {
-        err = tt_fail(TT_ERR_INVALID, reader->why,
-                      "\"%s\": parameter keys that start with \"triton_\" are reserved", key);
+            err = tt_kserve_refuse_sequence(reader->why);
     } else {
+        err = tt_kserve_check_reserved(key, reader->why);
         *out_taken = false;
     }
     return err;
@@ -169,7 +160,7 @@ static enum tt_err input_parameter(struct reader *reader, const char *key, void 
     *out_taken = strcmp(key, "binary_data_size") == 0;
     if (*out_taken)
         return tt_json_integer(&reader->json, key, 0, INT64_MAX, &draft->binary_bytes);
-    return refuse_shared_memory(reader, key);
+    return tt_kserve_check_shared_memory(key, reader->why);
 }
 
 static enum tt_err read_shape(struct reader *reader, struct tt_shape *out_shape) {
@@ -324,12 +315,11 @@ static enum tt_err output_parameter(struct reader *reader, const char *key, void
     if (strcmp(key, "classification") == 0) {
         enum tt_err err = tt_json_integer(&reader->json, key, 0, INT64_MAX, &classes);
         if (!err && classes > 0)
-            err = tt_fail(TT_ERR_UNSUPPORTED, reader->why,
-                          "\"classification\" is not supported; ask for the output itself");
+            err = tt_kserve_refuse_classification(reader->why);
         return err;
     }
     *out_taken = false;
-    return refuse_shared_memory(reader, key);
+    return tt_kserve_check_shared_memory(key, reader->why);
 }
 
 static enum tt_err read_output(struct reader *reader) {

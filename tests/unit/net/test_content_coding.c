@@ -1,4 +1,4 @@
-#include "net/http/content_coding.h"
+#include "net/coding/content_coding.h"
 
 #include "base/clock.h"
 #include "base/prng.h"

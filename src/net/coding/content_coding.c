@@ -1,4 +1,4 @@
-#include "net/http/content_coding.h"
+#include "net/coding/content_coding.h"
 
 #include <limits.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  * A request's body is unpacked as a whole when it is complete, and never beyond a limit: a small
  * body that unpacks to gigabytes is rejected at the limit, and takes no more memory than that. An
  * answer is packed as a whole, too, for speed rather than size. Implemented in content_coding.c. */
-#ifndef TT_NET_HTTP_CONTENT_CODING_H
-#define TT_NET_HTTP_CONTENT_CODING_H
+#ifndef TT_NET_CODING_CONTENT_CODING_H
+#define TT_NET_CODING_CONTENT_CODING_H
 
 #include "base/err.h"
 #include "base/text.h"

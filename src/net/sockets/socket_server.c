@@ -1,0 +1,324 @@
+#include "net/sockets/socket_server.h"
+
+#include "base/log/log.h"
+#include "serve/serving.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static void on_tick(uv_timer_t *timer);
+
+/* It ticks only while there is something to expire: an idle server sleeps. */
+static void start_tick(struct tt_socket_server *self) {
+    uint64_t period_ms = self->protocol->tick_ms(self->context);
+    if (!uv_is_active((uv_handle_t *)&self->tick))
+        uv_timer_start(&self->tick, on_tick, period_ms, period_ms);
+}
+
+static void accept_one(struct tt_socket_server *self, int which) {
+    self->accept_waits[which] = !self->protocol->accept(
+        self->context, (uv_stream_t *)&self->sockets[which], which, self->spare_fd < 0);
+    start_tick(self);
+}
+
+/* Without file descriptors libuv refuses waiting clients by a descriptor that it keeps for that.
+ * Where that one is gone too it would try for ever, so it gets the listener's. */
+static void on_connection(uv_stream_t *server, int status) {
+    struct tt_socket_server *self = server->data;
+    if (status == 0) {
+        accept_one(self, server == (uv_stream_t *)&self->sockets[1]);
+        return;
+    }
+    tt_log_limited(self->log, TT_LOG_WARNING, NULL, "cannot accept a connection: %s",
+                   uv_strerror(status));
+    if (self->spare_fd >= 0) {
+        close(self->spare_fd);
+        self->spare_fd = -1;
+    }
+    start_tick(self);
+}
+
+static bool flush(struct tt_socket_server *self) {
+    return self->protocol->flush && self->protocol->flush(self->context);
+}
+
+static void on_wake(uv_async_t *async) {
+    struct tt_socket_server *self = async->data;
+    if (!self->port)
+        return;
+    tt_port_drain(self->port);
+    flush(self);
+}
+
+static void wake_from_outside(void *context) {
+    struct tt_socket_server *self = context;
+    uv_async_send(&self->wake);
+}
+
+static void on_tick(uv_timer_t *timer) {
+    struct tt_socket_server *self = timer->data;
+    if (self->spare_fd < 0)
+        self->spare_fd = eventfd(0, EFD_CLOEXEC);
+    for (int which = 0; which < TT_SOCKET_SERVER_SOCKETS && !self->stopping; which++)
+        if (self->accept_waits[which])
+            accept_one(self, which);
+    self->protocol->expire(self->context);
+    if (self->protocol->is_empty(self->context) && self->spare_fd >= 0 && !self->accept_waits[0] &&
+        !self->accept_waits[1])
+        uv_timer_stop(&self->tick);
+}
+
+/* Requests are handed over once per loop turn, after the sockets, where nearly all come from, and
+ * once more before waiting, for the rest. Answers that exist by then go out at once. */
+static void on_after_wait(uv_check_t *check) {
+    struct tt_socket_server *self = check->data;
+    if (!self->port)
+        return;
+    tt_port_flush(self->port);
+    flush(self);
+}
+
+static void on_before_wait(uv_prepare_t *prepare) {
+    struct tt_socket_server *self = prepare->data;
+    if (!self->port)
+        return;
+    /* Writing answers may bring the port new work, so the rest comes last. */
+    do
+        tt_port_rest(self->port);
+    while (flush(self));
+}
+
+void tt_socket_server_check_stopped(struct tt_socket_server *self) {
+    if (self->stopping && self->protocol->is_empty(self->context)) {
+        self->stopped = true;
+        uv_stop(&self->loop);
+    }
+}
+
+static void on_grace_over(uv_timer_t *timer) {
+    struct tt_socket_server *self = timer->data;
+    self->protocol->close_all(self->context);
+    tt_socket_server_check_stopped(self);
+}
+
+static void stop_accepting(struct tt_socket_server *self) {
+    if (!self->stopping) {
+        self->stopping = true;
+        for (int which = 0; which < TT_SOCKET_SERVER_SOCKETS; which++)
+            uv_close((uv_handle_t *)&self->sockets[which], NULL);
+        self->protocol->stop(self->context);
+    }
+    uv_timer_start(&self->grace, on_grace_over, (uint64_t)self->grace_ms, 0);
+    tt_socket_server_check_stopped(self);
+}
+
+static void on_drain_over(uv_timer_t *timer) {
+    struct tt_socket_server *self = timer->data;
+    tt_log_write(self->log, TT_LOG_INFO, NULL,
+                 "stopping: no new connections; requests get %lld ms to finish",
+                 (long long)self->grace_ms);
+    stop_accepting(self);
+}
+
+/* Load balancers learn from the readiness that they must go elsewhere, so that comes first. */
+static void begin_drain(struct tt_socket_server *self) {
+    self->draining = true;
+    tt_serving_retire(self->serving);
+    tt_log_write(self->log, TT_LOG_INFO, NULL,
+                 "stopping: not ready any more; serving for another %lld ms",
+                 (long long)self->drain_ms);
+    uv_timer_start(&self->drain, on_drain_over, (uint64_t)self->drain_ms, 0);
+}
+
+static void on_stop(uv_poll_t *poll, int status, int events) {
+    (void)status;
+    (void)events;
+    struct tt_socket_server *self = poll->data;
+    int64_t grace_ms = -1, next_ms;
+    while (read(self->stop_pipe[0], &next_ms, sizeof(next_ms)) == (ssize_t)sizeof(next_ms))
+        grace_ms = next_ms > 0 ? next_ms : 0;
+    if (grace_ms < 0)
+        return;
+    self->grace_ms = grace_ms;
+    if (!self->draining && self->drain_ms > 0) {
+        begin_drain(self);
+        return;
+    }
+    uv_timer_stop(&self->drain);
+    tt_serving_retire(self->serving);
+    on_drain_over(&self->drain);
+}
+
+/* The addresses of a host, for freeaddrinfo(). */
+static enum tt_err resolve(const char *host, int32_t tcp_port, struct addrinfo **out_found,
+                           struct tt_error *why) {
+    char service[16];
+    snprintf(service, sizeof(service), "%d", tcp_port);
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    int problem = getaddrinfo(host, service, &hints, out_found);
+    if (problem)
+        return tt_fail(TT_ERR_INVALID, why, "cannot listen on \"%s\": %s", host,
+                       gai_strerror(problem));
+    return TT_OK;
+}
+
+static enum tt_err fail_to_listen(const char *host, int32_t tcp_port, const char *reason,
+                                  struct tt_error *why) {
+    return tt_fail(TT_ERR_IO, why, "cannot listen on %s:%d: %s", host, tcp_port, reason);
+}
+
+enum tt_err tt_socket_server_check(const char *host, int32_t tcp_port, struct tt_error *why) {
+    struct addrinfo *found;
+    enum tt_err err = resolve(host, tcp_port, &found, why);
+    if (err)
+        return err;
+    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1, failed = 0;
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) != 0 ||
+        bind(fd, found->ai_addr, found->ai_addrlen) != 0)
+        failed = errno;
+    freeaddrinfo(found);
+    if (fd >= 0)
+        close(fd);
+    return failed ? fail_to_listen(host, tcp_port, uv_strerror(uv_translate_sys_error(failed)), why)
+                  : TT_OK;
+}
+
+static enum tt_err bind_to(uv_tcp_t *server, const char *host, int32_t tcp_port,
+                           int32_t *out_tcp_port, struct tt_error *why) {
+    struct addrinfo *found;
+    enum tt_err err = resolve(host, tcp_port, &found, why);
+    if (err)
+        return err;
+    int result = uv_tcp_bind(server, found->ai_addr, 0);
+    freeaddrinfo(found);
+    if (result == 0)
+        result = uv_listen((uv_stream_t *)server, 1024, on_connection);
+    if (result < 0)
+        return fail_to_listen(host, tcp_port, uv_strerror(result), why);
+    struct sockaddr_storage address;
+    int length = sizeof(address);
+    result = uv_tcp_getsockname(server, (struct sockaddr *)&address, &length);
+    if (result < 0)
+        return tt_fail(TT_ERR_IO, why, "%s:%d: %s", host, tcp_port, uv_strerror(result));
+    *out_tcp_port =
+        ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
+                                            : ((struct sockaddr_in *)&address)->sin_port);
+    return TT_OK;
+}
+
+/* Handles whose initialisation needs no system call and so cannot fail. */
+static void start_handles(struct tt_socket_server *self) {
+    for (int which = 0; which < TT_SOCKET_SERVER_SOCKETS; which++) {
+        uv_tcp_init(&self->loop, &self->sockets[which]);
+        self->sockets[which].data = self;
+    }
+    uv_timer_init(&self->loop, &self->tick);
+    uv_timer_init(&self->loop, &self->grace);
+    uv_timer_init(&self->loop, &self->drain);
+    uv_prepare_init(&self->loop, &self->before_wait);
+    uv_check_init(&self->loop, &self->after_wait);
+    self->before_wait.data = self->after_wait.data = self;
+    uv_prepare_start(&self->before_wait, on_before_wait);
+    uv_check_start(&self->after_wait, on_after_wait);
+    self->tick.data = self->grace.data = self;
+    self->drain.data = self;
+    self->wake.data = self->stop_poll.data = self;
+}
+
+/* Handles that other threads reach the loop by. */
+static int open_signals(struct tt_socket_server *self) {
+    int result = uv_async_init(&self->loop, &self->wake, on_wake);
+    if (result == 0)
+        result = uv_pipe(self->stop_pipe, UV_NONBLOCK_PIPE, UV_NONBLOCK_PIPE);
+    if (result == 0)
+        result = uv_poll_init(&self->loop, &self->stop_poll, self->stop_pipe[0]);
+    return result ? result : uv_poll_start(&self->stop_poll, UV_READABLE, on_stop);
+}
+
+enum tt_err tt_socket_server_init(struct tt_socket_server *self, struct tt_serving *serving,
+                                  const struct tt_socket_protocol *protocol, void *context,
+                                  struct tt_log *log, struct tt_error *why) {
+    self->serving = serving;
+    self->protocol = protocol;
+    self->context = context;
+    self->log = log;
+    self->stop_pipe[0] = self->stop_pipe[1] = -1;
+    self->spare_fd = eventfd(0, EFD_CLOEXEC);
+    int result = uv_loop_init(&self->loop);
+    self->has_loop = result == 0;
+    if (self->has_loop) {
+        start_handles(self);
+        result = open_signals(self);
+    }
+    return result < 0
+               ? tt_fail(TT_ERR_IO, why, "cannot create an event loop: %s", uv_strerror(result))
+               : TT_OK;
+}
+
+enum tt_err tt_socket_server_bind(struct tt_socket_server *self, int which, const char *host,
+                                  int32_t tcp_port, int32_t *out_tcp_port, struct tt_error *why) {
+    if (tcp_port < 0 || tcp_port > 65535)
+        return tt_fail(TT_ERR_INVALID, why, "port %d: it must be between 0 (any) and 65535",
+                       tcp_port);
+    enum tt_err err = bind_to(&self->sockets[which], host, tcp_port, out_tcp_port, why);
+    tt_assert(err || *out_tcp_port > 0);
+    return err;
+}
+
+enum tt_err tt_socket_server_open_port(struct tt_socket_server *self, struct tt_error *why) {
+    enum tt_err err =
+        tt_serving_open_port(self->serving, wake_from_outside, self, &self->port, why);
+    if (err)
+        return err;
+    tt_port_hold_back(self->port);
+    start_tick(self);
+    return TT_OK;
+}
+
+void tt_socket_server_run(struct tt_socket_server *self) {
+    while (!self->stopped)
+        uv_run(&self->loop, UV_RUN_DEFAULT);
+}
+
+void tt_socket_server_stop(struct tt_socket_server *self, int64_t grace_ms) {
+    /* A pipe carries the number across threads and out of signal handlers. If it is full, the loop
+     * has been notified already. */
+    int saved = errno;
+    ssize_t written = write(self->stop_pipe[1], &grace_ms, sizeof(grace_ms));
+    (void)written;
+    errno = saved;
+}
+
+static void close_handle(uv_handle_t *handle, void *context) {
+    (void)context;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+void tt_socket_server_close(struct tt_socket_server *self) {
+    if (!self->stopped && self->port) {
+        self->drain_ms = 0;
+        tt_socket_server_stop(self, 0);
+        tt_socket_server_run(self);
+    }
+    if (self->port)
+        tt_port_close(self->port); /* first, so that no thread wakes a closed handle */
+    self->port = NULL;             /* the loop still runs its callbacks */
+    if (self->has_loop) {
+        uv_walk(&self->loop, close_handle, NULL);
+        while (uv_run(&self->loop, UV_RUN_DEFAULT) != 0)
+            continue;
+    }
+    for (int i = 0; i < 2; i++)
+        if (self->stop_pipe[i] >= 0)
+            close(self->stop_pipe[i]);
+    if (self->spare_fd >= 0)
+        close(self->spare_fd);
+    tt_assert(self->protocol->is_empty(self->context));
+    int result = self->has_loop ? uv_loop_close(&self->loop) : 0;
+    tt_assert(result == 0);
+}

@@ -1,0 +1,93 @@
+/* Listening sockets, their event loop, and the thread that runs it, for any protocol: accepting,
+ * the port of the scheduler, time limits, and an orderly end.
+ *
+ * Life: init; `_bind` per socket; `_open_port`; `_run` serves on the calling thread until `_stop`
+ * was called and every accepted request is finished or its grace is over; `_close` frees
+ * everything. If a step fails, `_close` is legal from init on.
+ *
+ * It owns one struct tt_port, its thread's side of the scheduler. It installs no signal handlers
+ * and has no locks: other threads reach it only by uv_async and by the pipe of `_stop`. It never
+ * looks at a byte. Implemented in socket_server.c. */
+#ifndef TT_NET_SOCKETS_SOCKET_SERVER_H
+#define TT_NET_SOCKETS_SOCKET_SERVER_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct tt_log;
+struct tt_port;
+struct tt_serving;
+
+enum { TT_SOCKET_SERVER_SOCKETS = 2 };
+
+/* What a protocol supplies. All are called on the loop's thread. */
+struct tt_socket_protocol {
+    /* Accepts a client that waits on socket `which`. `is_full`: to be refused. False: no memory;
+     * the client waits on, and is offered again. */
+    bool (*accept)(void *context, uv_stream_t *socket, int which, bool is_full);
+    /* Ends what exceeded its time limit; every `tick_ms`, while anything is open. */
+    void (*expire)(void *context);
+    uint64_t (*tick_ms)(const void *context);
+    /* Writes the answers that came; true: there were any. NULL: answers are written at once. */
+    bool (*flush)(void *context);
+    /* No new requests; those that have begun are finished. */
+    void (*stop)(void *context);
+    void (*close_all)(void *context);
+    /* True: no connection and no request is left. */
+    bool (*is_empty)(const void *context);
+};
+
+struct tt_socket_server {
+    uv_loop_t loop;
+    uv_tcp_t sockets[TT_SOCKET_SERVER_SOCKETS];
+    uv_async_t wake;
+    uv_poll_t stop_poll;
+    int stop_pipe[2]; /* carries the grace, in ms, from _stop to the loop */
+    uv_timer_t tick, grace, drain;
+    uv_prepare_t before_wait; /* both hand requests over to the scheduler, once per loop turn */
+    uv_check_t after_wait;
+    const struct tt_socket_protocol *protocol;
+    void *context; /* of the protocol */
+    struct tt_serving *serving;
+    struct tt_port *port; /* NULL before _open_port */
+    struct tt_log *log;
+    int64_t drain_ms, grace_ms; /* grace: of the last _stop */
+    bool has_loop, draining, stopping, stopped;
+    bool accept_waits[TT_SOCKET_SERVER_SOCKETS]; /* a client waits for memory */
+    int spare_fd; /* closed when no descriptor is left, to accept and refuse a client; an eventfd,
+                     which needs no file; -1 */
+};
+
+/* `self` is zero-initialised, but for `drain_ms`: after the first _stop it is not ready, but
+ * serves on, for so long. IO. */
+TT_MUST_CHECK enum tt_err tt_socket_server_init(struct tt_socket_server *self,
+                                                struct tt_serving *serving,
+                                                const struct tt_socket_protocol *protocol,
+                                                void *context, struct tt_log *log,
+                                                struct tt_error *why);
+/* Whether the address can be listened on now, without keeping it. INVALID (host), IO (port in use,
+ * not allowed). */
+TT_MUST_CHECK enum tt_err tt_socket_server_check(const char *host, int32_t tcp_port,
+                                                 struct tt_error *why);
+/* `tcp_port` 0: any free one. INVALID (host, port number), IO (port in use, not allowed). */
+TT_MUST_CHECK enum tt_err tt_socket_server_bind(struct tt_socket_server *self, int which,
+                                                const char *host, int32_t tcp_port,
+                                                int32_t *out_tcp_port, struct tt_error *why);
+/* NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_socket_server_open_port(struct tt_socket_server *self,
+                                                     struct tt_error *why);
+/* Serves on the calling thread until stopped. */
+void tt_socket_server_run(struct tt_socket_server *self);
+/* From any thread or a signal handler, once or more. The server is no longer ready. After
+ * drain_ms, or the second call: no new connections, idle ones are closed, requests that have begun
+ * are finished. After `grace_ms` more the rest is cut off. */
+void tt_socket_server_stop(struct tt_socket_server *self, int64_t grace_ms);
+/* A protocol calls it when its last connection or request has ended. */
+void tt_socket_server_check_stopped(struct tt_socket_server *self);
+/* After run has returned, or instead of it. */
+void tt_socket_server_close(struct tt_socket_server *self);
+
+#endif
