@@ -55,6 +55,7 @@ function(tutti_pkg target module)
   target_link_libraries(${target} INTERFACE PkgConfig::${module})
 endfunction()
 tutti_pkg(libuv::libuv libuv)
+tutti_pkg(nghttp2::nghttp2 libnghttp2)
 tutti_pkg(zlib::zlib zlib)
 tutti_pkg(jansson::jansson jansson)
 tutti_pkg(protobuf-c::protobuf-c libprotobuf-c)
@@ -72,6 +73,7 @@ find_path(ONNXRUNTIME_INCLUDE onnxruntime_c_api.h REQUIRED
   HINTS ${ONNXRUNTIME_ROOT}/include PATH_SUFFIXES onnxruntime onnxruntime/core/session)
 
 find_program(PROTOC_C protoc-c REQUIRED)
+find_program(PROTOC protoc REQUIRED)
 
 # Every proto/*.proto becomes part of the library tutti_proto; include "<name>.pb-c.h".
 function(tutti_proto)
@@ -86,6 +88,15 @@ function(tutti_proto)
       DEPENDS ${schemas} VERBATIM)
     list(APPEND generated ${out}/${name}.pb-c.c)
   endforeach()
+  # The schemas themselves, for gRPC's reflection: the array tt_grpc_schemas.
+  set(set_file ${out}/grpc_schemas.descriptors)
+  set(script ${PROJECT_SOURCE_DIR}/cmake/embed_bytes.cmake)
+  file(GLOB services ${PROJECT_SOURCE_DIR}/proto/grpc_*.proto)
+  add_custom_command(OUTPUT ${out}/grpc_schemas.c
+    COMMAND ${PROTOC} --include_imports --descriptor_set_out=${set_file} -I ${PROJECT_SOURCE_DIR}/proto ${services}
+    COMMAND ${CMAKE_COMMAND} -DFROM=${set_file} -DNAME=grpc_schemas -DOUT=${out}/grpc_schemas.c -P ${script}
+    DEPENDS ${schemas} ${script} VERBATIM)
+  list(APPEND generated ${out}/grpc_schemas.c)
   file(WRITE ${out}/empty.c "extern int tutti_proto_is_a_library;\n")
   add_library(tutti_proto STATIC ${out}/empty.c ${generated})
   set_source_files_properties(${generated} PROPERTIES COMPILE_OPTIONS -w)

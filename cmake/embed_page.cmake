@@ -12,14 +12,5 @@ foreach(folder ${PARTS})
   endforeach()
 endforeach()
 file(WRITE ${OUT}.text "${text}")
-file(READ ${OUT}.text bytes HEX)
-string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
-string(REGEX REPLACE "(................................................................................)" "\\1\n" bytes "${bytes}")
-file(WRITE ${OUT} "#include <stddef.h>
-extern const unsigned char tt_${NAME}[];
-extern const size_t tt_${NAME}_bytes;
-const unsigned char tt_${NAME}[] = {
-${bytes}
-};
-const size_t tt_${NAME}_bytes = sizeof(tt_${NAME});
-")
+set(FROM ${OUT}.text)
+include(${CMAKE_CURRENT_LIST_DIR}/embed_bytes.cmake)

@@ -1,6 +1,7 @@
-/* tutti serve: serves a model repository over HTTP until SIGTERM or SIGINT. */
+/* tutti serve: serves a model repository over HTTP and gRPC until SIGTERM or SIGINT. */
 #include "cmd/outcome.h"
 #include "cmd/serve_dashboard.h"
+#include "cmd/serve_grpc.h"
 #include "cmd/verbs.h"
 
 #include "base/instant.h"
@@ -18,7 +19,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { ACCESS_LOG_BYTES = 1 << 20 }; /* of lines that are not written yet */
+enum { ACCESS_LOG_BYTES = 1 << 20 };          /* of lines that are not written yet */
+enum { GRPC_PORT = 8001, GRPC_DEFAULT = -1 }; /* the latter: the flag is not given */
 
 enum log_format { LOG_DEFAULT, LOG_ISO8601, LOG_JSON };
 
@@ -29,7 +31,8 @@ struct flags {
     struct tt_flag_list repositories, loads;
     int64_t asked_connections; /* before fit_connections() */
     int64_t grace_ms, record_bytes, log_verbose;
-    int32_t log_format; /* enum log_format */
+    int32_t log_format;    /* enum log_format */
+    int32_t grpc_tcp_port; /* GRPC_DEFAULT; 0: no gRPC */
     bool log_info, log_warning, log_error, shows_limits, as_json;
     const char *record;     /* NULL: no recording */
     const char *dashboard;  /* NULL: none */
@@ -65,6 +68,9 @@ static const struct tt_flag_row flag_rows[] = {
     TT_TEXT("http-host", "HOST", listener.host, "127.0.0.1", "address to listen on"),
     TT_INTEGER("http-port", "PORT", listener.tcp_port, 0, 65535, 8000,
                "port to listen on; 0: any free port"),
+    TT_INTEGER("grpc-port", "PORT", grpc_tcp_port, 0, 65535, GRPC_DEFAULT,
+               "port to listen on for gRPC, at the same address; 0: no gRPC (default: 8001, or no "
+               "gRPC if it is in use)"),
     TT_INTEGER("metrics-port", "PORT", listener.metrics_tcp_port, 0, 65535, 0,
                "second port that answers only /metrics (Triton's is 8002); 0: none"),
     TT_TEXT("dashboard", "[HOST:]PORT", dashboard, NULL,
@@ -124,12 +130,14 @@ static bool limit_flag(int32_t index, struct tt_flag_row *out_flag) {
 }
 
 static struct tt_listener *volatile running;
+static struct tt_serve_grpc *volatile running_grpc;
 static struct tt_line_file *volatile access_lines; /* NULL: no access log */
 static int64_t grace_ms;                           /* read by the signal handler */
 
 static void on_signal(int number) {
     (void)number;
     struct tt_listener *listener = running;
+    tt_serve_grpc_stop(running_grpc, grace_ms);
     if (listener)
         tt_listener_stop(listener, grace_ms);
 }
@@ -238,8 +246,9 @@ static void set_log(const struct flags *self, struct tt_log *log) {
     tt_log_settings_switch(&log->settings, TT_LOG_ERROR, self->log_error);
 }
 
-static void catch_signals(struct tt_listener *listener) {
+static void catch_signals(struct tt_listener *listener, struct tt_serve_grpc *grpc) {
     running = listener;
+    running_grpc = grpc;
     struct sigaction action = {.sa_handler = on_signal};
     sigemptyset(&action.sa_mask);
     sigaction(SIGTERM, &action, NULL);
@@ -265,38 +274,88 @@ static void suggest(struct tt_log *log, const struct flags *self, const char *ho
                      host, port);
 }
 
+/* What `tutti serve` listens with; NULL: not asked for. */
+struct listeners {
+    struct tt_serve_grpc *grpc;
+    struct tt_listener *http;
+    struct tt_serve_dashboard *dashboard;
+};
+
+static enum tt_err open_grpc(struct listeners *out, const struct flags *self,
+                             struct tt_serving *serving, struct tt_listener_options *http,
+                             struct tt_error *why) {
+    bool is_default = self->grpc_tcp_port == GRPC_DEFAULT;
+    const struct tt_grpc_listener_options options = {.host = http->host,
+                                                     .tcp_port = is_default ? GRPC_PORT
+                                                                            : self->grpc_tcp_port,
+                                                     .server_version = http->server_version,
+                                                     .drain_ms = http->drain_ms,
+                                                     .log = http->log,
+                                                     .limits = http->limits};
+    if (!options.tcp_port)
+        return TT_OK;
+    enum tt_err err = tt_serve_grpc_open(serving, &options, &out->grpc, why);
+    if (err == TT_ERR_IO && is_default) {
+        tt_log_write(http->log, TT_LOG_WARNING, NULL, "no gRPC: %s", why->text);
+        return TT_OK;
+    }
+    if (!err) {
+        http->more_metrics = tt_grpc_listener_metrics;
+        http->more_metrics_context = tt_serve_grpc_listener(out->grpc);
+    }
+    return err;
+}
+
+static void close_listeners(struct listeners *self, bool was_stopped) {
+    tt_serve_dashboard_close(self->dashboard);
+    tt_listener_close(self->http);
+    tt_serve_grpc_close(self->grpc, was_stopped);
+}
+
+static enum tt_err open_listeners(struct listeners *out, const struct flags *self,
+                                  struct tt_serving *serving, struct tt_error *why) {
+    struct tt_listener_options options = self->listener;
+    *out = (struct listeners){NULL, NULL, NULL};
+    enum tt_err err = open_grpc(out, self, serving, &options, why);
+    if (!err)
+        err = tt_listener_open(serving, &options, &out->http, why);
+    options.more_metrics = NULL; /* these are not of the live page's port */
+    if (!err && self->dashboard)
+        err = tt_serve_dashboard_open(self->dashboard, self->dashboard_admin, serving, &options,
+                                      &out->dashboard, why);
+    if (err)
+        close_listeners(out, false);
+    return err;
+}
+
 static int serve(struct tt_control *control, const struct flags *self) {
     struct tt_error why;
-    struct tt_listener_options options = self->listener;
-    struct tt_log *log = self->listener.log;
-    struct tt_listener *listener;
-    struct tt_serve_dashboard *dashboard = NULL;
-    enum tt_err err = tt_listener_open(tt_control_serving(control), &options, &listener, &why);
-    if (!err && self->dashboard) {
-        err = tt_serve_dashboard_open(self->dashboard, self->dashboard_admin,
-                                      tt_control_serving(control), &options, &dashboard, &why);
-        if (err)
-            tt_listener_close(listener);
-    }
+    const struct tt_listener_options *options = &self->listener;
+    struct tt_log *log = options->log;
+    struct listeners listeners;
+    enum tt_err err = open_listeners(&listeners, self, tt_control_serving(control), &why);
     if (err) {
         fprintf(stderr, "tutti serve: %s\n", why.text);
         return err == TT_ERR_NO_MEMORY ? 1 : 2;
     }
-    catch_signals(listener);
-    if (options.limits.connections < self->asked_connections)
+    catch_signals(listeners.http, listeners.grpc);
+    if (options->limits.connections < self->asked_connections)
         tt_log_write(
             log, TT_LOG_WARNING, NULL,
             "at most %lld connections instead of %lld: the system allows no more open files "
             "(ulimit -n)",
-            (long long)options.limits.connections, (long long)self->asked_connections);
+            (long long)options->limits.connections, (long long)self->asked_connections);
     tt_log_write(log, TT_LOG_INFO, NULL, "serving %d of %d models at http://%s:%d",
-                 tt_control_ready_count(control), tt_control_model_count(control), options.host,
-                 tt_listener_tcp_port(listener));
-    suggest(log, self, options.host, tt_listener_tcp_port(listener));
-    tt_listener_run(listener);
+                 tt_control_ready_count(control), tt_control_model_count(control), options->host,
+                 tt_listener_tcp_port(listeners.http));
+    if (listeners.grpc)
+        tt_log_write(log, TT_LOG_INFO, NULL, "gRPC at %s:%d", options->host,
+                     tt_grpc_listener_tcp_port(tt_serve_grpc_listener(listeners.grpc)));
+    suggest(log, self, options->host, tt_listener_tcp_port(listeners.http));
+    tt_listener_run(listeners.http);
     running = NULL;
-    tt_serve_dashboard_close(dashboard);
-    tt_listener_close(listener);
+    running_grpc = NULL;
+    close_listeners(&listeners, true);
     tt_log_write(log, TT_LOG_INFO, NULL, "stopped");
     return 0;
 }
@@ -305,6 +364,8 @@ static int open_and_serve(struct flags *self) {
     struct tt_error why;
     struct tt_control *control;
     enum tt_err err = tt_listener_check(&self->listener, &why); /* models take longer to load */
+    if (!err && self->grpc_tcp_port > 0)
+        err = tt_serve_grpc_check(self->listener.host, self->grpc_tcp_port, &why);
     if (!err)
         err = tt_control_open(&self->control, &control, &why);
     if (err) {
@@ -363,11 +424,12 @@ static int run(void *options) {
 
 const struct tt_verb tt_verb_serve = {
     .name = "serve",
-    .summary = "serve a model repository over HTTP",
+    .summary = "serve a model repository over HTTP and gRPC",
     .usage = "--model-repository DIR [OPTIONS]",
     .description =
-        "Serves every model of the repository (Triton's layout) over HTTP by the Open Inference "
-        "Protocol (KServe v2). On SIGTERM or SIGINT the server finishes the accepted requests and "
+        "Serves every model of the repository (Triton's layout) over HTTP and gRPC by the Open "
+        "Inference Protocol (KServe v2). On SIGTERM or SIGINT the server finishes the accepted "
+        "requests and "
         "exits with 0.",
     .options_bytes = sizeof(struct flags),
     .flags = flag_rows,

@@ -12,6 +12,7 @@
 static const struct tt_limit limits[] = {
     {"max-connections", "", "open connections; one more gets 503 and is closed", OF(connections),
      16384, 1, 1000000},
+    {"max-streams", "", "requests at a time on one gRPC connection", OF(streams), 1024, 1, 65536},
     {"max-header-bytes", "bytes", "request line and headers of a request", OF(header_bytes),
      16 * KIB, 256, MIB},
     {"max-header-count", "", "headers of a request", OF(header_count), 100, 4, 10000},

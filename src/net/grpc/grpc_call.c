@@ -1,0 +1,512 @@
+#include "net/grpc/grpc_call.h"
+
+#include "base/clock.h"
+#include "base/instant.h"
+#include "net/grpc/grpc_methods.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- life --- */
+
+static struct tt_grpc_call *call_of(struct tt_http2_stream *stream) {
+    return TT_CONTAINER_OF(stream, struct tt_grpc_call, stream);
+}
+
+static struct tt_http2_stream *on_open(void *context, struct tt_http2_session *session) {
+    (void)session;
+    struct tt_grpc_calls *all = context;
+    struct tt_list_node *node = tt_list_first(&all->free_calls);
+    struct tt_grpc_call *self;
+    if (node) {
+        tt_list_remove(node);
+        all->free_call_count--;
+        self = TT_CONTAINER_OF(node, struct tt_grpc_call, node);
+        memset(self, 0, sizeof(*self));
+    } else {
+        self = calloc(1, sizeof(*self));
+    }
+    if (!self)
+        return NULL;
+    self->all = all;
+    self->health = -1;
+    tt_list_init(&self->running);
+    tt_grpc_receiver_init(&self->receiver, &all->budget, 0);
+    tt_text_init(&self->ahead);
+    tt_text_init(&self->sentence);
+    all->call_count++;
+    return &self->stream;
+}
+
+static void call_free(struct tt_grpc_call *self) {
+    struct tt_grpc_calls *all = self->all;
+    tt_grpc_receiver_fini(&self->receiver);
+    tt_text_fini(&self->ahead);
+    tt_text_fini(&self->sentence);
+    if (tt_list_linked(&self->node))
+        tt_list_remove(&self->node);
+    if (all->free_call_count < TT_GRPC_KEPT) {
+        tt_list_push_front(&all->free_calls, &self->node);
+        all->free_call_count++;
+    } else {
+        free(self);
+    }
+    all->call_count--;
+    if (all->on_gone)
+        all->on_gone(all->owner);
+}
+
+static void on_closed(struct tt_http2_stream *stream) {
+    struct tt_grpc_call *self = call_of(stream);
+    struct tt_grpc_calls *all = self->all;
+    self->is_closed = self->is_over = true;
+    if (tt_list_linked(&self->node))
+        tt_list_remove(&self->node);
+    if (self->has_request) {
+        tt_counter_add(&all->in_flight, -1);
+        tt_counter_add(stream->answered ? &all->answered : &all->gone, 1);
+    }
+    tt_grpc_call_cancel(self);
+    tt_grpc_call_proceed(self);
+}
+
+/* --- statuses --- */
+
+#define HEADER(name, value) TT_HTTP2_HEADER(name, value)
+
+static const nghttp2_nv status_ok = HEADER(":status", "200");
+static const nghttp2_nv content_type = HEADER("content-type", "application/grpc");
+static const nghttp2_nv all_codings = HEADER("grpc-accept-encoding", "identity,deflate,gzip");
+
+static int32_t fill_trailers(struct tt_grpc_call *self, enum tt_grpc_status status,
+                             const char *sentence) {
+    size_t length = tt_text_write_integer(status, self->status);
+    self->trailers[0] = (nghttp2_nv)HEADER("grpc-status", "");
+    self->trailers[0].value = (uint8_t *)self->status;
+    self->trailers[0].valuelen = length;
+    if (!sentence)
+        return 1;
+    tt_text_clear(&self->sentence);
+    tt_grpc_status_put(&self->sentence, sentence);
+    self->trailers[1] = (nghttp2_nv)HEADER("grpc-message", "");
+    self->trailers[1].value = (uint8_t *)self->sentence.bytes;
+    self->trailers[1].valuelen = self->sentence.length;
+    return self->sentence.failed || !self->sentence.length ? 1 : 2;
+}
+
+static void end_call(struct tt_grpc_call *self, enum tt_grpc_status status, const char *sentence) {
+    struct tt_http2_stream *stream = &self->stream;
+    if (self->is_over)
+        return;
+    self->is_over = true;
+    tt_http2_expect(stream, false);
+    int32_t count = fill_trailers(self, status, sentence);
+    if (stream->responded) {
+        tt_http2_finish(stream, self->trailers, count);
+    } else {
+        nghttp2_nv headers[5] = {status_ok, content_type};
+        memcpy(headers + 2, self->trailers, (size_t)count * sizeof(*headers));
+        if (self->coding == TT_CODING_UNKNOWN)
+            headers[2 + count++] = all_codings;
+        tt_http2_reject(stream, headers, (size_t)count + 2);
+    }
+    self->all->touch(stream->session);
+}
+
+void tt_grpc_call_fail(struct tt_grpc_call *self, enum tt_grpc_status status,
+                       const char *sentence) {
+    tt_assert(status != TT_GRPC_OK);
+    tt_grpc_call_cancel(self);
+    end_call(self, status, sentence);
+}
+
+void tt_grpc_call_finish(struct tt_grpc_call *self) { end_call(self, TT_GRPC_OK, NULL); }
+
+/* A request that is no gRPC. */
+static void refuse(struct tt_grpc_call *self, const nghttp2_nv *status) {
+    self->is_over = true;
+    tt_http2_reject(&self->stream, status, 1);
+    self->all->touch(self->stream.session);
+}
+
+/* --- answers --- */
+
+static void respond(struct tt_grpc_call *self) {
+    static const nghttp2_nv gzip = HEADER("grpc-encoding", "gzip");
+    static const nghttp2_nv deflate = HEADER("grpc-encoding", "deflate");
+    nghttp2_nv headers[3] = {status_ok, content_type};
+    size_t count = 2;
+    if (self->coding != TT_CODING_IDENTITY && self->accepts_coding)
+        headers[count++] = self->coding == TT_CODING_GZIP ? gzip : deflate;
+    tt_http2_respond(&self->stream, headers, count);
+}
+
+/* Packs the message behind its head; without memory, or where it would not gain, it goes as it is.
+ */
+static void pack(struct tt_grpc_call *self, struct tt_http2_message *message) {
+    struct tt_coding_piece pieces[TT_HTTP2_MESSAGE_PIECES];
+    size_t skipped = TT_GRPC_HEAD_BYTES, size_bytes = message->left_bytes - skipped;
+    if (size_bytes < TT_GRPC_PACK_MIN_BYTES)
+        return;
+    for (int32_t i = 0; i < message->count; i++) {
+        const char *bytes = message->pieces[i].bytes;
+        if (!bytes)
+            bytes = message->text.bytes + message->pieces[i].offset;
+        size_t count = message->pieces[i].size_bytes;
+        pieces[i] = (struct tt_coding_piece){bytes + skipped, count - skipped};
+        skipped = 0; /* the head lies in the first piece */
+    }
+    struct tt_text packed;
+    const char head[TT_GRPC_HEAD_BYTES] = {1};
+    tt_text_init(&packed);
+    tt_text_append(&packed, head, sizeof(head));
+    tt_coding_pack(self->coding, pieces, message->count, &packed);
+    if (packed.failed || packed.length - sizeof(head) >= size_bytes) {
+        tt_text_fini(&packed);
+        return;
+    }
+    for (int i = 1; i < TT_GRPC_HEAD_BYTES; i++)
+        packed.bytes[i] = (char)((packed.length - sizeof(head)) >> (8 * (4 - i)));
+    tt_text_fini(&message->text);
+    message->text = packed;
+    message->count = 0;
+    message->left_bytes = 0;
+    tt_http2_message_add_text(message);
+}
+
+void tt_grpc_call_send(struct tt_grpc_call *self, struct tt_http2_message *message) {
+    tt_assert(!self->is_over);
+    if (self->coding != TT_CODING_IDENTITY && self->accepts_coding)
+        pack(self, message);
+    if (!self->stream.responded)
+        respond(self);
+    tt_http2_send(&self->stream, message);
+    self->all->touch(self->stream.session);
+}
+
+static void page_release(struct tt_http2_message *message) {
+    tt_http2_message_fini(message);
+    free(message);
+}
+
+void tt_grpc_call_send_bytes(struct tt_grpc_call *self, const void *bytes, size_t size_bytes) {
+    struct tt_http2_message *page = size_bytes <= UINT32_MAX ? malloc(sizeof(*page)) : NULL;
+    if (page) {
+        const unsigned char head[TT_GRPC_HEAD_BYTES] = {
+            0, (unsigned char)(size_bytes >> 24), (unsigned char)(size_bytes >> 16),
+            (unsigned char)(size_bytes >> 8), (unsigned char)size_bytes};
+        tt_http2_message_init(page, page_release);
+        tt_text_append(&page->text, head, sizeof(head));
+        tt_text_append(&page->text, bytes, size_bytes);
+        tt_http2_message_add_text(page);
+    }
+    if (page && !page->text.failed) {
+        tt_grpc_call_send(self, page);
+        return;
+    }
+    if (page)
+        page_release(page);
+    tt_grpc_call_fail(self, TT_GRPC_RESOURCE_EXHAUSTED, "no memory for the answer");
+}
+
+/* --- messages --- */
+
+static void answer_one(struct tt_grpc_call *self, const char *bytes, size_t size_bytes) {
+    struct tt_text answer;
+    struct tt_error why = {{0}};
+    tt_text_init(&answer);
+    enum tt_err err = self->method->answer(&self->all->service, bytes, size_bytes, &answer, &why);
+    if (err) {
+        tt_grpc_call_fail(self, tt_grpc_status_of(err), *why.text ? why.text : tt_err_name(err));
+    } else {
+        tt_grpc_call_send_bytes(self, answer.bytes, answer.length);
+        if (self->method->kind == TT_GRPC_UNARY && !self->is_over)
+            tt_grpc_call_finish(self);
+    }
+    tt_text_fini(&answer);
+}
+
+static void on_commanded(void *context, struct tt_model_command *command) {
+    struct tt_grpc_call *self = context;
+    self->running_count--;
+    if (self->is_over) {
+        /* The client has gone; the command was carried out all the same. */
+    } else if (command->err) {
+        tt_grpc_call_fail(self, tt_grpc_status_of(command->err), command->why.text);
+    } else {
+        tt_grpc_call_send_bytes(self, "", 0);
+        if (!self->is_over)
+            tt_grpc_call_finish(self);
+    }
+    tt_model_command_free(command);
+    tt_grpc_call_proceed(self);
+}
+
+static void start_command(struct tt_grpc_call *self, const char *bytes, size_t size_bytes) {
+    struct tt_model_command *command;
+    struct tt_error why;
+    enum tt_err err =
+        tt_grpc_read_command(self->method->kind == TT_GRPC_LOAD, bytes, size_bytes, &command, &why);
+    if (err) {
+        tt_grpc_call_fail(self, tt_grpc_status_of(err), why.text);
+        return;
+    }
+    self->running_count++;
+    tt_port_submit_command(self->all->service.port, command, on_commanded, self);
+}
+
+static bool takes_many(const struct tt_grpc_call *self) {
+    return self->method->kind == TT_GRPC_STREAM || self->method->kind == TT_GRPC_EACH;
+}
+
+static void take_message(struct tt_grpc_call *self, const char *bytes, size_t size_bytes) {
+    if (self->has_message && !takes_many(self)) {
+        tt_grpc_call_fail(self, TT_GRPC_INVALID_ARGUMENT, "the call takes one message only");
+        return;
+    }
+    self->has_message = true;
+    switch (self->method->kind) {
+    case TT_GRPC_INFER:
+    case TT_GRPC_STREAM: tt_grpc_call_infer(self, bytes, size_bytes); break;
+    case TT_GRPC_LOAD:
+    case TT_GRPC_UNLOAD: start_command(self, bytes, size_bytes); break;
+    case TT_GRPC_WATCH: tt_grpc_call_watch(self, bytes, size_bytes); break;
+    case TT_GRPC_UNARY:
+    case TT_GRPC_EACH: answer_one(self, bytes, size_bytes); break;
+    }
+}
+
+static size_t message_limit(const struct tt_grpc_call *self, int64_t limit_bytes) {
+    int64_t management_bytes = self->all->limits->management_bytes;
+    enum tt_grpc_kind kind = self->method->kind;
+    bool is_large = kind == TT_GRPC_INFER || kind == TT_GRPC_STREAM || kind == TT_GRPC_LOAD;
+    return (size_t)(is_large || limit_bytes < management_bytes ? limit_bytes : management_bytes);
+}
+
+static void take_packed(struct tt_grpc_call *self) {
+    struct tt_grpc_receiver *receiver = &self->receiver;
+    struct tt_text unpacked;
+    struct tt_error why;
+    if (self->coding == TT_CODING_IDENTITY) {
+        tt_grpc_call_fail(self, TT_GRPC_INTERNAL,
+                          "a message is compressed, but the call has no grpc-encoding");
+        return;
+    }
+    tt_text_init(&unpacked);
+    enum tt_err err =
+        tt_coding_unpack(self->coding, receiver->message, receiver->message_bytes,
+                         message_limit(self, self->all->limits->unpacked_bytes), &unpacked, &why);
+    if (err)
+        tt_grpc_call_fail(self,
+                          err == TT_ERR_BUSY ? TT_GRPC_RESOURCE_EXHAUSTED : tt_grpc_status_of(err),
+                          why.text);
+    else
+        take_message(self, unpacked.bytes ? unpacked.bytes : "", unpacked.length);
+    tt_text_fini(&unpacked);
+}
+
+static bool is_full(const struct tt_grpc_call *self) {
+    return self->running_count + self->queued_count >= TT_GRPC_STREAM_REQUESTS;
+}
+
+/* Handles the messages in the bytes; returns how many bytes were used. */
+static size_t feed(struct tt_grpc_call *self, const char *bytes, size_t count) {
+    size_t at = 0, used;
+    while (at < count && !self->is_over && !is_full(self)) {
+        struct tt_error why;
+        switch (tt_grpc_receiver_feed(&self->receiver, bytes + at, count - at, &used)) {
+        case TT_GRPC_MORE: break;
+        case TT_GRPC_MESSAGE:
+            if (self->receiver.is_packed)
+                take_packed(self);
+            else
+                take_message(self, self->receiver.message, self->receiver.message_bytes);
+            break;
+        case TT_GRPC_TOO_LARGE:
+            tt_fail(TT_ERR_BUSY, &why, "the message has %zu bytes; the limit is %zu",
+                    self->receiver.wanted_bytes, self->receiver.limit_bytes);
+            tt_grpc_call_fail(self, TT_GRPC_RESOURCE_EXHAUSTED, why.text);
+            break;
+        case TT_GRPC_NO_ROOM:
+            tt_grpc_call_fail(self, TT_GRPC_UNAVAILABLE,
+                              "too many bytes are being received; try again later");
+            break;
+        }
+        at += used;
+    }
+    return self->is_over ? count : at;
+}
+
+/* After the client's last byte was handled. */
+static void check_end(struct tt_grpc_call *self) {
+    if (self->is_over || (!self->stream.ended && !self->is_ending) || self->ahead.length)
+        return;
+    if (tt_grpc_receiver_is_partial(&self->receiver))
+        tt_grpc_call_fail(self, TT_GRPC_INVALID_ARGUMENT, "the call ends within a message");
+    else if (!takes_many(self) && !self->has_message)
+        tt_grpc_call_fail(self, TT_GRPC_INVALID_ARGUMENT, "the call has no message");
+    else if (takes_many(self) && self->running_count == 0)
+        tt_grpc_call_finish(self);
+}
+
+static void expect_more(struct tt_grpc_call *self) {
+    tt_http2_expect(&self->stream, !self->is_over && !self->ahead.length && !self->stream.ended &&
+                                       (tt_grpc_receiver_is_partial(&self->receiver) ||
+                                        (!self->has_message && !takes_many(self))));
+}
+
+void tt_grpc_call_proceed(struct tt_grpc_call *self) {
+    if (self->is_closed) {
+        if (self->running_count == 0 && self->queued_count == 0)
+            call_free(self);
+        return;
+    }
+    if (self->ahead.length && !is_full(self)) {
+        struct tt_text ahead = self->ahead;
+        tt_text_init(&self->ahead);
+        size_t used = feed(self, ahead.bytes, ahead.length);
+        tt_http2_consume(&self->stream, used);
+        if (used < ahead.length)
+            tt_text_append(&self->ahead, ahead.bytes + used, ahead.length - used);
+        tt_text_fini(&ahead);
+        self->all->touch(self->stream.session); /* the window may have grown */
+        if (self->ahead.failed)
+            tt_grpc_call_fail(self, TT_GRPC_RESOURCE_EXHAUSTED, "no memory for the request");
+        expect_more(self);
+    }
+    check_end(self);
+}
+
+/* --- the stream's events --- */
+
+static bool is(const char *bytes, size_t count, const char *word) {
+    return strlen(word) == count && memcmp(bytes, word, count) == 0;
+}
+
+static bool is_grpc(const char *value, size_t value_bytes) {
+    return is(value, value_bytes, "application/grpc") ||
+           is(value, value_bytes, "application/grpc+proto");
+}
+
+static void on_header(struct tt_http2_stream *stream, const char *name, size_t name_bytes,
+                      const char *value, size_t value_bytes) {
+    struct tt_grpc_call *self = call_of(stream);
+    char coding[16] = "";
+    switch (name_bytes) {
+    case 5:
+        if (is(name, name_bytes, ":path"))
+            self->method = tt_grpc_method_find(value, value_bytes);
+        break;
+    case 7:
+        if (is(name, name_bytes, ":method"))
+            self->is_post = is(value, value_bytes, "POST");
+        break;
+    case 12:
+        if (is(name, name_bytes, "content-type")) {
+            self->is_grpc = is_grpc(value, value_bytes);
+        } else if (is(name, name_bytes, "grpc-timeout")) {
+            int64_t timeout_ns = tt_grpc_timeout_parse(value, value_bytes);
+            self->timeout_ns = timeout_ns ? timeout_ns : 1; /* 0 is over at once, not none */
+        }
+        break;
+    case 13:
+        if (!is(name, name_bytes, "grpc-encoding"))
+            break;
+        memcpy(coding, value, value_bytes < sizeof(coding) ? value_bytes : 0);
+        self->coding = tt_coding_parse(coding);
+        break;
+    case 20:
+        if (is(name, name_bytes, "grpc-accept-encoding"))
+            self->accepts_coding = true;
+        break;
+    default: break;
+    }
+}
+
+static void on_request(struct tt_http2_stream *stream) {
+    static const nghttp2_nv wrong_method = HEADER(":status", "405");
+    static const nghttp2_nv wrong_type = HEADER(":status", "415");
+    struct tt_grpc_call *self = call_of(stream);
+    struct tt_grpc_calls *all = self->all;
+    self->has_request = true;
+    tt_counter_add(&all->requests, 1);
+    tt_counter_add(&all->in_flight, 1);
+    if (!self->is_post) {
+        refuse(self, &wrong_method);
+    } else if (!self->is_grpc) {
+        refuse(self, &wrong_type);
+    } else if (!self->method) {
+        tt_grpc_call_fail(self, TT_GRPC_UNIMPLEMENTED,
+                          "the server has no such method; its reflection service lists them");
+    } else if (self->coding == TT_CODING_UNKNOWN) {
+        tt_grpc_call_fail(self, TT_GRPC_UNIMPLEMENTED,
+                          "grpc-encoding: only identity, gzip and deflate are understood");
+    } else if (self->timeout_ns < 0) {
+        tt_grpc_call_fail(self, TT_GRPC_INVALID_ARGUMENT,
+                          "grpc-timeout must be up to 8 digits and one of H, M, S, m, u, n");
+    } else {
+        self->receiver.limit_bytes = message_limit(self, all->limits->body_bytes);
+        if (self->timeout_ns)
+            self->deadline_at = tt_instant_add(tt_clock_now(), self->timeout_ns);
+        if (takes_many(self) || self->method->kind == TT_GRPC_WATCH)
+            tt_list_push_back(&all->streams, &self->node);
+        expect_more(self);
+    }
+}
+
+static void on_data(struct tt_http2_stream *stream, const char *bytes, size_t count) {
+    struct tt_grpc_call *self = call_of(stream);
+    if (self->ahead.length || is_full(self)) {
+        tt_text_append(&self->ahead, bytes, count); /* without credit, so it stays small */
+    } else {
+        size_t used = feed(self, bytes, count);
+        tt_http2_consume(stream, used);
+        if (used < count)
+            tt_text_append(&self->ahead, bytes + used, count - used);
+    }
+    if (self->ahead.failed)
+        tt_grpc_call_fail(self, TT_GRPC_RESOURCE_EXHAUSTED, "no memory for the request");
+    expect_more(self);
+}
+
+static void on_end(struct tt_http2_stream *stream) {
+    struct tt_grpc_call *self = call_of(stream);
+    check_end(self);
+    expect_more(self);
+}
+
+static void on_late(struct tt_http2_stream *stream) {
+    tt_grpc_call_fail(call_of(stream), TT_GRPC_DEADLINE_EXCEEDED, "the body took too long to come");
+}
+
+const struct tt_http2_handler tt_grpc_handler = {.open = on_open,
+                                                 .header = on_header,
+                                                 .request = on_request,
+                                                 .data = on_data,
+                                                 .end = on_end,
+                                                 .late = on_late,
+                                                 .closed = on_closed};
+
+/* --- all calls --- */
+
+void tt_grpc_calls_init(struct tt_grpc_calls *self, const struct tt_kserve_service *service,
+                        const struct tt_limits *limits, struct tt_log *log) {
+    *self = (struct tt_grpc_calls){.service = *service, .limits = limits, .log = log};
+    self->budget.limit_bytes = (size_t)limits->receive_bytes;
+    tt_list_init(&self->streams);
+    tt_list_init(&self->free_calls);
+    tt_list_init(&self->free_inferences);
+}
+
+void tt_grpc_calls_stop(struct tt_grpc_calls *self) {
+    struct tt_list_node *node;
+    self->stopping = true;
+    while ((node = tt_list_first(&self->streams)) != NULL) {
+        struct tt_grpc_call *call = TT_CONTAINER_OF(node, struct tt_grpc_call, node);
+        tt_list_remove(node);
+        if (call->running_count == 0)
+            tt_grpc_call_fail(call, TT_GRPC_UNAVAILABLE, "the server is stopping");
+        else
+            call->is_ending = true;
+    }
+}

@@ -1,0 +1,103 @@
+/* One gRPC call: a stream of HTTP/2 whose messages are requests and answers.
+ *
+ * Life: its headers name the method; each message is handled at once (management, health,
+ * reflection) or starts an inference or a model command; answers are queued on the stream as they
+ * come; a status ends it. A call stays until its stream is closed and nothing runs for it. If the
+ * client goes away, resets the stream, or its grpc-timeout is over, its inferences are cancelled.
+ *
+ * A stream of requests (ModelStreamInfer) has at most TT_GRPC_STREAM_REQUESTS running or answered
+ * and not taken by the client; beyond that its bytes wait within the stream's window.
+ *
+ * `struct tt_grpc_calls` holds what all calls of a loop share. It never touches a socket; all
+ * functions belong to the thread of the port. Implemented in grpc_call.c (headers, messages,
+ * statuses), grpc_inference.c and grpc_watch.c. */
+#ifndef TT_NET_GRPC_GRPC_CALL_H
+#define TT_NET_GRPC_GRPC_CALL_H
+
+#include "base/threads/counter.h"
+#include "net/coding/content_coding.h"
+#include "net/grpc/grpc_receiver.h"
+#include "net/grpc/grpc_status.h"
+#include "net/http2/http2_session.h"
+#include "net/kserve/kserve_operations.h"
+#include "serve/limits.h"
+
+enum {
+    TT_GRPC_STREAM_REQUESTS = 256,
+    TT_GRPC_KEPT = 256, /* calls and inferences kept for reuse, each */
+    TT_GRPC_PACK_MIN_BYTES = 256
+};
+
+struct tt_grpc_method;
+struct tt_log;
+
+struct tt_grpc_calls {
+    struct tt_kserve_service service;
+    const struct tt_limits *limits; /* borrowed */
+    struct tt_log *log;             /* NULL: silent */
+    struct tt_grpc_budget budget;
+    void (*touch)(struct tt_http2_session *session); /* something waits to be sent */
+    void (*on_gone)(void *owner);                    /* a call is gone */
+    void *owner;
+    bool stopping;
+    int32_t call_count;
+    struct tt_list streams; /* calls that end with the server or the client only */
+    struct tt_list free_calls, free_inferences;
+    int32_t free_call_count, free_inference_count;
+    struct tt_counter requests, answered, gone, in_flight; /* other threads may read */
+};
+
+struct tt_grpc_call {
+    struct tt_http2_stream stream; /* the first member */
+    struct tt_grpc_calls *all;
+    const struct tt_grpc_method *method; /* NULL: unknown */
+    struct tt_list_node node;            /* in all->streams or all->free_calls */
+    struct tt_list running;              /* inferences */
+    struct tt_grpc_receiver receiver;
+    struct tt_text ahead;                /* bytes beyond what it may handle now */
+    int64_t timeout_ns, deadline_at;     /* of grpc-timeout; timeout_ns 0: none, -1: malformed */
+    int32_t running_count, queued_count; /* requests in work; answers not written yet */
+    enum tt_coding coding;               /* of packed messages, both ways */
+    bool accepts_coding;                 /* of answers */
+    bool is_post, is_grpc;
+    bool has_request, has_message;
+    bool is_ending;                 /* it finishes after what runs, whatever the client does */
+    bool is_over;                   /* its status is on its way: nothing more is handled */
+    bool is_closed;                 /* its stream has gone */
+    int32_t health;                 /* of a watch: the last status that was sent; -1: none */
+    struct tt_kserve_target target; /* of a watch: the model; "": the server */
+    char status[4];
+    struct tt_text sentence; /* of the status */
+    nghttp2_nv trailers[2];
+};
+
+/* The handler of its streams; its context is a struct tt_grpc_calls. */
+extern const struct tt_http2_handler tt_grpc_handler;
+
+/* `service.port` and `touch` may be set later. */
+void tt_grpc_calls_init(struct tt_grpc_calls *self, const struct tt_kserve_service *service,
+                        const struct tt_limits *limits, struct tt_log *log);
+void tt_grpc_calls_fini(struct tt_grpc_calls *self);
+/* Ends the calls that would go on for ever. */
+void tt_grpc_calls_stop(struct tt_grpc_calls *self);
+/* Sends to watchers what has changed. */
+void tt_grpc_calls_watch(struct tt_grpc_calls *self);
+
+/* --- for the files of this folder --- */
+
+/* The one answer of a call, or its last. */
+void tt_grpc_call_fail(struct tt_grpc_call *self, enum tt_grpc_status status, const char *sentence);
+void tt_grpc_call_finish(struct tt_grpc_call *self);
+/* Queues a copy of the bytes as a message; without memory the call fails. */
+void tt_grpc_call_send_bytes(struct tt_grpc_call *self, const void *bytes, size_t size_bytes);
+/* Queues a message that has its head of five bytes, packed if the client packs. */
+void tt_grpc_call_send(struct tt_grpc_call *self, struct tt_http2_message *message);
+/* A request or an answer of the call is done with: goes on, or frees the call. */
+void tt_grpc_call_proceed(struct tt_grpc_call *self);
+/* Starts the inference that the message asks for. */
+void tt_grpc_call_infer(struct tt_grpc_call *self, const char *bytes, size_t size_bytes);
+void tt_grpc_call_cancel(struct tt_grpc_call *self);
+/* Begins to watch what the message asks for. */
+void tt_grpc_call_watch(struct tt_grpc_call *self, const char *bytes, size_t size_bytes);
+
+#endif

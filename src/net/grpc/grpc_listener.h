@@ -1,0 +1,48 @@
+/* The server's gRPC side: a socket server (net/sockets) whose connections are HTTP/2 (net/http2)
+ * and whose streams are calls (grpc_call.h).
+ *
+ * Life as that of net/http/listener.h: open, run on a thread of its own, stop, close. Implemented
+ * in grpc_listener.c. */
+#ifndef TT_NET_GRPC_GRPC_LISTENER_H
+#define TT_NET_GRPC_GRPC_LISTENER_H
+
+#include "base/text.h"
+#include "serve/limits.h"
+#include "serve/serving.h"
+
+struct tt_grpc_listener;
+struct tt_log;
+
+struct tt_grpc_listener_options {
+    const char *host; /* a name or an address to bind to; borrowed for the call to _open */
+    int32_t tcp_port; /* 0: any free one */
+    const char *server_version;
+    int64_t drain_ms;   /* after the first _stop: not ready, but everything is served */
+    struct tt_log *log; /* borrowed; clients may change its settings; NULL: silent */
+    struct tt_limits limits;
+};
+
+/* INVALID (host, port number), IO (port in use, not allowed), NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_grpc_listener_open(struct tt_serving *serving,
+                                                const struct tt_grpc_listener_options *options,
+                                                struct tt_grpc_listener **out_listener,
+                                                struct tt_error *why);
+int32_t tt_grpc_listener_tcp_port(const struct tt_grpc_listener *self);
+/* Serves on the calling thread until stopped. */
+void tt_grpc_listener_run(struct tt_grpc_listener *self);
+/* From any thread or a signal handler; see tt_socket_server_stop(). */
+void tt_grpc_listener_stop(struct tt_grpc_listener *self, int64_t grace_ms);
+/* After run has returned, or instead of it. NULL-safe. */
+void tt_grpc_listener_close(struct tt_grpc_listener *take_self);
+
+struct tt_grpc_counts {
+    int64_t accepted, connections; /* ever; open now */
+    int64_t requests, answered, gone, in_flight;
+};
+/* Any thread. */
+void tt_grpc_listener_counts(const struct tt_grpc_listener *self,
+                             struct tt_grpc_counts *out_counts);
+/* Appends the counts to a page of metrics; `listener` is a struct tt_grpc_listener. Any thread. */
+void tt_grpc_listener_metrics(const void *listener, struct tt_text *page);
+
+#endif

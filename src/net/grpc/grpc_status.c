@@ -1,0 +1,54 @@
+#include "net/grpc/grpc_status.h"
+
+#include "base/instant.h"
+
+enum tt_grpc_status tt_grpc_status_of(enum tt_err err) {
+    switch (err) {
+    case TT_OK: return TT_GRPC_OK;
+    case TT_ERR_INVALID: return TT_GRPC_INVALID_ARGUMENT;
+    case TT_ERR_NOT_FOUND: return TT_GRPC_NOT_FOUND;
+    case TT_ERR_UNSUPPORTED: return TT_GRPC_UNIMPLEMENTED;
+    case TT_ERR_TIMEOUT: return TT_GRPC_DEADLINE_EXCEEDED;
+    case TT_ERR_BUSY:
+    case TT_ERR_UNAVAILABLE: return TT_GRPC_UNAVAILABLE;
+    case TT_ERR_NO_MEMORY: return TT_GRPC_RESOURCE_EXHAUSTED;
+    case TT_ERR_CANCELLED: return TT_GRPC_CANCELLED;
+    case TT_ERR_IO:
+    case TT_ERR_INTERNAL:
+    default: return TT_GRPC_INTERNAL;
+    }
+}
+
+void tt_grpc_status_put(struct tt_text *out, const char *sentence) {
+    static const char digits[] = "0123456789ABCDEF";
+    for (; *sentence; sentence++) {
+        unsigned char c = (unsigned char)*sentence;
+        if (c >= 0x20 && c < 0x7f && c != '%') {
+            tt_text_append(out, sentence, 1);
+            continue;
+        }
+        const char coded[] = {'%', digits[c >> 4], digits[c & 15]};
+        tt_text_append(out, coded, sizeof(coded));
+    }
+}
+
+int64_t tt_grpc_timeout_parse(const char *value, size_t value_bytes) {
+    static const struct {
+        char unit;
+        int64_t ns;
+    } units[] = {{'H', 3600 * TT_S}, {'M', 60 * TT_S}, {'S', TT_S},
+                 {'m', TT_MS},       {'u', TT_US},     {'n', 1}};
+    if (value_bytes < 2 || value_bytes > 9)
+        return -1;
+    int64_t number = 0, timeout_ns;
+    for (size_t i = 0; i + 1 < value_bytes; i++) {
+        if (value[i] < '0' || value[i] > '9')
+            return -1;
+        number = number * 10 + (value[i] - '0');
+    }
+    for (size_t i = 0; i < TT_COUNT(units); i++)
+        if (units[i].unit == value[value_bytes - 1])
+            return __builtin_mul_overflow(number, units[i].ns, &timeout_ns) ? INT64_MAX
+                                                                            : timeout_ns;
+    return -1;
+}

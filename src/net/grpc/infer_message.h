@@ -1,0 +1,44 @@
+/* The codec between the Open Inference Protocol's requests and answers
+ * (net/kserve/kserve_request.h) and their protobuf form: ModelInferRequest, ModelInferResponse and
+ * ModelStreamInferResponse of proto/grpc_service.proto.
+ *
+ * Reading passes over the message once and remembers where each tensor's values are: in
+ * raw_input_contents, which tt_kserve_begin copies into the model's memory, or in typed contents,
+ * which a decoder writes there. Writing makes the head of the answer and lists the outputs where
+ * they are; they are always raw_output_contents.
+ *
+ * Rejected with the sentences of the JSON codec: classification, shared memory, sequences, reserved
+ * parameters. It never touches a model, a stream or a connection. Implemented in infer_read.c,
+ * infer_contents.c and infer_write.c. */
+#ifndef TT_NET_GRPC_INFER_MESSAGE_H
+#define TT_NET_GRPC_INFER_MESSAGE_H
+
+#include "net/http2/http2_message.h"
+#include "net/kserve/kserve_request.h"
+
+/* Fills an initialised request, also its target. The bytes must live until tt_kserve_begin returns.
+ * *out_wants_final: the client of a stream asks for the parameter triton_final_response. INVALID,
+ * UNSUPPORTED, NOT_FOUND (a name that no model can have), NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_infer_message_read(struct tt_kserve_request *out_request,
+                                                const char *bytes, size_t size_bytes,
+                                                bool *out_wants_final, struct tt_error *why);
+
+/* For tt_infer_message_read: sets `size_bytes` and `decode` of an input whose `data` is a message
+ * InferTensorContents. INVALID; `why` names the input. */
+TT_MUST_CHECK enum tt_err tt_infer_contents_measure(struct tt_kserve_input *input,
+                                                    struct tt_error *why);
+
+struct tt_infer_form {
+    bool is_streamed; /* a ModelStreamInferResponse around it */
+    bool is_final;    /* with the parameter triton_final_response */
+};
+
+/* Appends the answer to an empty message: a head of its own, and outputs by reference to the
+ * inference's memory. The five bytes of gRPC stand before it. False: out of memory. */
+bool tt_infer_message_write(const struct tt_kserve_answer *answer, struct tt_infer_form form,
+                            struct tt_http2_message *out_message);
+/* Appends a ModelStreamInferResponse that says why a request failed. False: out of memory. */
+bool tt_infer_message_write_error(const char *sentence, const struct tt_text *id,
+                                  struct tt_http2_message *out_message);
+
+#endif

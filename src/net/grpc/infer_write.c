@@ -1,0 +1,108 @@
+/* Writing of infer_message.h. */
+#include "net/grpc/infer_message.h"
+#include "net/grpc/protobuf_wire.h"
+
+#include <string.h>
+
+enum { PREFIX_BYTES = 5, MAX_NESTED_BYTES = 1 << 16 };
+
+/* Lengths are known before anything is written, so no message is written twice. */
+static size_t field_bytes(size_t size_bytes) {
+    return 1 + tt_wire_varint_bytes(size_bytes) + size_bytes;
+}
+
+static size_t shape_bytes(const struct tt_shape *shape) {
+    size_t sum = 0;
+    for (int32_t i = 0; i < shape->rank; i++)
+        sum += tt_wire_varint_bytes((uint64_t)shape->dims[i]);
+    return sum;
+}
+
+static size_t output_bytes(const struct tt_kserve_answer *answer, int32_t i) {
+    const struct tt_tensor_spec *spec = answer->outputs[i].spec;
+    return field_bytes(strlen(spec->name)) + field_bytes(strlen(tt_dtype_name(spec->dtype))) +
+           field_bytes(shape_bytes(&answer->outputs[i].view.shape));
+}
+
+/* Entry of `parameters`: triton_final_response = true. */
+static const char final_entry[] = "\x0a\x15triton_final_response\x12\x02\x08\x01";
+
+static size_t answer_bytes(const struct tt_kserve_answer *answer, struct tt_infer_form form) {
+    size_t sum =
+        field_bytes(strlen(answer->model_name)) + field_bytes(strlen(answer->model_version));
+    if (answer->id->length)
+        sum += field_bytes(answer->id->length);
+    if (form.is_final)
+        sum += field_bytes(sizeof(final_entry) - 1);
+    for (int32_t i = 0; i < answer->output_count; i++)
+        sum +=
+            field_bytes(output_bytes(answer, i)) + field_bytes(answer->outputs[i].view.size_bytes);
+    return sum;
+}
+
+static void put_prefix(struct tt_text *out, size_t size_bytes) {
+    const unsigned char prefix[PREFIX_BYTES] = {
+        0, (unsigned char)(size_bytes >> 24), (unsigned char)(size_bytes >> 16),
+        (unsigned char)(size_bytes >> 8), (unsigned char)size_bytes};
+    tt_text_append(out, prefix, sizeof(prefix));
+}
+
+static void put_output(struct tt_text *out, const struct tt_kserve_answer *answer, int32_t i) {
+    const struct tt_tensor_spec *spec = answer->outputs[i].spec;
+    const struct tt_shape *shape = &answer->outputs[i].view.shape;
+    tt_wire_put_tag(out, 5, TT_WIRE_BYTES);
+    tt_wire_put_varint(out, output_bytes(answer, i));
+    tt_wire_put_string(out, 1, spec->name);
+    tt_wire_put_string(out, 2, tt_dtype_name(spec->dtype));
+    tt_wire_put_tag(out, 3, TT_WIRE_BYTES);
+    tt_wire_put_varint(out, shape_bytes(shape));
+    for (int32_t d = 0; d < shape->rank; d++)
+        tt_wire_put_varint(out, (uint64_t)shape->dims[d]);
+}
+
+bool tt_infer_message_write(const struct tt_kserve_answer *answer, struct tt_infer_form form,
+                            struct tt_http2_message *out_message) {
+    struct tt_text *out = &out_message->text;
+    size_t size_bytes = answer_bytes(answer, form);
+    size_t whole_bytes = form.is_streamed ? field_bytes(size_bytes) : size_bytes;
+    if (whole_bytes > UINT32_MAX)
+        return false;
+    tt_text_reserve(out, whole_bytes < MAX_NESTED_BYTES ? whole_bytes + PREFIX_BYTES + 16 : 512);
+    put_prefix(out, whole_bytes);
+    if (form.is_streamed) {
+        tt_wire_put_tag(out, 2, TT_WIRE_BYTES);
+        tt_wire_put_varint(out, size_bytes);
+    }
+    tt_wire_put_string(out, 1, answer->model_name);
+    tt_wire_put_string(out, 2, answer->model_version);
+    if (answer->id->length)
+        tt_wire_put_bytes(out, 3, answer->id->bytes, answer->id->length);
+    if (form.is_final)
+        tt_wire_put_bytes(out, 4, final_entry, sizeof(final_entry) - 1);
+    for (int32_t i = 0; i < answer->output_count; i++)
+        put_output(out, answer, i);
+    for (int32_t i = 0; i < answer->output_count; i++) {
+        const struct tt_tensor_view *view = &answer->outputs[i].view;
+        tt_wire_put_tag(out, 6, TT_WIRE_BYTES);
+        tt_wire_put_varint(out, view->size_bytes);
+        tt_http2_message_add(out_message, view->bytes, view->size_bytes);
+    }
+    tt_http2_message_add_text(out_message);
+    tt_assert(out->failed || out_message->left_bytes == whole_bytes + PREFIX_BYTES);
+    return !out->failed;
+}
+
+bool tt_infer_message_write_error(const char *sentence, const struct tt_text *id,
+                                  struct tt_http2_message *out_message) {
+    struct tt_text *out = &out_message->text;
+    size_t length = strlen(sentence), inner = id->length ? field_bytes(id->length) : 0;
+    put_prefix(out, field_bytes(length) + (inner ? field_bytes(inner) : 0));
+    tt_wire_put_bytes(out, 1, sentence, length);
+    if (inner) {
+        tt_wire_put_tag(out, 2, TT_WIRE_BYTES);
+        tt_wire_put_varint(out, inner);
+        tt_wire_put_bytes(out, 3, id->bytes, id->length);
+    }
+    tt_http2_message_add_text(out_message);
+    return !out->failed;
+}

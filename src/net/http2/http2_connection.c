@@ -1,0 +1,295 @@
+#include "net/http2/http2_connection.h"
+
+#include <stdlib.h>
+
+struct connection {
+    struct tt_http2_session session;
+    uv_tcp_t tcp;
+    struct tt_http2_connections *all;
+    struct tt_list_node node, dirty_node;
+    uv_write_t write;
+    struct tt_text unsent;             /* copied from an output that the socket did not take */
+    int64_t heard_at_ms, pinged_at_ms; /* pinged_at_ms 0: no PING is unanswered */
+    int64_t write_began_at_ms;
+    bool is_writing, is_reading, is_closing;
+    bool is_broken; /* it closes when what is to be sent was sent */
+};
+
+static struct connection *connection_of(struct tt_http2_session *session) {
+    return TT_CONTAINER_OF(session, struct connection, session);
+}
+
+bool tt_http2_connections_empty(const struct tt_http2_connections *self) {
+    return tt_list_empty(&self->all);
+}
+
+/* --- closing --- */
+
+static void on_closed(uv_handle_t *handle) {
+    struct connection *self = handle->data;
+    struct tt_http2_connections *all = self->all;
+    tt_list_remove(&self->node);
+    tt_text_fini(&self->unsent);
+    free(self);
+    tt_counter_add(&all->open, -1);
+    all->on_gone(all->owner);
+}
+
+static void connection_close(struct connection *self) {
+    if (self->is_closing)
+        return;
+    self->is_closing = true;
+    if (tt_list_linked(&self->dirty_node))
+        tt_list_remove(&self->dirty_node);
+    tt_http2_session_fini(&self->session);
+    uv_close((uv_handle_t *)&self->tcp, on_closed);
+}
+
+/* --- writing --- */
+
+static void flush(struct connection *self);
+static void set_reading(struct connection *self, bool reading);
+
+static void on_written(uv_write_t *write, int status) {
+    struct connection *self = write->data;
+    self->is_writing = false;
+    if (self->is_closing)
+        return;
+    if (status < 0) {
+        connection_close(self);
+        return;
+    }
+    tt_text_fini(&self->unsent);
+    set_reading(self, true);
+    if (!self->is_closing)
+        flush(self);
+}
+
+/* Keeps the rest of the output in memory and leaves it to the loop. Meanwhile nothing is read, so
+ * that the client cannot make more of it. False: the connection is closed. */
+static bool write_later(struct connection *self, const struct tt_http2_output *output,
+                        size_t sent) {
+    tt_assert(self->unsent.length == 0);
+    for (int32_t i = 0; i < output->count; i++) {
+        const struct tt_http2_piece *piece = &output->pieces[i];
+        size_t skipped = sent < piece->size_bytes ? sent : piece->size_bytes;
+        sent -= skipped;
+        tt_text_append(&self->unsent, piece->bytes + skipped, piece->size_bytes - skipped);
+    }
+    uv_buf_t buffer = {.base = self->unsent.bytes, .len = self->unsent.length};
+    self->write.data = self;
+    if (self->unsent.failed ||
+        uv_write(&self->write, (uv_stream_t *)&self->tcp, &buffer, 1, on_written) < 0) {
+        connection_close(self);
+        return false;
+    }
+    self->is_writing = true;
+    self->write_began_at_ms = self->all->timers.now_ms;
+    set_reading(self, false);
+    return !self->is_closing;
+}
+
+/* Writes the output; what the socket does not take now is copied. False: the connection is closed,
+ * or the socket is full. */
+static bool write_output(struct connection *self, struct tt_http2_output *output) {
+    uv_buf_t buffers[TT_HTTP2_OUTPUT_PIECES];
+    for (int32_t i = 0; i < output->count; i++)
+        buffers[i] = (uv_buf_t){.base = (char *)(uintptr_t)output->pieces[i].bytes,
+                                .len = output->pieces[i].size_bytes};
+    int sent = uv_try_write((uv_stream_t *)&self->tcp, buffers, (unsigned)output->count);
+    if (sent < 0 && sent != UV_EAGAIN) {
+        connection_close(self);
+        return false;
+    }
+    size_t done = sent > 0 ? (size_t)sent : 0;
+    bool is_all = done == output->total_bytes;
+    if (!is_all && !write_later(self, output, done))
+        return false;
+    tt_http2_session_written(&self->session);
+    return is_all;
+}
+
+static void flush(struct connection *self) {
+    struct tt_http2_output *output = &self->all->output;
+    bool is_more = true;
+    if (self->is_closing || self->is_writing)
+        return;
+    while (is_more) {
+        tt_http2_output_clear(output);
+        is_more = tt_http2_session_pull(&self->session, output);
+        if (output->count && !write_output(self, output))
+            return;
+    }
+    tt_http2_session_written(&self->session); /* streams may have closed without a byte */
+    if (self->is_broken || tt_http2_session_is_over(&self->session) ||
+        (self->all->stopping && self->session.stream_count == 0))
+        connection_close(self);
+}
+
+void tt_http2_connections_touch(struct tt_http2_session *session) {
+    struct connection *self = connection_of(session);
+    if (!self->is_closing && !tt_list_linked(&self->dirty_node))
+        tt_list_push_back(&self->all->dirty, &self->dirty_node);
+}
+
+bool tt_http2_connections_flush(struct tt_http2_connections *self) {
+    struct tt_list_node *node;
+    bool found = false;
+    while ((node = tt_list_first(&self->dirty)) != NULL) {
+        tt_list_remove(node);
+        flush(TT_CONTAINER_OF(node, struct connection, dirty_node));
+        found = true;
+    }
+    return found;
+}
+
+/* --- reading --- */
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out_buffer) {
+    (void)suggested;
+    struct connection *self = handle->data;
+    *out_buffer = (uv_buf_t){.base = self->all->read_buffer, .len = TT_HTTP2_READ_BYTES};
+}
+
+static void receive(struct connection *self, const char *bytes, size_t count) {
+    self->heard_at_ms = self->all->timers.now_ms;
+    self->pinged_at_ms = 0;
+    tt_list_remove(&self->node);
+    tt_list_push_back(&self->all->all, &self->node);
+    if (tt_http2_session_receive(&self->session, bytes, count) != TT_OK)
+        self->is_broken = true;
+    tt_http2_connections_touch(&self->session);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer) {
+    struct connection *self = stream->data;
+    if (count == 0 || self->is_closing)
+        return;
+    self->all->timers.now_ms = (int64_t)uv_now(self->all->loop);
+    if (count < 0)
+        connection_close(self);
+    else
+        receive(self, buffer->base, (size_t)count);
+}
+
+static void set_reading(struct connection *self, bool reading) {
+    if (self->is_reading == reading || self->is_closing)
+        return;
+    self->is_reading = reading;
+    if (!reading)
+        uv_read_stop((uv_stream_t *)&self->tcp);
+    else if (uv_read_start((uv_stream_t *)&self->tcp, on_alloc, on_read) < 0)
+        connection_close(self);
+}
+
+/* --- all connections --- */
+
+void tt_http2_connections_init(struct tt_http2_connections *self, uv_loop_t *loop,
+                               const struct tt_limits *limits,
+                               const struct tt_http2_handler *handler, void *handler_context,
+                               tt_http2_changed_fn *on_gone, void *owner) {
+    self->loop = loop;
+    self->limits = limits;
+    self->session_limits = (struct tt_http2_limits){.streams = (int32_t)limits->streams,
+                                                    .header_count = (int32_t)limits->header_count,
+                                                    .header_bytes = (size_t)limits->header_bytes};
+    self->handler = handler;
+    self->handler_context = handler_context;
+    self->on_gone = on_gone;
+    self->owner = owner;
+    self->stopping = false;
+    tt_list_init(&self->all);
+    tt_list_init(&self->dirty);
+    tt_http2_timers_init(&self->timers, limits->body_timeout_ms, limits->write_timeout_ms);
+    tt_counter_set(&self->accepted, 0);
+    tt_counter_set(&self->open, 0);
+}
+
+uint64_t tt_http2_connections_tick_ms(const struct tt_http2_connections *self) {
+    const struct tt_limits *limits = self->limits;
+    int64_t shortest_ms = 1000;
+    const int64_t all_ms[] = {limits->body_timeout_ms, limits->write_timeout_ms,
+                              limits->idle_timeout_ms};
+    for (size_t i = 0; i < TT_COUNT(all_ms); i++)
+        if (all_ms[i] < shortest_ms)
+            shortest_ms = all_ms[i];
+    return shortest_ms >= 4 ? (uint64_t)shortest_ms / 4 : 1;
+}
+
+bool tt_http2_connections_accept(struct tt_http2_connections *self, uv_stream_t *server,
+                                 bool is_full) {
+    struct connection *connection = calloc(1, sizeof(*connection));
+    if (!connection)
+        return false;
+    self->timers.now_ms = (int64_t)uv_now(self->loop);
+    connection->all = self;
+    connection->heard_at_ms = self->timers.now_ms;
+    if (tt_http2_session_init(&connection->session, self->handler, &self->session_limits,
+                              &self->timers, self->handler_context) != TT_OK) {
+        free(connection);
+        return false;
+    }
+    uv_tcp_init(self->loop, &connection->tcp);
+    connection->tcp.data = connection;
+    tt_list_push_back(&self->all, &connection->node);
+    tt_counter_add(&self->open, 1);
+    if (uv_accept(server, (uv_stream_t *)&connection->tcp) < 0 || is_full ||
+        tt_counter_get(&self->open) > self->limits->connections) {
+        connection_close(connection);
+        return true;
+    }
+    tt_counter_add(&self->accepted, 1);
+    uv_tcp_nodelay(&connection->tcp, 1);
+    set_reading(connection, true);
+    if (!connection->is_closing)
+        flush(connection);
+    return true;
+}
+
+/* Idle connections end; those with streams must answer a PING from time to time. */
+static void check_silence(struct connection *self, int64_t now_ms) {
+    int64_t silence_ms = now_ms - self->heard_at_ms;
+    if (self->is_writing) {
+        if (now_ms - self->write_began_at_ms >= self->all->limits->write_timeout_ms)
+            connection_close(self);
+    } else if (self->session.stream_count == 0) {
+        if (silence_ms >= self->all->limits->idle_timeout_ms)
+            connection_close(self);
+    } else if (!self->pinged_at_ms && silence_ms >= TT_HTTP2_PING_MS) {
+        self->pinged_at_ms = now_ms;
+        tt_http2_session_ping(&self->session);
+        tt_http2_connections_touch(&self->session);
+    } else if (self->pinged_at_ms && now_ms - self->pinged_at_ms >= TT_HTTP2_PING_LIMIT_MS) {
+        connection_close(self);
+    }
+}
+
+void tt_http2_connections_expire(struct tt_http2_connections *self) {
+    self->timers.now_ms = (int64_t)uv_now(self->loop);
+    tt_http2_timers_expire(&self->timers, tt_http2_connections_touch);
+    struct tt_list_node *node = tt_list_first(&self->all);
+    while (node) { /* on_closed, which removes the node, comes later */
+        struct connection *connection = TT_CONTAINER_OF(node, struct connection, node);
+        node = tt_list_next(&self->all, node);
+        if (!connection->is_closing)
+            check_silence(connection, self->timers.now_ms);
+    }
+    tt_http2_connections_flush(self);
+}
+
+void tt_http2_connections_stop(struct tt_http2_connections *self) {
+    struct tt_list_node *node = tt_list_first(&self->all);
+    self->stopping = true;
+    for (; node; node = tt_list_next(&self->all, node)) {
+        struct connection *connection = TT_CONTAINER_OF(node, struct connection, node);
+        if (!connection->is_closing)
+            tt_http2_session_stop(&connection->session);
+        tt_http2_connections_touch(&connection->session);
+    }
+}
+
+void tt_http2_connections_close_all(struct tt_http2_connections *self) {
+    struct tt_list_node *node = tt_list_first(&self->all);
+    for (; node; node = tt_list_next(&self->all, node))
+        connection_close(TT_CONTAINER_OF(node, struct connection, node));
+}

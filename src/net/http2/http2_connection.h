@@ -1,0 +1,70 @@
+/* HTTP/2 connections of one event loop: sockets, writes, time limits. What streams mean is decided
+ * by the handler (http2_session.h).
+ *
+ * Life of a connection: accepted; it reads while nothing waits to be written; what streams answer
+ * is collected and written once per turn of the loop (`tt_http2_connections_flush`); it ends when
+ * the client closes it, when it stays idle, when it does not answer a PING, when it does not take
+ * what is written, or after GOAWAY when its last stream is closed.
+ *
+ * Bytes pass between socket and session in two functions, `receive` and `flush` of
+ * http2_connection.c: a TLS layer belongs there.
+ *
+ * `struct tt_http2_connections` holds what all connections of a loop share. Its owner accepts and
+ * runs the timer. Everything happens on the loop's thread. Implemented in http2_connection.c. */
+#ifndef TT_NET_HTTP2_HTTP2_CONNECTION_H
+#define TT_NET_HTTP2_HTTP2_CONNECTION_H
+
+#include "base/threads/counter.h"
+#include "net/http2/http2_session.h"
+#include "serve/limits.h"
+
+#include <uv.h>
+
+enum {
+    TT_HTTP2_READ_BYTES = 65536,
+    TT_HTTP2_PING_MS = 20000,      /* silence until a connection with streams is asked */
+    TT_HTTP2_PING_LIMIT_MS = 20000 /* until it must have answered */
+};
+
+typedef void tt_http2_changed_fn(void *owner);
+
+struct tt_http2_connections {
+    uv_loop_t *loop;                /* borrowed */
+    const struct tt_limits *limits; /* borrowed */
+    struct tt_http2_limits session_limits;
+    const struct tt_http2_handler *handler;
+    void *handler_context;
+    tt_http2_changed_fn *on_gone; /* called when a connection is gone */
+    void *owner;
+    bool stopping;
+    struct tt_list all;   /* by the time of their last bytes, the oldest first */
+    struct tt_list dirty; /* with something to write */
+    struct tt_http2_timers timers;
+    struct tt_counter accepted, open; /* connections; other threads may read */
+    struct tt_http2_output output;
+    char read_buffer[TT_HTTP2_READ_BYTES]; /* one for all: libuv reads and delivers at once */
+};
+
+/* Everything borrowed must outlive the connections. */
+void tt_http2_connections_init(struct tt_http2_connections *self, uv_loop_t *loop,
+                               const struct tt_limits *limits,
+                               const struct tt_http2_handler *handler, void *handler_context,
+                               tt_http2_changed_fn *on_gone, void *owner);
+/* The period in which tt_http2_connections_expire should be called. */
+uint64_t tt_http2_connections_tick_ms(const struct tt_http2_connections *self);
+/* Accepts a client that waits on `server`; `is_full`: it is closed. False: no memory; the client
+ * waits on, try again later. */
+bool tt_http2_connections_accept(struct tt_http2_connections *self, uv_stream_t *server,
+                                 bool is_full);
+/* A stream of the session has something to send: it goes out with the next flush. */
+void tt_http2_connections_touch(struct tt_http2_session *session);
+/* Writes what is to be sent; true: there was something. */
+bool tt_http2_connections_flush(struct tt_http2_connections *self);
+/* Ends the connections and streams whose time limit is over. */
+void tt_http2_connections_expire(struct tt_http2_connections *self);
+/* GOAWAY: streams under way go on, idle connections end. */
+void tt_http2_connections_stop(struct tt_http2_connections *self);
+void tt_http2_connections_close_all(struct tt_http2_connections *self);
+bool tt_http2_connections_empty(const struct tt_http2_connections *self);
+
+#endif
