@@ -1,5 +1,5 @@
 /* Bytes that wait to be sent on a stream: a text of the message's own, mixed with memory that
- * belongs to someone else and stays until the message is released.
+ * is borrowed and stays until the message is released.
  *
  * Life: init; pieces are added; tt_http2_send() (http2_session.h) queues it. When the last byte was
  * handed to the socket, or the stream is closed, `release` is called once. It never allocates per

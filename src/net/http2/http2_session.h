@@ -12,7 +12,7 @@
  * to the stream afterwards.
  *
  * Data is taken in by credit: what the handler does not give back with `_consume` narrows the
- * stream's window. So a stream holds at most TT_HTTP2_STREAM_WINDOW bytes that nobody wants.
+ * stream's window. So a stream holds at most TT_HTTP2_STREAM_WINDOW bytes that are not wanted yet.
  *
  * Abuse: streams that the client resets before their answer, and frames that carry nothing
  * (SETTINGS, PING, PRIORITY, empty DATA), cost tokens of a bucket that refills with time. Without
