@@ -6,6 +6,7 @@
 #include "serve/inference_state.h"
 #include "serve/input_ring.h"
 #include "serve/limits.h"
+#include "serve/recent_arrivals.h"
 #include "serve/served_model_state.h"
 
 #include <stdlib.h>
@@ -458,6 +459,17 @@ static void ready(struct tt_domain *self, int64_t now, struct tt_inference *infe
     tt_mechanism_ready(&self->mechanism, now, inference->request);
 }
 
+/* For policy auto. */
+static void remember(int64_t now, struct tt_served_model *model,
+                     const struct tt_inference *inference) {
+    struct tt_recent_arrival arrival = {.at = now,
+                                        .deadline_at = inference->deadline_at,
+                                        .length = inference->length,
+                                        .rows = (int16_t)inference->rows,
+                                        .priority = (int16_t)inference->priority};
+    tt_recent_arrivals_put(model->recent, &arrival);
+}
+
 void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *inference) {
     struct tt_served_model *model = inference->model;
     struct tt_arrival arrival = {.model = model->index,
@@ -475,6 +487,8 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *
     tt_assert(inference->result == NULL);
     self->has_news = true;
     tt_counter_add(&model->stats->accepted, 1);
+    if (model->recent)
+        remember(now, model, inference);
     inference->is_computed = false;
     if (model->preserve_ordering)
         tt_list_push_back(&model->in_order, &inference->in_order);

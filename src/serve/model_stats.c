@@ -1,5 +1,7 @@
 #include "serve/model_stats.h"
 
+#include "serve/recent_arrivals.h"
+
 #include <stdlib.h>
 
 #define US INT64_C(1000)
@@ -96,8 +98,15 @@ void tt_model_stats_unref(struct tt_model_stats *take_self) {
     if (!take_self || !tt_refcount_unref(&take_self->users))
         return;
     tt_assert(tt_list_empty(&take_self->in_line));
+    tt_recent_arrivals_free(take_self->recent);
     free(take_self->by_size);
     free(take_self);
+}
+
+struct tt_recent_arrivals *tt_model_stats_recent(struct tt_model_stats *self) {
+    if (!self->recent)
+        self->recent = tt_recent_arrivals_new();
+    return self->recent;
 }
 
 int64_t tt_model_stats_dropped(const struct tt_model_stats *self) {

@@ -2,8 +2,8 @@
  * again continues them, so counters never go back, and every request is accounted for.
  *
  * At every moment accepted = succeeded + failed + dropped + cancelled + rejected + in flight.
- * Written in the scheduler's turns alone, except the input slots; read by any thread. Owners and
- * readers hold a reference. Implemented in model_stats.c. */
+ * Written in the scheduler's turns alone, except the input slots and what policy auto does; read by
+ * any thread. Owners and readers hold a reference. Implemented in model_stats.c. */
 #ifndef TT_SERVE_MODEL_STATS_H
 #define TT_SERVE_MODEL_STATS_H
 
@@ -110,7 +110,17 @@ struct tt_model_stats {
     struct tt_batch_stats *by_size;                 /* [TT_STATS_MAX_BATCH + 1], by rows */
     struct tt_cell_stats cells[TT_STATS_MAX_CELLS]; /* by type; all 0 if there are no cells */
     struct tt_length_histogram outputs;             /* L3: elements that answers of cells emitted */
+    /* Policy auto: how often policies were compared on its latest requests; the best
+     * gain in requests on time that another policy had then; changes, and when the last one began.
+     */
+    struct tt_counter auto_comparisons, auto_gain_permille, auto_changes, auto_changed_at;
+    struct tt_recent_arrivals *recent; /* owned; NULL: it never had policy auto. Its owner's thread
+                                          sets it, others read a served model's */
 };
+
+struct tt_recent_arrivals;
+/* Its latest requests; made at the first call. NULL: out of memory. One thread calls it. */
+struct tt_recent_arrivals *tt_model_stats_recent(struct tt_model_stats *self);
 
 /* The bucket of a batch of `rows` rows. */
 int32_t tt_batch_bucket(int32_t rows);

@@ -88,6 +88,7 @@ void tt_served_model_free(struct tt_served_model *take_model) {
     free(take_model->preferred);
     free(take_model->classes);
     free(take_model->rules);
+    free(take_model->choice);
     tt_model_stats_unref(take_model->stats);
     free(take_model);
 }

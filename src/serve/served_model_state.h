@@ -13,8 +13,10 @@
 #include "serve/model_stats.h"
 #include "serve/short_runs.h"
 
+struct tt_auto_choice;
 struct tt_domain;
 struct tt_input_ring;
+struct tt_recent_arrivals;
 
 /* Of a model of cells. */
 struct tt_served_cells {
@@ -27,9 +29,11 @@ struct tt_served_cells {
 
 struct tt_served_model {
     char *name, *version, *platform, *config_json;
-    const char *policy;         /* of its domain, whose string it is; NULL: it was never placed */
-    const char *profile_source; /* "file", "measured" or "none"; static storage */
-    char *reason;               /* why it does not serve; NULL when it does */
+    const char *policy;            /* for people; NULL: it was never placed */
+    char chosen_policy[64];        /* the same, of policy auto: "auto (deferred)" */
+    struct tt_auto_choice *choice; /* owned; NULL: its policy is not auto */
+    const char *profile_source;    /* "file", "measured" or "none"; static storage */
+    char *reason;                  /* why it does not serve; NULL when it does */
     struct tt_engine_model *engine_model;
     struct tt_signature *signature;        /* as clients see it; inputs in the engine's order */
     int32_t shown_outputs[TT_MAX_TENSORS]; /* the engine's index of each output in it */
@@ -54,6 +58,7 @@ struct tt_served_model {
     struct tt_domain *domain; /* NULL: none yet, or none any more */
     int32_t index;            /* in the domain */
     struct tt_model_stats *stats;
+    struct tt_recent_arrivals *recent; /* the statistics'; NULL: its policy is not auto */
     struct tt_refcount users;
     void (*unused)(void *context, struct tt_served_model *model); /* NULL: it is freed */
     void *unused_context;

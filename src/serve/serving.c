@@ -12,6 +12,7 @@
 #include "serve/served_model.h"
 #include "serve/served_model_state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -147,7 +148,8 @@ enum tt_err tt_serving_place(struct tt_serving *serving, struct tt_served_model 
         if (err)
             return err;
     }
-    model->policy = domain->policy;
+    snprintf(model->chosen_policy, sizeof(model->chosen_policy), "auto (%s)", domain->policy);
+    model->policy = model->choice ? model->chosen_policy : domain->policy;
     tt_scheduler_hold(serving->scheduler);
     tt_domain_add_model(domain, tt_clock_now(), model);
     tt_scheduler_resume(serving->scheduler);
