@@ -4,6 +4,7 @@
 #include "cmd/verbs.h"
 
 #include "model/text/textproto.h"
+#include "policy/auto_policy.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -59,11 +60,14 @@ static void print_option(const struct tt_option_spec *spec) {
     printf("      %s\n", spec->help);
 }
 
-static void print_policy(const struct tt_policy_kind *kind) {
-    printf("%s: %s\n", kind->name, kind->summary);
-    for (int32_t i = 0; i < kind->option_count; i++)
-        print_option(&kind->options[i]);
-    if (kind->option_count == 0)
+static void print_policy(const char *name) {
+    const struct tt_policy_kind *kind = tt_policy_find(name); /* NULL: auto */
+    int32_t count = kind ? kind->option_count : 0;
+    const struct tt_option_spec *specs = kind ? kind->options : tt_auto_option_specs(&count);
+    printf("%s: %s\n", name, kind ? kind->summary : tt_auto_summary);
+    for (int32_t i = 0; i < count; i++)
+        print_option(&specs[i]);
+    if (count == 0)
         printf("  no options\n");
 }
 
@@ -118,15 +122,27 @@ static json_t *json_serving(const struct tt_policy_serving *serving) {
                      json_given(serving->computes_late), "workers", workers);
 }
 
+static json_t *json_options(const struct tt_option_spec *specs, int32_t count) {
+    json_t *out = json_array();
+    for (int32_t i = 0; i < count; i++)
+        json_array_append_new(out, json_option(&specs[i]));
+    return out;
+}
+
+/* It has no traits: it is not a policy but a choice of one. */
+static json_t *json_auto(void) {
+    int32_t count;
+    const struct tt_option_spec *specs = tt_auto_option_specs(&count);
+    return json_pack("{s:s,s:s,s:o}", "name", tt_auto_name, "summary", tt_auto_summary, "options",
+                     json_options(specs, count));
+}
+
 static json_t *json_policy(const struct tt_policy_kind *kind) {
     static const char *const granularities[] = {[TT_GRANULARITY_GRAPH] = "graph",
                                                 [TT_GRANULARITY_STAGE] = "stage",
                                                 [TT_GRANULARITY_NODE] = "node",
                                                 [TT_GRANULARITY_CELL] = "cell"};
     const struct tt_policy_traits *traits = &kind->traits;
-    json_t *options = json_array();
-    for (int32_t i = 0; i < kind->option_count; i++)
-        json_array_append_new(options, json_option(&kind->options[i]));
     json_t *stated = json_pack("{s:s,s:b,s:b,s:b,s:b,s:b,s:b,s:i}", "granularity",
                                granularities[traits->granularity], "runs_alone", traits->runs_alone,
                                "runs_as_they_came", traits->runs_as_they_came, "first_step_only",
@@ -134,7 +150,8 @@ static json_t *json_policy(const struct tt_policy_kind *kind) {
                                "waits_for_inputs", traits->waits_for_inputs, "stage_per_executor",
                                traits->stage_per_executor, "default_depth", traits->default_depth);
     return json_pack("{s:s,s:s,s:o,s:o,s:o}", "name", kind->name, "summary", kind->summary,
-                     "traits", stated, "serving", json_serving(&kind->serving), "options", options);
+                     "traits", stated, "serving", json_serving(&kind->serving), "options",
+                     json_options(kind->options, kind->option_count));
 }
 
 /* ---- the verb ---- */
@@ -152,8 +169,10 @@ static const struct tt_flag_row flag_rows[] = {
 
 static void print_json(const struct tt_flag_list *names) {
     json_t *all = json_array();
-    for (int32_t i = 0; i < names->count; i++)
-        json_array_append_new(all, json_policy(tt_policy_find(names->texts[i])));
+    for (int32_t i = 0; i < names->count; i++) {
+        const struct tt_policy_kind *kind = tt_policy_find(names->texts[i]);
+        json_array_append_new(all, kind ? json_policy(kind) : json_auto());
+    }
     for (int32_t p = 0; names->count == 0 && p < tt_policy_count(); p++)
         json_array_append_new(all, json_policy(tt_policy_at(p)));
     tt_outcome_print_json(all);
@@ -175,14 +194,14 @@ static int run(void *options) {
     const struct flags *flags = options;
     const struct tt_flag_list *names = &flags->names;
     for (int32_t i = 0; i < names->count; i++)
-        if (!tt_policy_find(names->texts[i]))
+        if (!tt_policy_find(names->texts[i]) && !tt_policy_is_auto(names->texts[i]))
             return refuse_policy(names->texts[i]);
     if (flags->json) {
         print_json(names);
         return EXIT_DONE;
     }
     for (int32_t i = 0; i < names->count; i++)
-        print_policy(tt_policy_find(names->texts[i]));
+        print_policy(names->texts[i]);
     for (int32_t p = 0; names->count == 0 && p < tt_policy_count(); p++)
         printf("%-10s %s\n", tt_policy_at(p)->name, tt_policy_at(p)->summary);
     return EXIT_DONE;
@@ -195,5 +214,7 @@ const struct tt_verb tt_verb_policies = {
     .description =
         "Without a name: one line per policy. With names: the options of each, their ranges and "
         "defaults. An option is set in a configuration file:\n\n"
-        "policy { name: \"lazy\" option { key: \"patience\" value: \"1\" } }",
+        "policy { name: \"lazy\" option { key: \"patience\" value: \"1\" } }\n\n"
+        "A model's tutti.pbtxt may also name auto, which is none of them: the server then chooses "
+        "among them while it serves. `tutti policies auto` prints its options.",
     TT_VERB_RUNS(flag_rows, run)};

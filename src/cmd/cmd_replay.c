@@ -6,6 +6,7 @@
 #include "lab/report/page_run.h"
 #include "lab/report/report.h"
 #include "lab/run/scenario_run.h"
+#include "policy/auto_policy.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -54,6 +55,9 @@ static int check_flags(const struct flags *a) {
     if (!a->policy || recorded)
         return -1;
     const struct tt_policy_kind *kind = tt_policy_find(a->policy);
+    if (tt_policy_is_auto(a->policy))
+        return refuse("auto is the choice of a server that serves: name one policy, or `recorded` "
+                      "for those that it chose");
     if (!kind)
         return refuse("unknown policy '%s'; tutti policies lists them", a->policy);
     int64_t values[TT_MAX_OPTIONS];

@@ -5,9 +5,12 @@
 #include "base/threads/eventcount.h"
 #include "base/threads/flag.h"
 #include "base/threads/lock.h"
+#include "control/auto_advisor.h"
 #include "control/model_entry.h"
 #include "control/override_files.h"
 #include "engine/engine_kind.h"
+#include "policy/policy.h"
+#include "serve/domain.h"
 #include "serve/model_command.h"
 #include "serve/served_model_state.h"
 
@@ -27,12 +30,14 @@ struct tt_control {
     struct tt_served_model *retiring; /* list by `next`: in the old catalogue until the next is
                                          published; then we drop our reference */
     bool publish_failed;
+    struct tt_auto_advisor *advisor; /* NULL: no model has had policy auto */
     int32_t ready_count, model_count;
     int32_t leaving_count; /* retired versions that are not unloaded yet */
     /* Written by other threads: */
     struct tt_lock lock;
     struct tt_model_command *commands; /* newest first */
     struct tt_served_model *unused;    /* list by `next`: models without references */
+    struct tt_auto_advice *advices;    /* newest first */
     struct tt_eventcount eventcount;
     struct tt_flag stopping;
     pthread_t thread;
@@ -125,6 +130,34 @@ static void reap(struct tt_control *self) {
     tt_model_entries_check(self->entries, self->leaving_count);
 }
 
+/* ---- policy auto ---- */
+
+static void on_advice(void *context, struct tt_auto_advice *advice) {
+    struct tt_control *self = context;
+    tt_lock_take(&self->lock);
+    advice->next = self->advices;
+    self->advices = advice;
+    tt_lock_give(&self->lock);
+    tt_eventcount_notify(&self->eventcount);
+}
+
+/* After a load: the first model with policy auto starts the advisor. Without it the model serves
+ * under its default policy. */
+static void tell_advisor(struct tt_control *self, const struct tt_served_model *model) {
+    struct tt_auto_advisor_options options = {.serving = self->serving,
+                                              .advise = on_advice,
+                                              .advise_context = self,
+                                              .say = self->options.loader.say,
+                                              .say_context = self->options.loader.say_context};
+    struct tt_error why;
+    if (!model->choice)
+        return;
+    if (self->advisor)
+        tt_auto_advisor_notify(self->advisor);
+    else if (tt_auto_advisor_open(&options, &self->advisor, &why))
+        say(self, TT_LOG_WARNING, "model %s keeps its policy: %s", model->name, why.text);
+}
+
 /* ---- loading ---- */
 
 /* The versions of one load, before they are published. */
@@ -185,7 +218,8 @@ static enum tt_err load_versions(struct tt_control *self, struct tt_model_entry 
         struct tt_version_entry *version = tt_version_entry_get(entry, out_failed);
         enum tt_err err = version ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
         if (!err)
-            err = tt_loader_load(self->loader, model, i, version->stats, &batch->models[i], why);
+            err = tt_loader_load(self->loader, model, i, version->stats, entry->chosen,
+                                 &batch->models[i], why);
         if (err)
             return err;
         tt_assert(strcmp(batch->models[i]->version, out_failed) == 0);
@@ -213,6 +247,7 @@ static void take_over(struct tt_control *self, struct tt_model_entry *entry, str
             taken_count++;
             successor->unused = on_unused;
             successor->unused_context = self;
+            tell_advisor(self, successor);
             tt_version_entry_set(version, TT_MODEL_READY, "");
         } else if (version->leaving_count > 0) {
             tt_version_entry_set(version, TT_MODEL_UNLOADING, "");
@@ -333,8 +368,10 @@ static enum tt_err load_first_read(struct tt_control *self, struct tt_model_entr
     return err;
 }
 
+/* `chosen`: the policy of a model with policy auto; NULL: the default one. */
 static enum tt_err load(struct tt_control *self, const char *name,
-                        const struct tt_model_command *command, struct tt_error *why) {
+                        const struct tt_model_command *command, const char *chosen,
+                        struct tt_error *why) {
     const char *config = command ? command->config_json : NULL;
     bool has_files = command && command->file_count > 0;
     if (has_files && !config)
@@ -371,6 +408,7 @@ static enum tt_err load(struct tt_control *self, const char *name,
         struct tt_model_entry *entry = tt_model_entry_get(&self->entries, name);
         if (entry) {
             entry->is_wanted = true;
+            entry->chosen = chosen;
             entry->fingerprint = fingerprint;
             err =
                 load_first_read(self, entry, temporary ? temporary : home, config, repository, why);
@@ -424,7 +462,7 @@ static void poll(struct tt_control *self) {
     for (struct tt_model_entry *entry = self->entries; entry; entry = entry->next) {
         uint64_t now = fingerprint_of(self, entry->name);
         if (entry->is_on_disk && now && now != entry->fingerprint) {
-            if (load(self, entry->name, NULL, &why) == TT_ERR_NO_MEMORY)
+            if (load(self, entry->name, NULL, NULL, &why) == TT_ERR_NO_MEMORY)
                 entry->fingerprint = 0; /* so that the next poll tries again */
         } else if (!entry->is_on_disk && entry->is_wanted) {
             unload(self, entry);
@@ -464,7 +502,7 @@ static enum tt_err carry_out(struct tt_control *self, const struct tt_model_comm
     if (command->is_load)
         return entry && !command->config_json && command->file_count == 0 && is_loaded(self, entry)
                    ? TT_OK /* nothing has changed */
-                   : load(self, command->name, command, why);
+                   : load(self, command->name, command, NULL, why);
     if (entry && entry->is_wanted)
         unload(self, entry);
     return TT_OK;
@@ -493,6 +531,68 @@ static void take_commands(struct tt_control *self) {
     }
 }
 
+/* ---- changes of policy ---- */
+
+/* The model's versions that have policy auto and run `kind` now. */
+static int32_t note_change(struct tt_model_entry *entry, const struct tt_policy_kind *kind,
+                           int64_t changed_at, int32_t changes) {
+    int32_t count = 0;
+    for (struct tt_version_entry *version = entry->versions; version; version = version->next) {
+        const struct tt_served_model *model = version->model;
+        if (!model || !model->choice || strcmp(model->domain->policy, kind->name) != 0)
+            continue;
+        tt_counter_add(&version->stats->auto_changes, changes);
+        tt_counter_set(&version->stats->auto_changed_at, changed_at);
+        count++;
+    }
+    return count;
+}
+
+/* Loads one model again with another policy. It does nothing for a model that was unloaded or
+ * changed after the advice was given. A model that is not served as its files are (they changed, or
+ * a command brought others) keeps its policy: loading would change more than the policy. */
+static void change_policy(struct tt_control *self, const struct tt_auto_advice *advice,
+                          const char *name) {
+    struct tt_model_entry *entry = self->entries;
+    while (entry && strcmp(entry->name, name) != 0)
+        entry = entry->next;
+    int64_t now = tt_clock_now();
+    if (!entry || !entry->is_wanted || note_change(entry, advice->from, now, 0) == 0)
+        return;
+    struct tt_error why;
+    enum tt_err err = TT_OK;
+    const char *before = entry->chosen;
+    if (entry->fingerprint == 0 || entry->fingerprint != fingerprint_of(self, name))
+        err = tt_fail(TT_ERR_UNSUPPORTED, &why, "its files are not those that it was loaded from");
+    if (!err)
+        err = load(self, name, NULL, advice->to->name, &why);
+    if (err) {
+        entry->chosen = before;
+        say(self, TT_LOG_WARNING, "model %s: policy auto keeps %s instead of %s: %s", name,
+            advice->from->name, advice->to->name, why.text);
+        return;
+    }
+    note_change(entry, advice->to, now, 1);
+    say(self, TT_LOG_INFO, "model %s: policy auto changed %s to %s: %s", name, advice->from->name,
+        advice->to->name, advice->reason);
+}
+
+static void take_advices(struct tt_control *self) {
+    tt_lock_take(&self->lock);
+    struct tt_auto_advice *advice = self->advices;
+    self->advices = NULL;
+    tt_lock_give(&self->lock);
+    for (struct tt_auto_advice *next; advice; advice = next) {
+        next = advice->next;
+        int64_t before_ns = tt_clock_thread_cpu(pthread_self());
+        for (int32_t m = 0; m < advice->model_count && !tt_flag_is_raised(&self->stopping); m++)
+            change_policy(self, advice, advice->models[m]);
+        tt_auto_advice_free(advice);
+        reap(self);
+        tt_auto_advisor_charge(self->advisor, tt_clock_thread_cpu(pthread_self()) - before_ns);
+    }
+}
+
 static void *control_main(void *context) {
     struct tt_control *self = context;
     pthread_setname_np(pthread_self(), "tutti-control");
@@ -500,6 +600,7 @@ static void *control_main(void *context) {
     while (!tt_flag_is_raised(&self->stopping)) {
         reap(self);
         take_commands(self);
+        take_advices(self);
         if (self->publish_failed)
             publish(self);
         int64_t now = tt_clock_now();
@@ -549,7 +650,7 @@ static enum tt_err load_first(struct tt_control *self, struct tt_error *why) {
         for (int32_t i = 0; i < self->options.load_count; i++)
             wanted |= strcmp(self->options.load[i], entry->name) == 0;
         entry->is_wanted |= wanted;
-        enum tt_err failed = wanted ? load(self, entry->name, NULL, &reason) : TT_OK;
+        enum tt_err failed = wanted ? load(self, entry->name, NULL, NULL, &reason) : TT_OK;
         if (failed == TT_ERR_NO_MEMORY)
             entry->fingerprint = 0;
         if (failed && !entry->versions) /* otherwise the message with its version was logged */
@@ -652,6 +753,7 @@ void tt_control_close(struct tt_control *take_self) {
         tt_eventcount_notify(&take_self->eventcount);
         pthread_join(take_self->thread, NULL);
     }
+    tt_auto_advisor_close(take_self->advisor);
     struct batch none = {0};
     if (take_self->serving && take_self->loader) {
         tt_serving_publish(take_self->serving, NULL);
@@ -664,6 +766,10 @@ void tt_control_close(struct tt_control *take_self) {
         }
         await_leaving(take_self);
         tt_assert(!take_self->unused);
+    }
+    for (struct tt_auto_advice *advice = take_self->advices, *next; advice; advice = next) {
+        next = advice->next;
+        tt_auto_advice_free(advice);
     }
     tt_loader_close(take_self->loader);
     tt_serving_close(take_self->serving);

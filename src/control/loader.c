@@ -1,6 +1,7 @@
 #include "control/loader.h"
 
 #include "base/instant.h"
+#include "control/auto_candidates.h"
 #include "control/model_exits.h"
 #include "control/placing_check.h"
 #include "control/policy_check.h"
@@ -402,17 +403,17 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
     char stages[1024];
     served->profile_source = "none";
     int32_t instances = tt_placing_instances(model->config);
-    struct tt_find_profile_options profiles = {.model = model,
-                                               .path = version->path,
-                                               .stages = stages,
-                                               .decides = !kind || kind->traits.needs_profiles,
-                                               .needs_profile =
-                                                   model->config->engine->needs_profile,
-                                               .measure_stale = self->options.measure_stale,
-                                               .strict_profile = self->options.strict_profile,
-                                               .out_source = &served->profile_source,
-                                               .say = self->options.say,
-                                               .say_context = self->options.say_context};
+    struct tt_find_profile_options profiles = {
+        .model = model,
+        .path = version->path,
+        .stages = stages,
+        .decides = placing->is_auto || !kind || kind->traits.needs_profiles,
+        .needs_profile = model->config->engine->needs_profile,
+        .measure_stale = self->options.measure_stale,
+        .strict_profile = self->options.strict_profile,
+        .out_source = &served->profile_source,
+        .say = self->options.say,
+        .say_context = self->options.say_context};
     struct bench *bench;
     stages[0] = '\0';
     enum tt_err err = placing->is_imposed ? TT_OK : check_policy(model, why);
@@ -453,6 +454,8 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
     err = tt_served_model_narrow(served, told, why);
     if (!err)
         err = tt_placing_check_served(placing, served, model->settings, why);
+    if (!err && placing->is_auto)
+        err = tt_auto_candidates_find(model, served, why);
     if (!err)
         err = tt_warm_up(profiles.loaded, model->config->message, model->directory, why);
     return err ? err : place(self, bench, placing, instances, served, why);
@@ -520,7 +523,7 @@ static enum tt_err add_parameters(struct tt_served_model *served,
         parameters = json_object();
         json_object_set_new(config, "parameters", parameters);
     }
-    set_parameter(parameters, "tutti_policy", served->domain->policy);
+    set_parameter(parameters, "tutti_policy", tt_served_model_policy(served));
     snprintf(number, sizeof(number), "%d", served->domain->executor_count);
     set_parameter(parameters, "tutti_executors", number);
     set_parameter(parameters, "tutti_profile", served->profile_source);
@@ -541,7 +544,7 @@ static enum tt_err add_parameters(struct tt_served_model *served,
 }
 
 enum tt_err tt_loader_load(struct tt_loader *self, const struct tt_repository_model *model,
-                           int32_t version, struct tt_model_stats *stats,
+                           int32_t version, struct tt_model_stats *stats, const char *chosen,
                            struct tt_served_model **out_served, struct tt_error *why) {
     tt_assert(tt_repository_model_ok(model));
     tt_assert(version >= 0);
@@ -556,7 +559,7 @@ enum tt_err tt_loader_load(struct tt_loader *self, const struct tt_repository_mo
     if (self->options.policy)
         tt_placing_impose(&placing, self->options.policy);
     else
-        tt_placing_choose(&placing, model);
+        tt_placing_choose(&placing, model, chosen);
     struct tt_find_workers_options workers = {.model = model,
                                               .path = model->versions[version].path,
                                               .skip_stale = self->options.measure_stale,
@@ -586,7 +589,7 @@ enum tt_err tt_loader_load(struct tt_loader *self, const struct tt_repository_mo
     }
     char line[600];
     snprintf(line, sizeof(line), "model %s version %s: policy %s, max batch %d", model->name,
-             number, placing.policy.name, served->signature->max_batch);
+             number, tt_served_model_policy(served), served->signature->max_batch);
     self->options.say(self->options.say_context, TT_LOG_INFO, line);
     *out_served = served;
     return TT_OK;

@@ -43,11 +43,12 @@ TT_MUST_CHECK enum tt_err tt_loader_open(const struct tt_loader_options *options
 void tt_loader_close(struct tt_loader *take_self);
 
 /* Loads the version with index `version` of a model without problems. The model is then in its
- * domain, but not in a catalogue. `stats`: see struct tt_served_model_spec. Errors: those of
- * engine, profile, warm-up, policy and domain; the message becomes the reason. */
+ * domain, but not in a catalogue. `stats`: see struct tt_served_model_spec. `chosen`: the policy of
+ * a model with policy auto (control/placing.h); NULL: its default. Errors: those of engine,
+ * profile, warm-up, policy and domain; the message becomes the reason. */
 TT_MUST_CHECK enum tt_err tt_loader_load(struct tt_loader *self,
                                          const struct tt_repository_model *model, int32_t version,
-                                         struct tt_model_stats *stats,
+                                         struct tt_model_stats *stats, const char *chosen,
                                          struct tt_served_model **out_served, struct tt_error *why);
 /* True if the last load failed since the model may not batch (profile/row_probe.h), and could be
  * loaded without batching. */

@@ -65,7 +65,7 @@ static void check_version(struct check *check, const struct tt_repository_model 
                           const struct tt_repository_version *version) {
     struct tt_placing placing = {0};
     struct tt_error why;
-    tt_placing_choose(&placing, model);
+    tt_placing_choose(&placing, model, NULL);
     struct tt_find_workers_options workers = {.model = model,
                                               .path = version->path,
                                               .skip_stale = check->options->measure_stale,
@@ -84,7 +84,8 @@ static void check_version(struct check *check, const struct tt_repository_model 
                                               .path = version->path,
                                               .cells = version->cells,
                                               .stages = "",
-                                              .decides = kind->traits.needs_profiles,
+                                              .decides =
+                                                  placing.is_auto || kind->traits.needs_profiles,
                                               .needs_profile = model->config->engine->needs_profile,
                                               .measure_stale = check->options->measure_stale,
                                               .strict_profile = check->options->strict_profile,
@@ -124,7 +125,7 @@ static enum tt_err load_version(struct check *check, struct tt_loader *loader,
                                 const struct tt_repository_model *model, int32_t version,
                                 struct tt_error *why) {
     struct tt_served_model *served;
-    enum tt_err err = tt_loader_load(loader, model, version, NULL, &served, why);
+    enum tt_err err = tt_loader_load(loader, model, version, NULL, NULL, &served, why);
     if (err)
         return err;
     const struct tt_model_settings *settings = model->settings;

@@ -21,6 +21,8 @@ struct tt_model_entry {
     char *name;
     uint64_t fingerprint; /* of the files of the last load; 0: not loaded, or loaded from a
                              command's files */
+    const char *chosen;   /* with policy auto: the policy that was chosen; NULL: the default one;
+                             static storage */
     bool is_wanted;       /* loaded, or to be loaded; false: only present in the repository */
     bool is_on_disk;
     struct tt_version_entry *versions;

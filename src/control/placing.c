@@ -1,5 +1,6 @@
 #include "control/placing.h"
 
+#include "policy/auto_policy.h"
 #include "policy/default_policy.h"
 #include "serve/domain.h"
 
@@ -28,7 +29,8 @@ static void add_option(struct tt_placing *self, const char *key, const char *val
     self->options[self->policy.option_count++] = (struct tt_option){.key = key, .value = value};
 }
 
-void tt_placing_choose(struct tt_placing *self, const struct tt_repository_model *model) {
+void tt_placing_choose(struct tt_placing *self, const struct tt_repository_model *model,
+                       const char *chosen) {
     tt_assert(!self->policy.name); /* a placing is made once */
     const struct tt_model_settings *settings = model->settings;
     const Tutti__ModelPolicy *wanted = settings->message->policy;
@@ -37,9 +39,11 @@ void tt_placing_choose(struct tt_placing *self, const struct tt_repository_model
                                     .has_dynamic_batching = model->config->batching.dynamic,
                                     .shapes_vary = tt_signature_varies(&model->config->signature),
                                     .is_padded = settings->pad};
-    self->policy.name = *settings->policy ? settings->policy : tt_policy_default(&facts)->name;
+    self->is_auto = tt_policy_is_auto(settings->policy);
+    const char *named = self->is_auto ? chosen : *settings->policy ? settings->policy : NULL;
+    self->policy.name = named ? named : tt_policy_default(&facts)->name;
     self->policy.options = self->options;
-    for (size_t i = 0; wanted && i < wanted->n_option && i < TT_MAX_OPTIONS; i++)
+    for (size_t i = 0; wanted && !self->is_auto && i < wanted->n_option && i < TT_MAX_OPTIONS; i++)
         self->options[self->policy.option_count++] =
             (struct tt_option){.key = wanted->option[i]->key, .value = wanted->option[i]->value};
     const struct tt_policy_kind *kind = tt_placing_kind(self);
@@ -96,7 +100,7 @@ int32_t tt_placing_instances(const struct tt_model_config *config) {
 }
 
 bool tt_placing_same(const struct tt_placing *a, const struct tt_placing *b) {
-    return strcmp(a->policy.name, b->policy.name) == 0 &&
+    return a->is_auto == b->is_auto && strcmp(a->policy.name, b->policy.name) == 0 &&
            tt_options_same(a->options, a->policy.option_count, b->options, b->policy.option_count);
 }
 
@@ -104,6 +108,7 @@ enum tt_err tt_placing_copy(const struct tt_placing *from, struct tt_placing *ou
     tt_assert(from != out_copy);
     tt_assert(from->policy.options == from->options); /* it was not moved */
     *out_copy = (struct tt_placing){.is_imposed = from->is_imposed,
+                                    .is_auto = from->is_auto,
                                     .policy = {.name = strdup(from->policy.name),
                                                .depth = from->policy.depth,
                                                .devices = from->policy.devices}};

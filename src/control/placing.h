@@ -3,7 +3,8 @@
  * The model's configuration states it (_choose), or the loader's options impose one policy on all
  * models (_impose). If the configuration names no policy, policy/default_policy.h chooses one. The
  * policy's kind supplies defaults of its options; measured workers are added to these
- * (_find_workers). This module knows no policy by name.
+ * (_find_workers). This module knows no policy by name. A model with policy auto shares a domain
+ * only with others of auto, so that their requests alone decide on its policy.
  *
  * A placing borrows its strings from the repository, the options and itself. So it must not be
  * moved, and must not outlive these. A copy (_copy) has its own strings. Models with equal placings
@@ -19,13 +20,16 @@
 
 struct tt_placing {
     bool is_imposed;                 /* the model's configuration was ignored */
+    bool is_auto;                    /* the configuration leaves the policy to the server */
     struct tt_serving_policy policy; /* its options are those below */
     struct tt_option options[TT_MAX_OPTIONS];
     struct tt_worker_options found; /* the strings of measured options */
 };
 
-/* Sets what the model's configuration states, and defaults for the rest. *self must be zero. */
-void tt_placing_choose(struct tt_placing *self, const struct tt_repository_model *model);
+/* Sets what the model's configuration states, and defaults for the rest. *self must be zero.
+ * `chosen`: the name of the policy where the configuration says auto; NULL: the default one. */
+void tt_placing_choose(struct tt_placing *self, const struct tt_repository_model *model,
+                       const char *chosen);
 /* Sets what the loader's options state. *self must be zero. */
 void tt_placing_impose(struct tt_placing *self, const struct tt_serving_policy *policy);
 /* E5: measured workers (policy.h, struct tt_policy_workers). Reads the measurements of the model's

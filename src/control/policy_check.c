@@ -1,32 +1,44 @@
 #include "control/policy_check.h"
 
-#include "policy/policy.h"
+#include "policy/auto_policy.h"
 
 #include <string.h>
 
-static void check_option(const struct tt_model_settings *settings,
-                         const struct tt_policy_kind *kind, const Tutti__ModelPolicyOption *given,
-                         struct tt_findings *findings) {
+static void check_option(const struct tt_model_settings *settings, const char *policy,
+                         const struct tt_option_spec *specs, int32_t spec_count,
+                         const Tutti__ModelPolicyOption *given, struct tt_findings *findings) {
     const char *keys[TT_MAX_OPTIONS];
     int64_t values[TT_MAX_OPTIONS];
     struct tt_option option = {.key = given->key, .value = given->value};
     struct tt_error why;
-    if (tt_options_parse(kind->options, kind->option_count, &option, 1, values, &why) == TT_OK)
+    if (tt_options_parse(specs, spec_count, &option, 1, values, &why) == TT_OK)
         return;
     bool is_known = false;
-    for (int32_t i = 0; i < kind->option_count; i++) {
-        keys[i] = kind->options[i].key;
+    for (int32_t i = 0; i < spec_count; i++) {
+        keys[i] = specs[i].key;
         is_known |= strcmp(keys[i], given->key) == 0;
     }
-    const char *near =
-        is_known ? NULL : tt_textproto_nearest(given->key, keys, (size_t)kind->option_count);
+    const char *near = is_known ? NULL : tt_textproto_nearest(given->key, keys, (size_t)spec_count);
     if (near)
         tt_model_settings_problem(settings, findings, given, "key",
-                                  "policy %s: no option '%s'; did you mean '%s'?", kind->name,
+                                  "policy %s: no option '%s'; did you mean '%s'?", policy,
                                   given->key, near);
     else
         tt_model_settings_problem(settings, findings, given, is_known ? "value" : "key",
-                                  "policy %s: %s", kind->name, why.text);
+                                  "policy %s: %s", policy, why.text);
+}
+
+/* Cells that a request unfolds into are not kept, so no policy can be tried on them. */
+static void check_auto(const struct tt_model_settings *settings, const Tutti__ModelPolicy *policy,
+                       struct tt_findings *findings) {
+    int32_t count;
+    const struct tt_option_spec *specs = tt_auto_option_specs(&count);
+    if (settings->unfold)
+        tt_model_settings_problem(settings, findings, policy, "name",
+                                  "policy auto chooses for models of one graph or of stages, and "
+                                  "this is a model of cells: leave the policy out, or name it");
+    for (size_t i = 0; i < policy->n_option; i++)
+        check_option(settings, tt_auto_name, specs, count, policy->option[i], findings);
 }
 
 void tt_policy_check(const struct tt_repository_model *model, struct tt_findings *findings) {
@@ -35,20 +47,27 @@ void tt_policy_check(const struct tt_repository_model *model, struct tt_findings
     const Tutti__ModelPolicy *policy = settings->message->policy;
     if (!policy || !*policy->name)
         return;
+    if (tt_policy_is_auto(policy->name)) {
+        check_auto(settings, policy, findings);
+        return;
+    }
     const struct tt_policy_kind *kind = tt_policy_find(policy->name);
     if (!kind) {
-        const char *known[MAX_POLICIES];
+        const char *known[MAX_POLICIES + 1];
         char names[512];
         int32_t count = tt_policy_count() < MAX_POLICIES ? tt_policy_count() : MAX_POLICIES;
         for (int32_t i = 0; i < count; i++)
             known[i] = tt_policy_at(i)->name;
-        const char *near = tt_textproto_nearest(policy->name, known, (size_t)count);
-        tt_model_settings_problem(
-            settings, findings, policy, "name", "no policy is called '%s'; %s%s%s", policy->name,
-            near ? "did you mean '" : "there are: ",
-            near ? near : tt_policy_names(NULL, names, sizeof(names)), near ? "'?" : "");
+        known[count] = tt_auto_name;
+        const char *near = tt_textproto_nearest(policy->name, known, (size_t)count + 1);
+        tt_model_settings_problem(settings, findings, policy, "name",
+                                  "no policy is called '%s'; %s%s%s%s", policy->name,
+                                  near ? "did you mean '" : "there are: ",
+                                  near ? near : tt_policy_names(NULL, names, sizeof(names)),
+                                  near ? "'?" : ", ", near ? "" : tt_auto_name);
         return;
     }
     for (size_t i = 0; i < policy->n_option; i++)
-        check_option(settings, kind, policy->option[i], findings);
+        check_option(settings, kind->name, kind->options, kind->option_count, policy->option[i],
+                     findings);
 }

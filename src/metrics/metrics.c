@@ -10,6 +10,7 @@
 #include "serve/domain.h"
 #include "serve/port.h"
 #include "serve/scheduler.h"
+#include "serve/served_model.h"
 #include "serve/served_model_state.h"
 #include "serve/serving.h"
 
@@ -133,12 +134,35 @@ static void model_info(struct page *page, const struct family *family) {
     if (!model || !model->domain)
         return;
     begin(page, family, "");
-    tt_exposition_label(&page->out, "policy", model->domain->policy);
+    tt_exposition_label(&page->out, "policy", tt_served_model_policy(model));
     tt_exposition_label_integer(&page->out, "max_batch", model->signature->max_batch);
     tt_exposition_label_integer(&page->out, "executors", model->domain->executor_count);
     tt_exposition_label(&page->out, "profile",
                         model->profile_source ? model->profile_source : "none");
     value(&page->out, family, 1);
+}
+
+/* ---- policy auto ---- */
+
+static bool has_auto(const struct page *page) {
+    int32_t at = 0;
+    for (const struct tt_catalogue_entry *model; (model = next_model(page, &at));)
+        if (model->model && model->model->choice)
+            return true;
+    return false;
+}
+
+static void per_auto(struct page *page, const struct family *family) {
+    if (page->model->model && page->model->model->choice)
+        per_model(page, family);
+}
+
+static void auto_gain(struct page *page, const struct family *family) {
+    if (!page->model->model || !page->model->model->choice)
+        return;
+    begin(page, family, "");
+    int64_t permille = tt_counter_get(&page->model->stats->auto_gain_permille);
+    tt_exposition_real(&page->out, (double)permille / 1000);
 }
 
 static void queue_age(struct page *page, const struct family *family) {
@@ -528,6 +552,15 @@ static const struct family families[] = {
      .of_model = believed_runs},
     {"tutti_belief_moves_total", COUNTER, AS_COUNTED,
      "Times that the believed run times of a model changed", MODEL(belief_moves)},
+    {"tutti_auto_comparisons_total", COUNTER, AS_COUNTED,
+     "Times that policy auto compared policies on the latest requests", .of_model = per_auto,
+     .offset = offsetof(struct tt_model_stats, auto_comparisons), .shown = has_auto},
+    {"tutti_auto_changes_total", COUNTER, AS_COUNTED, "Times that auto changed the policy",
+     .of_model = per_auto, .offset = offsetof(struct tt_model_stats, auto_changes),
+     .shown = has_auto},
+    {"tutti_auto_gain_ratio", GAUGE, AS_COUNTED,
+     "Gain in requests on time that the best other policy had in the last comparison of auto",
+     .of_model = auto_gain, .shown = has_auto},
     {"tutti_believed_lateness_seconds", GAUGE, S_OF_NS,
      "How late decisions are believed to come, at most", DOMAIN(lateness)},
     {"tutti_domain_executors", GAUGE, AS_COUNTED, "Executors of each scheduling domain",

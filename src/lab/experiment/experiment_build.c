@@ -3,6 +3,7 @@
 #include "base/instant.h"
 #include "lab/load/arrivals.h"
 #include "lab/scenario/allocate.h"
+#include "policy/auto_policy.h"
 #include "policy/default_policy.h"
 
 #include <stdio.h>
@@ -251,6 +252,11 @@ static enum tt_err build_policy(const struct tt_experiment *self, struct tt_scen
     struct tt_policy_facts facts = {.has_objective = true};
     const char *name = given && given->name[0] ? given->name : tt_policy_default(&facts)->name;
     char names[512];
+    if (tt_policy_is_auto(name))
+        return tt_experiment_wrong(self, given, "name", why,
+                                   "auto is the choice of a server that serves; an experiment "
+                                   "needs one policy: %s",
+                                   tt_policy_names(NULL, names, sizeof(names)));
     if (!tt_policy_find(name))
         return tt_experiment_wrong(self, given, "name", why,
                                    "no policy is called '%s'; there are: %s", name,

@@ -335,8 +335,8 @@ static enum tt_err load_real(struct tt_live_models *self, int32_t m, struct tt_e
         return err;
     struct tt_repository_model *entry = &self->repositories[m]->models[0];
     adapt(entry, s, model);
-    err =
-        tt_loader_load(self->loader, entry, entry->version_count - 1, NULL, &self->models[m], why);
+    err = tt_loader_load(self->loader, entry, entry->version_count - 1, NULL, NULL,
+                         &self->models[m], why);
     if (err)
         return tt_fail_in(err, why, "model %s", model->name);
     int32_t steps = self->models[m]->step_model.step_count;

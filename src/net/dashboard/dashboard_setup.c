@@ -4,6 +4,7 @@
 #include "net/json/json_tensor.h"
 #include "serve/catalogue.h"
 #include "serve/domain.h"
+#include "serve/served_model.h"
 #include "serve/served_model_state.h"
 
 #include <string.h>
@@ -82,8 +83,9 @@ static void put_profile(struct tt_text *json, const struct tt_step_model *model)
     tt_text_printf(json, "],\"step_count\":%d}", model->step_count);
 }
 
-static void put_policy(struct tt_text *json, const struct tt_domain *domain) {
-    tt_dashboard_put_string(json, ",\"policy\":", domain->policy);
+static void put_policy(struct tt_text *json, const struct tt_served_model *model) {
+    const struct tt_domain *domain = model->domain;
+    tt_dashboard_put_string(json, ",\"policy\":", tt_served_model_policy(model));
     tt_text_puts(json, ",\"options\":{");
     for (int32_t i = 0; i < domain->option_count; i++) {
         tt_dashboard_put_string(json, i ? "," : "", domain->options[i].key);
@@ -107,7 +109,7 @@ void tt_dashboard_put_setup(const struct tt_dashboard_source *source,
         any = true;
         tt_dashboard_put_string(json, ",\"version\":", entry->version);
         tt_dashboard_put_string(json, ",\"platform\":", model->platform);
-        put_policy(json, model->domain);
+        put_policy(json, model);
         if (model->step_model.slo_ns == TT_NEVER)
             tt_text_puts(json, ",\"slo_us\":null");
         else

@@ -1,0 +1,221 @@
+#include "control/auto_advisor.h"
+
+#include "base/clock.h"
+#include "base/threads/counter.h"
+#include "base/threads/eventcount.h"
+#include "base/threads/flag.h"
+#include "control/auto_view.h"
+#include "control/policy_trial.h"
+#include "serve/domain.h"
+#include "serve/model_stats.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum {
+    LEAST_REQUESTS = 200,         /* of both halves; fewer say too little */
+    NICENESS = 19,                /* the least that the system has */
+    TRIAL_NS = 500 * 1000 * 1000, /* of a processor; a trial that takes more is given up */
+};
+
+struct tt_auto_advisor {
+    struct tt_auto_advisor_options options;
+    struct tt_eventcount eventcount;
+    struct tt_flag stopping;
+    struct tt_counter charged_ns; /* by _charge, ever */
+    pthread_t thread;
+    int64_t trial_ends_at; /* in processor time of the thread */
+};
+
+void tt_auto_advice_free(struct tt_auto_advice *take_advice) {
+    if (!take_advice)
+        return;
+    for (int32_t m = 0; m < take_advice->model_count; m++)
+        free(take_advice->models[m]);
+    free(take_advice->models);
+    free(take_advice->reason);
+    free(take_advice);
+}
+
+static int64_t cpu_now(void) { return tt_clock_thread_cpu(pthread_self()); }
+
+/* ---- one domain ---- */
+
+static bool may_continue(void *context) {
+    const struct tt_auto_advisor *self = context;
+    return !tt_flag_is_raised(&self->stopping) && cpu_now() < self->trial_ends_at;
+}
+
+static bool try_requests(struct tt_auto_advisor *self, const struct tt_auto_view *view,
+                         const struct tt_policy_kind *kind, const struct tt_sim_arrival *arrivals,
+                         int32_t count, struct tt_auto_half *out_half) {
+    struct tt_policy_trial trial = {.models = view->step_models,
+                                    .model_count = view->model_count,
+                                    .executors = view->executors,
+                                    .kind = kind,
+                                    .depth = tt_domain_depth(kind->name, 0),
+                                    .arrivals = arrivals,
+                                    .arrival_count = count,
+                                    .may_continue = may_continue,
+                                    .context = self};
+    struct tt_error ignored;
+    self->trial_ends_at = cpu_now() + TRIAL_NS;
+    return tt_policy_trial_run(&trial, out_half, &ignored) == TT_OK;
+}
+
+/* Tries one candidate on both halves, and on all at twice the rate. A policy that refuses these
+ * models is no candidate. */
+static struct tt_auto_result try_candidate(struct tt_auto_advisor *self,
+                                           const struct tt_auto_view *view,
+                                           const struct tt_policy_kind *kind) {
+    struct tt_auto_result result = {0};
+    int32_t all = view->arrival_count, middle = all / 2;
+    result.is_valid =
+        try_requests(self, view, kind, view->arrivals, middle, &result.halves[0]) &&
+        try_requests(self, view, kind, view->arrivals + middle, all - middle, &result.halves[1]) &&
+        try_requests(self, view, kind, view->faster, all, &result.faster);
+    return result;
+}
+
+static struct tt_auto_advice *new_advice(const struct tt_auto_view *view,
+                                         const struct tt_policy_kind *to, const char *reason) {
+    struct tt_auto_advice *advice = calloc(1, sizeof(*advice));
+    if (!advice)
+        return NULL;
+    advice->from = view->current;
+    advice->to = to;
+    advice->reason = strdup(reason);
+    advice->models = calloc((size_t)view->model_count, sizeof(*advice->models));
+    bool good = advice->reason && advice->models;
+    for (int32_t m = 0; good && m < view->model_count; m++, advice->model_count++) {
+        advice->models[m] = strdup(view->models[m].name);
+        good = advice->models[m] != NULL;
+    }
+    if (good)
+        return advice;
+    tt_auto_advice_free(advice);
+    return NULL;
+}
+
+static void advise(struct tt_auto_advisor *self, const struct tt_auto_view *view,
+                   const struct tt_auto_verdict *verdict, int64_t cpu_ns) {
+    char reason[400];
+    const struct tt_policy_kind *to = view->choice.candidates[verdict->choice];
+    int64_t span_ns = view->arrivals[view->arrival_count - 1].at;
+    snprintf(reason, sizeof(reason),
+             "%s: %.1f %% and %.1f %% in the two halves of the last %d requests (%.1f s, %d "
+             "policies simulated in %.2f s)",
+             verdict->reason == TT_AUTO_ON_TIME ? "more requests on time"
+                                                : "as many on time, and faster answers",
+             verdict->gain_permille[0] / 10.0, verdict->gain_permille[1] / 10.0,
+             view->arrival_count, (double)span_ns / 1e9, view->choice.candidate_count,
+             (double)cpu_ns / 1e9);
+    struct tt_auto_advice *advice = new_advice(view, to, reason);
+    if (advice)
+        self->options.advise(self->options.advise_context, advice);
+}
+
+/* Compares the candidates of a loaded view. */
+static void compare(struct tt_auto_advisor *self, const struct tt_auto_view *view) {
+    const struct tt_auto_choice *choice = &view->choice;
+    struct tt_auto_result results[TT_AUTO_MAX_CANDIDATES];
+    int64_t began_ns = cpu_now();
+    int32_t current = -1;
+    for (int32_t i = 0; i < choice->candidate_count; i++) {
+        if (tt_flag_is_raised(&self->stopping))
+            return;
+        results[i] = try_candidate(self, view, choice->candidates[i]);
+        if (choice->candidates[i] == view->current)
+            current = i;
+    }
+    if (current < 0)
+        return;
+    int32_t gain = tt_auto_best_gain(results, choice->candidate_count, current);
+    for (int32_t m = 0; m < view->model_count; m++) {
+        tt_counter_add(&view->models[m].stats->auto_comparisons, 1);
+        tt_counter_set(&view->models[m].stats->auto_gain_permille, gain);
+    }
+    struct tt_auto_verdict verdict =
+        tt_auto_decide(results, choice->candidate_count, current, choice->options.gain_permille);
+    if (verdict.reason != TT_AUTO_STAYS)
+        advise(self, view, &verdict, cpu_now() - began_ns);
+}
+
+/* ---- all domains ---- */
+
+static void compare_all(struct tt_auto_advisor *self, int64_t now) {
+    struct tt_auto_view *views = NULL;
+    struct tt_error why;
+    enum tt_err err = tt_auto_views_take(self->options.serving, &views, &why);
+    for (struct tt_auto_view *view = views; !err && view; view = view->next) {
+        int64_t from_at = now - view->choice.options.window_ns;
+        if (view->changed_at > from_at || view->choice.candidate_count < 2)
+            continue;
+        err = tt_auto_view_load(view, from_at, &why);
+        if (!err && view->arrival_count >= LEAST_REQUESTS)
+            compare(self, view);
+    }
+    tt_auto_views_free(views);
+    if (err)
+        self->options.say(self->options.say_context, TT_LOG_WARNING, why.text);
+}
+
+static void *advisor_main(void *context) {
+    struct tt_auto_advisor *self = context;
+    pthread_setname_np(pthread_self(), "tutti-auto");
+    /* Of this thread only; if it is not allowed, the budget still holds. */
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS);
+    int64_t began_at = tt_clock_now(), counted_ns = 0;
+    while (!tt_flag_is_raised(&self->stopping)) {
+        int64_t used_ns = cpu_now() + tt_counter_get(&self->charged_ns) - counted_ns;
+        int64_t interval_ns = tt_auto_shortest_interval(self->options.serving);
+        int64_t next_at = tt_auto_next_at(began_at, interval_ns, used_ns);
+        if (tt_clock_now() < next_at) {
+            tt_eventcount_sleep(&self->eventcount, next_at);
+            continue;
+        }
+        counted_ns += used_ns;
+        began_at = tt_clock_now();
+        compare_all(self, began_at);
+    }
+    return NULL;
+}
+
+/* ---- opening and closing ---- */
+
+enum tt_err tt_auto_advisor_open(const struct tt_auto_advisor_options *options,
+                                 struct tt_auto_advisor **out_advisor, struct tt_error *why) {
+    struct tt_auto_advisor *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    self->options = *options;
+    tt_eventcount_init(&self->eventcount);
+    int failed = pthread_create(&self->thread, NULL, advisor_main, self);
+    if (failed) {
+        free(self);
+        return tt_fail(TT_ERR_IO, why, "cannot start the thread of policy auto: %s",
+                       strerror(failed));
+    }
+    *out_advisor = self;
+    return TT_OK;
+}
+
+void tt_auto_advisor_notify(struct tt_auto_advisor *self) {
+    tt_eventcount_notify(&self->eventcount);
+}
+
+void tt_auto_advisor_charge(struct tt_auto_advisor *self, int64_t cpu_ns) {
+    tt_counter_add_shared(&self->charged_ns, cpu_ns);
+}
+
+void tt_auto_advisor_close(struct tt_auto_advisor *take_self) {
+    if (!take_self)
+        return;
+    tt_flag_raise(&take_self->stopping);
+    tt_eventcount_notify(&take_self->eventcount);
+    pthread_join(take_self->thread, NULL);
+    free(take_self);
+}

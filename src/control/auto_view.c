@@ -1,0 +1,223 @@
+#include "control/auto_view.h"
+
+#include "base/instant.h"
+#include "serve/domain.h"
+#include "serve/recent_arrivals.h"
+#include "serve/scheduler.h"
+#include "serve/served_model_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- between two turns ---- */
+
+struct taking {
+    struct tt_auto_view *views;
+    bool failed; /* out of memory */
+};
+
+static const struct tt_served_model *auto_model(const struct tt_domain *domain, int32_t index) {
+    const struct tt_served_model *model = domain->models[index];
+    return model && model->choice ? model : NULL;
+}
+
+static bool has_candidate(const struct tt_auto_choice *choice, const struct tt_policy_kind *kind) {
+    for (int32_t i = 0; i < choice->candidate_count; i++)
+        if (choice->candidates[i] == kind)
+            return true;
+    return false;
+}
+
+/* Narrows the view's choice to what the model allows, too. */
+static void join_choice(struct tt_auto_choice *self, const struct tt_auto_choice *other) {
+    int32_t kept = 0;
+    for (int32_t i = 0; i < self->candidate_count; i++)
+        if (has_candidate(other, self->candidates[i]))
+            self->candidates[kept++] = self->candidates[i];
+    self->candidate_count = kept;
+    struct tt_auto_options *mine = &self->options;
+    const struct tt_auto_options *its = &other->options;
+    mine->interval_ns = its->interval_ns < mine->interval_ns ? its->interval_ns : mine->interval_ns;
+    mine->window_ns = its->window_ns < mine->window_ns ? its->window_ns : mine->window_ns;
+    if (its->gain_permille > mine->gain_permille)
+        mine->gain_permille = its->gain_permille;
+}
+
+static bool add_model(struct tt_auto_view *self, const struct tt_domain *domain,
+                      const struct tt_served_model *model) {
+    struct tt_auto_view_model *to = &self->models[self->model_count++];
+    if (self->model_count == 1)
+        self->choice = *model->choice;
+    else
+        join_choice(&self->choice, model->choice);
+    to->name = strdup(model->name);
+    to->stats = tt_model_stats_ref(model->stats);
+    to->packed = tt_record_model_pack(domain->mechanism.models[model->index], 0, &to->packed_bytes);
+    int64_t changed_at = tt_counter_get(&model->stats->auto_changed_at);
+    self->changed_at = changed_at > self->changed_at ? changed_at : self->changed_at;
+    return to->name && to->packed;
+}
+
+static void take_domain(void *context, int32_t index, const struct tt_domain *domain) {
+    struct taking *taking = context;
+    (void)index;
+    int32_t count = 0;
+    for (int32_t m = 0; m < domain->mechanism.model_capacity; m++)
+        count += auto_model(domain, m) != NULL;
+    if (count == 0 || taking->failed)
+        return;
+    struct tt_auto_view *view = calloc(1, sizeof(*view));
+    struct tt_auto_view_model *models = calloc((size_t)count, sizeof(*models));
+    if (!view || !models) {
+        free(view);
+        free(models);
+        taking->failed = true;
+        return;
+    }
+    view->models = models;
+    view->current = tt_policy_find(domain->policy);
+    view->executors = domain->executor_count;
+    view->next = taking->views;
+    taking->views = view;
+    for (int32_t m = 0; m < domain->mechanism.model_capacity; m++)
+        if (auto_model(domain, m) && !add_model(view, domain, auto_model(domain, m)))
+            taking->failed = true;
+}
+
+enum tt_err tt_auto_views_take(struct tt_serving *serving, struct tt_auto_view **out_views,
+                               struct tt_error *why) {
+    struct taking taking = {0};
+    tt_scheduler_domains(tt_serving_scheduler(serving), take_domain, &taking);
+    if (taking.failed) {
+        tt_auto_views_free(taking.views);
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    }
+    *out_views = taking.views;
+    return TT_OK;
+}
+
+static void take_interval(void *context, int32_t index, const struct tt_domain *domain) {
+    int64_t *shortest_ns = context;
+    (void)index;
+    for (int32_t m = 0; m < domain->mechanism.model_capacity; m++)
+        if (auto_model(domain, m))
+            *shortest_ns =
+                tt_instant_min(*shortest_ns, auto_model(domain, m)->choice->options.interval_ns);
+}
+
+int64_t tt_auto_shortest_interval(struct tt_serving *serving) {
+    int64_t shortest_ns = TT_NEVER;
+    tt_scheduler_domains(tt_serving_scheduler(serving), take_interval, &shortest_ns);
+    return shortest_ns;
+}
+
+/* ---- outside of turns ---- */
+
+/* By time, then by model: a model's requests keep their order, since its instants never fall and
+ * `cancel_at` holds their numbers meanwhile. */
+static int compare(const void *a, const void *b) {
+    const struct tt_sim_arrival *x = a, *y = b;
+    if (x->at != y->at)
+        return x->at < y->at ? -1 : 1;
+    if (x->model != y->model)
+        return x->model < y->model ? -1 : 1;
+    return x->cancel_at < y->cancel_at ? -1 : x->cancel_at > y->cancel_at;
+}
+
+/* The requests of model `m`, behind those that are there. */
+static void add_arrivals(struct tt_auto_view *self, int32_t m,
+                         const struct tt_recent_arrival *arrivals, int32_t count) {
+    for (int32_t i = 0; i < count; i++)
+        self->arrivals[self->arrival_count++] =
+            (struct tt_sim_arrival){.at = arrivals[i].at,
+                                    .deadline_at = arrivals[i].deadline_at,
+                                    .cancel_at = i,
+                                    .model = m,
+                                    .rows = arrivals[i].rows,
+                                    .length = arrivals[i].length,
+                                    .priority = arrivals[i].priority,
+                                    .exit_step = -1};
+}
+
+/* The latest requests only, and their instants from 0 on. */
+static void sort_arrivals(struct tt_auto_view *self) {
+    qsort(self->arrivals, (size_t)self->arrival_count, sizeof(*self->arrivals), compare);
+    int32_t extra = self->arrival_count - TT_RECENT_ARRIVALS;
+    if (extra > 0) {
+        self->arrival_count = TT_RECENT_ARRIVALS;
+        memmove(self->arrivals, self->arrivals + extra,
+                (size_t)self->arrival_count * sizeof(*self->arrivals));
+    }
+    int64_t base_at = self->arrival_count > 0 ? self->arrivals[0].at : 0;
+    for (int32_t i = 0; i < self->arrival_count; i++) {
+        struct tt_sim_arrival *arrival = &self->arrivals[i];
+        arrival->at -= base_at;
+        if (arrival->deadline_at != TT_NEVER)
+            arrival->deadline_at -= base_at;
+        arrival->cancel_at = TT_NEVER;
+    }
+}
+
+static enum tt_err read_model(struct tt_auto_view_model *model, struct tt_error *why) {
+    enum tt_err err =
+        tt_record_model_read(model->packed, model->packed_bytes, &model->believed, why);
+    free(model->packed);
+    model->packed = NULL;
+    return err;
+}
+
+/* Deadlines keep their distance. */
+static void add_faster(struct tt_auto_view *self) {
+    self->faster = self->arrivals + self->arrival_count;
+    for (int32_t i = 0; i < self->arrival_count; i++) {
+        struct tt_sim_arrival arrival = self->arrivals[i];
+        int64_t earlier_ns = arrival.at - arrival.at / 2;
+        arrival.at -= earlier_ns;
+        if (arrival.deadline_at != TT_NEVER)
+            arrival.deadline_at -= earlier_ns;
+        self->faster[i] = arrival;
+    }
+}
+
+enum tt_err tt_auto_view_load(struct tt_auto_view *self, int64_t from_at, struct tt_error *why) {
+    size_t models = (size_t)self->model_count;
+    self->step_models = calloc(models, sizeof(*self->step_models));
+    /* Of all models, and then those at twice the rate. */
+    self->arrivals = malloc((models + 1) * TT_RECENT_ARRIVALS * sizeof(*self->arrivals));
+    struct tt_recent_arrival *copy = malloc(TT_RECENT_ARRIVALS * sizeof(*copy));
+    enum tt_err err = self->step_models && self->arrivals && copy
+                          ? TT_OK
+                          : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    for (int32_t m = 0; !err && m < self->model_count; m++) {
+        struct tt_auto_view_model *model = &self->models[m];
+        err = read_model(model, why);
+        if (err)
+            break;
+        self->step_models[m] = &model->believed->step_model;
+        int32_t count =
+            tt_recent_arrivals_copy(model->stats->recent, from_at, copy, TT_RECENT_ARRIVALS);
+        add_arrivals(self, m, copy, count);
+    }
+    if (!err) {
+        sort_arrivals(self);
+        add_faster(self);
+    }
+    free(copy);
+    return err;
+}
+
+void tt_auto_views_free(struct tt_auto_view *take_views) {
+    for (struct tt_auto_view *view = take_views, *next; view; view = next) {
+        next = view->next;
+        for (int32_t m = 0; m < view->model_count; m++) {
+            free(view->models[m].name);
+            free(view->models[m].packed);
+            tt_record_model_free(view->models[m].believed);
+            tt_model_stats_unref(view->models[m].stats);
+        }
+        free(view->models);
+        free(view->step_models);
+        free(view->arrivals);
+        free(view);
+    }
+}
