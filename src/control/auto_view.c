@@ -124,10 +124,19 @@ static int compare(const void *a, const void *b) {
     return x->cancel_at < y->cancel_at ? -1 : x->cancel_at > y->cancel_at;
 }
 
+/* False for requests to an earlier load of the model, which had another configuration. */
+static bool is_possible(const struct tt_step_model *model,
+                        const struct tt_recent_arrival *arrival) {
+    return arrival->rows >= 1 && arrival->rows <= model->max_batch && arrival->priority >= 0 &&
+           (!model->rules || arrival->priority < model->rule_count);
+}
+
 /* The requests of model `m`, behind those that are there. */
 static void add_arrivals(struct tt_auto_view *self, int32_t m,
                          const struct tt_recent_arrival *arrivals, int32_t count) {
-    for (int32_t i = 0; i < count; i++)
+    for (int32_t i = 0; i < count; i++) {
+        if (!is_possible(self->step_models[m], &arrivals[i]))
+            continue;
         self->arrivals[self->arrival_count++] =
             (struct tt_sim_arrival){.at = arrivals[i].at,
                                     .deadline_at = arrivals[i].deadline_at,
@@ -137,6 +146,7 @@ static void add_arrivals(struct tt_auto_view *self, int32_t m,
                                     .length = arrivals[i].length,
                                     .priority = arrivals[i].priority,
                                     .exit_step = -1};
+    }
 }
 
 /* The latest requests only, and their instants from 0 on. */
