@@ -14,8 +14,11 @@
 static struct serving_bench bench;
 static struct client client;
 
+static int32_t added; /* models of the test so far */
+
 static int set_up(void **state) {
     (void)state;
+    added = 0;
     serving_bench_open(&bench);
     return 0;
 }
@@ -80,7 +83,10 @@ static int64_t witnessed(void *context, int32_t rows, int32_t length, int32_t fi
 
 static struct tt_served_model *add(struct witness *witness,
                                    const struct tt_serving_policy *policy) {
+    static const char *const versions[] = {"1", "2", "3"};
     struct tt_served_model_spec spec = plain;
+    assert_true(added < (int32_t)TT_COUNT(versions));
+    spec.version = versions[added++];
     spec.slo_ns = 60 * TT_S;
     struct tt_served_model *model =
         serving_bench_add(&bench, &spec, &bench_fixed, &witness->latency_ns, policy);
