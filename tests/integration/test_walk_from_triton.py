@@ -6,6 +6,7 @@ import concurrent.futures
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import unittest
@@ -94,6 +95,12 @@ REFUSED = {  # the configuration, and a part of the sentence
 TESTED = {}
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 def promise(*rows):
     """This test is of rows (their first cell) or list items (their first words) of the page."""
 
@@ -117,7 +124,7 @@ def promises():
 class Moved(ControlCase):
     """One server for all tests of it."""
 
-    flags = ["--executors", "2", "--model-control-mode", "explicit", "--load-model", "*"]
+    flags = ["--grpc-port", str(free_port()), "--executors", "2", "--model-control-mode", "explicit", "--load-model", "*"]
 
     @classmethod
     def setUpClass(cls):
@@ -366,6 +373,27 @@ class Moved(ControlCase):
         for message in refused:
             self.assertIn("dropped (deadline)", message)
         self.assertEqual(self.infer("heavy", timeout=60_000_000), (0.0, "1"))
+
+    @promise("`grpc-timeout`")
+    def test_grpc_timeouts(self):
+        """As `timeout`: the server itself refuses what waits too long, before the client gives up."""
+        need("grpc")
+        import tritonclient.grpc
+
+        port = self.flags[self.flags.index("--grpc-port") + 1]
+
+        def ask(_):
+            x = tritonclient.grpc.InferInput("x", [1, 4], "FP32")
+            x.set_data_from_numpy(np.zeros((1, 4), np.float32))
+            with tritonclient.grpc.InferenceServerClient("127.0.0.1:" + port) as client:
+                try:
+                    client.infer("heavy", [x], client_timeout=0.001)
+                except InferenceServerException as error:
+                    return error.status()
+
+        with concurrent.futures.ThreadPoolExecutor(24) as pool:
+            ends = list(pool.map(ask, range(24)))
+        self.assertEqual(set(ends) - {None}, {"StatusCode.DEADLINE_EXCEEDED"}, ends)
 
     @promise("a model that fails to load")
     def test_it_is_not_ready(self):
