@@ -208,7 +208,25 @@ static int32_t count_best(const struct tt_comparison *self, int32_t figure, int3
     return count;
 }
 
+/* At which values none is called best. True: at all of them. */
+static bool put_doubts(const struct tt_comparison *self, struct tt_text *out) {
+    int32_t count = 0;
+    for (int32_t v = 0; v < self->value_count; v++)
+        count += is_doubtful(self, v);
+    if (count == 0)
+        return false;
+    tt_text_printf(out, "Not judged: the load generator fell behind at %s%s",
+                   count == self->value_count ? "every " : "", self->parameter);
+    for (int32_t v = 0; v < self->value_count && count < self->value_count; v++)
+        if (is_doubtful(self, v))
+            tt_text_printf(out, " %s", self->value_texts[v]);
+    tt_text_puts(out, "; lower rates, or a machine that does nothing else, would help.\n");
+    return count == self->value_count;
+}
+
 void tt_comparison_words(const struct tt_comparison *self, struct tt_text *out) {
+    if (put_doubts(self, out))
+        return;
     for (int32_t c = 0; c < self->contender_count; c++) {
         tt_text_printf(out, "%s: ", self->contenders[c]);
         bool any = false;

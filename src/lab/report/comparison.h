@@ -46,7 +46,8 @@ void tt_comparison_fini(struct tt_comparison *self);
 
 void tt_comparison_table(const struct tt_comparison *self, struct tt_text *out);
 /* A sentence for each contender: at which values it has the lowest mean and p99 and the most
- * answers in time (within 1 % of the best), where not every contender has. */
+ * answers in time (within 1 % of the best), where not every contender has. Before them the values
+ * that are doubtful; if all are, no sentence about contenders. */
 void tt_comparison_words(const struct tt_comparison *self, struct tt_text *out);
 /* The points, and which contenders are best where. A new reference; NULL: out of memory. */
 json_t *tt_comparison_json(const struct tt_comparison *self, json_t *points);
