@@ -563,7 +563,9 @@ static void change_policy(struct tt_control *self, const struct tt_auto_advice *
     enum tt_err err = TT_OK;
     const char *before = entry->chosen;
     if (entry->fingerprint == 0 || entry->fingerprint != fingerprint_of(self, name))
-        err = tt_fail(TT_ERR_UNSUPPORTED, &why, "its files are not those that it was loaded from");
+        err = tt_fail(TT_ERR_UNSUPPORTED, &why,
+                      "the repository has other files, or a client sent its configuration; load it "
+                      "again to let auto change it");
     if (!err)
         err = load(self, name, NULL, advice->to->name, &why);
     if (err) {
