@@ -92,16 +92,26 @@ struct tt_async_event;
 
 struct tt_async_op {
     enum tt_async_op_kind kind;
-    uint8_t value;                /* FILL */
-    struct tt_async_event *event; /* RECORD, WAIT */
-    uint64_t turn;                /* RECORD, WAIT: which record of the event */
-    uint64_t to, from;            /* device addresses */
-    void *host_to;                /* COPY_OUT */
-    const void *host_from;        /* COPY_IN */
-    size_t bytes;
-    struct tt_async_kernel kernel; /* LAUNCH */
-    void (*call)(void *context);   /* CALL */
-    void *call_context;
+    uint8_t value; /* FILL */
+    union {
+        struct { /* RECORD, WAIT */
+            struct tt_async_event *event;
+            uint64_t turn; /* which record of the event */
+        };
+        struct {               /* COPY, FILL */
+            uint64_t to, from; /* device addresses */
+            size_t bytes;
+            union {
+                void *host_to;         /* COPY_OUT */
+                const void *host_from; /* COPY_IN */
+            };
+        };
+        struct tt_async_kernel kernel; /* LAUNCH */
+        struct {                       /* CALL */
+            void (*call)(void *context);
+            void *call_context;
+        };
+    };
 };
 
 /* Each kind's structs begin with these. The kind allocates them. */
