@@ -4,6 +4,7 @@
 #include "device/async_emulated.h"
 
 #include "base/clock.h"
+#include "core/slot_ring.h"
 #include "unit/device/async_suite.h"
 
 static const bool suite_limits_queues = true;
@@ -194,6 +195,125 @@ static void test_stages_follow_each_other(void **state) {
     timed_fini(&self);
 }
 
+/* ---- inputs that are copied as they arrive ---- */
+
+enum { INPUT = 100000, BATCH = 8, RING = 4 * BATCH, RUNS = 50 };
+#define INPUT_NS (TT_MS / 10)
+#define COMPUTE_NS (12 * TT_MS / 10)
+
+/* A ring of slots on the device, with an event per slot, and a worker (E1). */
+struct inputs {
+    struct suite suite;
+    struct tt_slot_ring ring;
+    struct tt_async_stream *copies, *worker;
+    struct tt_async_event *copied[RING], *read[RING / BATCH];
+    uint64_t slots;
+    uint8_t *host;
+    int32_t oldest, held; /* the slots of the batches that were not released: of all but one */
+};
+
+static void inputs_init(struct inputs *self) {
+    memset(self, 0, sizeof(*self));
+    const struct tt_async_order_options checks = {
+        .max_streams = 4, .on_conflict = on_conflict, .context = &self->suite};
+    struct tt_async_emulated_options options = {
+        .memory_bytes = 8 << 20, .max_streams = 4, .queue_depth = 2048, .in = in_1_ms};
+    assert_int_equal(tt_async_order_new(&checks, &options.take_order, NULL), TT_OK);
+    self->suite.device = open_emulated(&options);
+    assert_int_equal(tt_slot_ring_init(&self->ring, RING), TT_OK);
+    self->copies = open_stream(&self->suite);
+    self->worker = open_stream(&self->suite);
+    for (int32_t i = 0; i < RING; i++)
+        self->copied[i] = open_event(&self->suite);
+    for (int32_t i = 0; i < RING / BATCH; i++)
+        self->read[i] = open_event(&self->suite);
+    self->slots = reserve(&self->suite, (size_t)RING * INPUT);
+    self->host = pin(&self->suite, INPUT);
+}
+
+static void inputs_fini(struct inputs *self) {
+    for (int32_t i = 0; i < RING; i++)
+        tt_async_event_close(self->copied[i]);
+    for (int32_t i = 0; i < RING / BATCH; i++)
+        tt_async_event_close(self->read[i]);
+    tt_async_stream_close(self->copies);
+    tt_async_stream_close(self->worker);
+    tt_async_release(self->suite.device, self->slots, (size_t)RING * INPUT);
+    tt_async_unpin(self->suite.device, self->host);
+    tt_slot_ring_fini(&self->ring);
+    suite_fini(&self->suite);
+}
+
+/* One batch: each input is copied alone, in order; the worker waits for the event of the last slot
+ * only. The copies wait until the batch that had the slots before has been read. */
+static void run_batch(struct inputs *self, struct tt_async_stream *copies, int32_t waits_for) {
+    struct tt_error why;
+    if (self->held == RING / BATCH - 1) {
+        tt_slot_ring_release(&self->ring, self->oldest, BATCH);
+        self->oldest = (self->oldest + BATCH) % RING;
+        self->held--;
+    }
+    int32_t first = tt_slot_ring_take(&self->ring, BATCH);
+    assert_true(first >= 0);
+    self->held++;
+    uint64_t from = self->slots + (uint64_t)first * INPUT;
+    ok(tt_async_wait(copies, self->read[first / BATCH], &why), &why);
+    for (int32_t i = 0; i < BATCH; i++) {
+        ok(tt_async_copy_in(copies, from + (uint64_t)i * INPUT, self->host, INPUT, &why), &why);
+        ok(tt_async_record(copies, self->copied[first + i], &why), &why);
+    }
+    const struct tt_async_range range = {from, (size_t)BATCH * INPUT, false};
+    struct tt_async_kernel kernel = timed_kernel(COMPUTE_NS, 1000000);
+    kernel.ranges = &range;
+    kernel.range_count = 1;
+    ok(tt_async_wait(self->worker, self->copied[first + waits_for], &why), &why);
+    ok(tt_async_launch(self->worker, &kernel, &why), &why);
+    ok(tt_async_record(self->worker, self->read[first / BATCH], &why), &why);
+}
+
+/* E1, E6, E7: with inputs copied on a stream of their own, a batch costs the longer of copying and
+ * computing; with whole batches one after the other, the sum. The share of time that is saved is
+ * eq. 1, 1 / (1 + computing / copying). */
+static void test_copies_hide_behind_kernels(void **state) {
+    (void)state;
+    struct inputs self;
+    const int64_t copy_ns = BATCH * INPUT_NS;
+    inputs_init(&self);
+    for (int32_t i = 0; i < RUNS; i++)
+        run_batch(&self, self.copies, BATCH - 1);
+    drain(&self.suite, self.worker);
+    const int64_t overlapped_ns = tt_async_device_now(self.suite.device);
+    assert_int_equal(overlapped_ns, copy_ns + RUNS * COMPUTE_NS);
+    assert_int_equal(self.suite.conflict_count, 0);
+    inputs_fini(&self);
+
+    inputs_init(&self);
+    for (int32_t i = 0; i < RUNS; i++)
+        run_batch(&self, self.worker, BATCH - 1);
+    drain(&self.suite, self.worker);
+    const int64_t serial_ns = tt_async_device_now(self.suite.device);
+    assert_int_equal(serial_ns, RUNS * (copy_ns + COMPUTE_NS));
+    inputs_fini(&self);
+
+    const int64_t saved_ppm = (serial_ns - overlapped_ns) * 1000000 / serial_ns;
+    const int64_t eq_1_ppm = copy_ns * 1000000 / (copy_ns + COMPUTE_NS);
+    assert_in_range(saved_ppm, eq_1_ppm * 95 / 100, eq_1_ppm);
+}
+
+/* A worker that waits for the wrong slot reads inputs that are still being copied. */
+static void test_a_wait_for_the_wrong_slot_is_found(void **state) {
+    (void)state;
+    struct inputs self;
+    inputs_init(&self);
+    run_batch(&self, self.copies, BATCH - 2);
+    assert_int_equal(self.suite.conflict_count, 1);
+    assert_non_null(strstr(self.suite.conflict, "timed (operation 1 of stream 1) reads 100000"));
+    assert_non_null(strstr(self.suite.conflict, "copy in (operation 8 of stream 0) writes"));
+    drain(&self.suite, self.copies);
+    drain(&self.suite, self.worker);
+    inputs_fini(&self);
+}
+
 /* Effects come when an operation ends, not before. */
 static void test_advance(void **state) {
     (void)state;
@@ -329,6 +449,8 @@ int main(void) {
         cmocka_unit_test(test_two_copy_engines_overlap),
         cmocka_unit_test(test_kernels_share_the_device),
         cmocka_unit_test(test_stages_follow_each_other),
+        cmocka_unit_test(test_copies_hide_behind_kernels),
+        cmocka_unit_test(test_a_wait_for_the_wrong_slot_is_found),
         cmocka_unit_test(test_advance),
         cmocka_unit_test(test_thousands_of_streams),
         cmocka_unit_test(test_a_failure_in_the_middle),
