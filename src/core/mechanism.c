@@ -68,6 +68,10 @@ enum tt_err tt_mechanism_init(struct tt_mechanism *self, const struct tt_mechani
         self->allowed_ns = calloc((size_t)indices, sizeof(*self->allowed_ns));
         if (!err && !self->allowed_ns)
             err = TT_ERR_NO_MEMORY;
+        if (!err && options->refuses_early) {
+            self->overloads = calloc((size_t)options->model_capacity, sizeof(*self->overloads));
+            err = self->overloads ? TT_OK : TT_ERR_NO_MEMORY;
+        }
         if (!err)
             err = tt_backlog_init(&self->backlog, options->model_capacity);
     }
@@ -105,6 +109,7 @@ void tt_mechanism_fini(struct tt_mechanism *self) {
     tt_heap_fini(&self->latest);
     tt_heap_fini(&self->by_age);
     free(self->allowed_ns);
+    free(self->overloads);
     tt_backlog_fini(&self->backlog);
     tt_request_pool_fini(&self->requests);
     *self = (struct tt_mechanism){0};
@@ -177,6 +182,19 @@ static void learn(struct tt_mechanism *self, int64_t now, const struct tt_task *
         belief_moved(self, now, task->model);
 }
 
+/* Counts a request that ends, for early refusal. */
+static void note_end(struct tt_mechanism *self, const struct tt_request *request,
+                     enum tt_ending ending, enum tt_drop_reason reason) {
+    struct tt_overload *overload = &self->overloads[request->model];
+    if (ending == TT_ENDING_DONE) {
+        tt_overload_served(overload, request->rows);
+        if (self->now > request->deadline_at)
+            tt_overload_lost(overload, request->rows);
+    } else if (reason == TT_DROP_DEADLINE || reason == TT_DROP_EARLY) {
+        tt_overload_lost(overload, request->rows);
+    }
+}
+
 static void note_drop(struct tt_mechanism *self, const struct tt_request *request,
                       enum tt_drop_reason reason) {
     if (self->beliefs && (reason == TT_DROP_DEADLINE || reason == TT_DROP_EARLY))
@@ -200,6 +218,8 @@ int64_t tt_mechanism_ahead_ns(const struct tt_mechanism *self, const struct tt_r
 static void tell_end(struct tt_mechanism *self, struct tt_request *request, enum tt_ending ending,
                      enum tt_drop_reason reason) {
     tt_waiting_end(self, request);
+    if (self->overloads)
+        note_end(self, request, ending, reason);
     if (ending == TT_ENDING_DROPPED) {
         NOTIFY(self, .kind = TT_EVENT_DROP, .request = request, .reason = reason);
         note_drop(self, request, reason);
@@ -241,11 +261,12 @@ static bool admit(struct tt_mechanism *self, int64_t now, struct tt_request *req
         end_request(self, request, TT_ENDING_DROPPED, TT_DROP_QUEUE_FULL);
         return false;
     }
-    int64_t latest_at = tt_waiting_latest_alone(self, request);
+    int64_t latest_at = tt_waiting_latest(self, request);
     if (latest_at != TT_NEVER && latest_at - tt_mechanism_ahead_ns(self, request) < now) {
         if (!rule->delay_late) {
             end_request(self, request, TT_ENDING_DROPPED,
-                        latest_at < now ? TT_DROP_DEADLINE : TT_DROP_EARLY);
+                        tt_waiting_latest_alone(self, request) < now ? TT_DROP_DEADLINE
+                                                                     : TT_DROP_EARLY);
             return false;
         }
         tt_waiting_make_late(self, request);
@@ -303,6 +324,9 @@ enum tt_err tt_mechanism_arrived(struct tt_mechanism *self, int64_t now,
     request->slot = -1;
     request->state = TT_REQUEST_QUEUED;
     NOTIFY(self, .kind = TT_EVENT_ARRIVED, .request = request, .arrival = arrival);
+    if (self->overloads)
+        tt_overload_arrived(&self->overloads[request->model], now, model, request->rows,
+                            request->length, self->executors_up);
     if (model->rules && !admit(self, now, request))
         return TT_OK;
     if (out_request) /* before the policy owns it: from then on it may end at any time */
@@ -476,6 +500,8 @@ void tt_mechanism_add_model(struct tt_mechanism *self, int64_t now, int32_t mode
     tt_assert(!step_model->rules || self->waiting);
     tt_assert(step_model->rule_count <= TT_QUEUE_MAX_LEVELS + 1);
     self->models[model] = step_model;
+    if (self->overloads)
+        self->overloads[model] = (struct tt_overload){.window_at = now};
     if (self->beliefs) {
         enum tt_err err = tt_belief_new(step_model, self->lateness.percent, &self->beliefs[model]);
         tt_assert(err == TT_OK);
@@ -555,12 +581,17 @@ static void expire(struct tt_mechanism *self, int64_t now) {
     while ((top = tt_heap_top(&self->latest)) && top->key < now) {
         struct tt_request *request = tt_request_pool_at(&self->requests, (uint32_t)top->id);
         tt_assert(request->state == TT_REQUEST_QUEUED && request->waits);
+        bool alone = tt_waiting_latest_alone(self, request) >= now;
+        if (alone && tt_waiting_latest(self, request) >= now) {
+            tt_waiting_look_again(self, now, request);
+            continue;
+        }
         self->ops->cancelled(self->policy, now, request);
         if (tt_waiting_rule(self, request)->delay_late) {
             tt_waiting_make_late(self, request);
             arrive_again(self, now, request);
         } else {
-            end_request(self, request, TT_ENDING_DROPPED, TT_DROP_DEADLINE);
+            end_request(self, request, TT_ENDING_DROPPED, alone ? TT_DROP_EARLY : TT_DROP_DEADLINE);
         }
     }
 }

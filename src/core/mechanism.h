@@ -21,6 +21,8 @@
  *     even if everything queued before it ran at its cheapest (core/backlog.h).
  *   - A request that waits for its first step is dropped once it could not be in time even
  *     alone. The policy is called as for a cancellation.
+ *   - With early refusal (core/overload.h), under overload both happen as soon as it could not be
+ *     in time in a batch of the size that serves the load. Not with `delay_late`.
  *   - With `delay_late` a request is not dropped for its deadline, neither here nor by the policy.
  *     It moves behind all others of its level and loses its deadline. For the policy it arrives
  *     again.
@@ -53,6 +55,7 @@
 #include "core/belief.h"
 #include "core/cell_graph.h"
 #include "core/lateness.h"
+#include "core/overload.h"
 #include "core/policy_traits.h"
 #include "core/step_model.h"
 #include "core/task.h"
@@ -119,11 +122,12 @@ struct tt_mechanism {
     int32_t executors_up;
     int32_t *waiting;      /* [model_capacity][TT_QUEUE_MAX_LEVELS + 1]: for their first step */
     struct tt_heap latest; /* waiting requests by the last instant at which they may start */
-    struct tt_heap by_age; /* late waiting requests with turns, by arrival */
-    int64_t *allowed_ns;   /* with rules, by index: time to its deadline on arrival; TT_NEVER: never
-                              late */
-    int64_t passed_rows;   /* of others, begun since the last turn */
-    struct tt_list late;   /* dropped within decide, to arrive again behind the others */
+    struct tt_overload *overloads; /* [model_capacity]; NULL: no early refusal */
+    struct tt_heap by_age;         /* late waiting requests with turns, by arrival */
+    int64_t *allowed_ns; /* with rules, by index: time to its deadline on arrival; TT_NEVER: never
+                            late */
+    int64_t passed_rows; /* of others, begun since the last turn */
+    struct tt_list late; /* dropped within decide, to arrive again behind the others */
     int64_t arrivals, runs; /* counters from which requests and tasks get their numbers */
     int64_t ended[TT_ENDING_CANCELLED + 1];
     int32_t reported; /* requests that have left, but have cells in flight */
@@ -143,6 +147,8 @@ struct tt_mechanism_options {
     /* The tail of a belief is this quantile: TT_BELIEF_MIN_PERCENT .. TT_BELIEF_MAX_PERCENT. 0: no
      * learning. */
     int32_t learn_percent;
+    bool refuses_early;  /* under overload requests are given up early (core/overload.h); with rules
+                          */
     int64_t lateness_ns; /* that decisions are believed to have until some were late */
 };
 

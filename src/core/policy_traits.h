@@ -29,6 +29,7 @@ struct tt_policy_traits {
     bool first_step_only;    /* a request that a task leaves between two steps begins again */
     bool needs_profiles;     /* the server measures the run times of models without a profile */
     bool waits_for_inputs;   /* runs a request after its input is in the device's memory */
+    bool drops_early;        /* under overload it gives requests up so that batches stay large */
     bool stage_per_executor; /* executor e runs the stages s of S with e mod S = s only */
     int32_t default_depth; /* tasks queued on an executor at once where no configuration says it */
 };

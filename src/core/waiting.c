@@ -2,6 +2,7 @@
 
 #include "base/instant.h"
 
+enum { PAUSE = 8 };       /* of the time that a request takes, between two looks at it */
 enum { LEAST_TIMES = 4 }; /* its time alone: to end behind a running batch, and in its own */
 
 const struct tt_queue_rule *tt_waiting_rule(const struct tt_mechanism *self,
@@ -18,17 +19,47 @@ int32_t *tt_waiting_count(const struct tt_mechanism *self, const struct tt_reque
                           request->priority];
 }
 
-int64_t tt_waiting_latest_alone(const struct tt_mechanism *self, const struct tt_request *request) {
+static int64_t latest_in(const struct tt_mechanism *self, const struct tt_request *request,
+                         int32_t rows) {
     if (request->deadline_at == TT_NEVER || tt_waiting_rule(self, request)->compute_late)
         return TT_NEVER;
     const struct tt_profile *whole = self->models[request->model]->whole;
-    return request->deadline_at - tt_profile_tail(whole, request->rows, request->length);
+    return request->deadline_at - tt_profile_tail(whole, rows, request->length);
+}
+
+int64_t tt_waiting_latest_alone(const struct tt_mechanism *self, const struct tt_request *request) {
+    return latest_in(self, request, request->rows);
+}
+
+/* The batch that the request must share, of at most `limit` rows; its own rows at least. */
+static int32_t shared_rows(const struct tt_mechanism *self, const struct tt_request *request,
+                           int32_t limit) {
+    const struct tt_policy_traits *traits = self->traits;
+    if (!self->overloads || traits->runs_alone || traits->drops_early ||
+        tt_policy_runs_cells(traits) || tt_waiting_rule(self, request)->delay_late)
+        return request->rows;
+    int32_t target = self->overloads[request->model].target;
+    int32_t rows = target < limit ? target : limit;
+    return rows > request->rows ? rows : request->rows;
+}
+
+int64_t tt_waiting_latest(const struct tt_mechanism *self, const struct tt_request *request) {
+    return latest_in(self, request, shared_rows(self, request, *tt_waiting_count(self, request)));
+}
+
+void tt_waiting_look_again(struct tt_mechanism *self, int64_t now,
+                           const struct tt_request *request) {
+    const struct tt_profile *whole = self->models[request->model]->whole;
+    int64_t pause_ns = tt_profile_tail(whole, request->rows, request->length) / PAUSE;
+    int64_t alone_at = tt_waiting_latest_alone(self, request);
+    tt_heap_set(&self->latest, (int32_t)request->handle.index,
+                tt_instant_min(alone_at, tt_instant_add(now, pause_ns)), 0);
 }
 
 /* Counts a request that is not late, and watches its latest start. */
 static void enter_line(struct tt_mechanism *self, const struct tt_request *request) {
     tt_backlog_begin(&self->backlog, tt_mechanism_prior(self, request->model), request);
-    int64_t latest_at = tt_waiting_latest_alone(self, request);
+    int64_t latest_at = latest_in(self, request, shared_rows(self, request, INT32_MAX));
     if (latest_at != TT_NEVER)
         tt_heap_set(&self->latest, (int32_t)request->handle.index, latest_at, 0);
 }

@@ -21,6 +21,12 @@ int32_t *tt_waiting_count(const struct tt_mechanism *self, const struct tt_reque
 /* The last instant at which the request may start in time if it runs alone; TT_NEVER: it has no
  * deadline, or its rule ignores it. */
 int64_t tt_waiting_latest_alone(const struct tt_mechanism *self, const struct tt_request *request);
+/* The same in the batch that it must share: with early refusal a batch of the model's target, or of
+ * what waits if that is less (core/overload.h). At most the former. */
+int64_t tt_waiting_latest(const struct tt_mechanism *self, const struct tt_request *request);
+/* The request is in time as things stand: watches it further. */
+void tt_waiting_look_again(struct tt_mechanism *self, int64_t now,
+                           const struct tt_request *request);
 void tt_waiting_begin(struct tt_mechanism *self, struct tt_request *request);
 /* Removes a waiting request from all three. */
 void tt_waiting_leave(struct tt_mechanism *self, struct tt_request *request);

@@ -347,6 +347,7 @@ enum tt_err tt_threaded_policy_create(struct tt_mechanism *mechanism, const char
     if (err)
         return err;
     policy.lateness_ns = setup->lateness_ns;
+    policy.reform_at_latest |= tt_deferred_must_reform(mechanism);
     struct tt_policy *self = aligned_alloc(64, (sizeof(*self) + 63) / 64 * 64);
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a scheduler's threads");

@@ -63,7 +63,8 @@ enum tt_err tt_queues_init(struct tt_queues *self, const struct tt_policy_setup 
     *self = (struct tt_queues){.domain = domain,
                                .d_ctrl_ns = setup->d_ctrl_ns,
                                .d_data_ns = setup->d_data_ns,
-                               .drops = drops};
+                               .drops = drops,
+                               .in_time = drops && domain->overloads != NULL};
     self->fifos = calloc((size_t)domain->model_capacity, sizeof(*self->fifos));
     enum tt_err err = self->fifos ? TT_OK : TT_ERR_NO_MEMORY;
     if (!err)

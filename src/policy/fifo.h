@@ -59,6 +59,7 @@ struct tt_queues {
     const struct tt_mechanism *domain;
     int64_t d_ctrl_ns, d_data_ns;
     bool drops;
+    bool in_time;  /* no batch is grown beyond what ends in time: it drops, with early refusal */
     int64_t ahead; /* executors with at most this many tasks count as idle; 0 unless the policy sets
                       it at creation */
     struct tt_fifo *fifos; /* [model_capacity] */
@@ -108,6 +109,13 @@ struct tt_batch {
  * request while it fits. count = 0 if not even `first` fits. */
 struct tt_batch tt_queues_prefix(const struct tt_queues *self, const struct tt_fifo *fifo,
                                  struct tt_request *first, int64_t start_at, int32_t limit);
+/* True if a batch of `rows` rows of the model that starts now ends by `deadline_at`, or need not.
+ */
+static inline bool tt_queues_ends_in_time(const struct tt_queues *self, int64_t now, int32_t model,
+                                          int32_t rows, int32_t length, int64_t deadline_at) {
+    return !self->in_time || deadline_at == TT_NEVER ||
+           now + tt_queues_duration(self, model, rows, length) <= deadline_at;
+}
 /* RUNs a batch of the model's queue on the executor, which must be idle. The task spans all steps
  * from the requests' step on, and starts when its messages have arrived (S4). */
 void tt_queues_run(struct tt_queues *self, struct tt_mechanism *actions, int32_t executor,

@@ -208,6 +208,29 @@ static void run(struct tt_policy *self, struct tt_mechanism *actions, int32_t ex
                             actions->now + queues->d_ctrl_ns + queues->d_data_ns * batch->rows);
 }
 
+/* Leaves out the last members of a batch that would make the first ones late. */
+static void keep_in_time(const struct tt_policy *self, int64_t now, struct tt_batch *batch) {
+    const struct tt_queues *queues = &self->queues;
+    const struct tt_fifo *fifo = &queues->fifos[batch->model];
+    int64_t deadline_at = TT_NEVER;
+    int32_t count = 0, rows = 0, length = 0;
+    if (!queues->in_time || self->is_static)
+        return;
+    for (struct tt_request *r = batch->first; count < batch->count; r = tt_fifo_next(fifo, r)) {
+        if (!may_join(self, batch->first, r))
+            continue;
+        deadline_at = tt_instant_min(deadline_at, r->deadline_at);
+        length = r->length > length ? r->length : length;
+        if (count > 0 &&
+            !tt_queues_ends_in_time(queues, now, batch->model, rows + r->rows, length, deadline_at))
+            break;
+        count++;
+        rows += r->rows;
+    }
+    batch->count = count;
+    batch->rows = rows;
+}
+
 /* Drops hopeless heads and marks their models as changed. */
 static void drop_hopeless(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     int32_t model;
@@ -228,6 +251,7 @@ static void window_decide(struct tt_policy *self, int64_t now, struct tt_mechani
             return;
         struct candidate candidate = form(self, model);
         tt_assert(candidate.due_at <= now);
+        keep_in_time(self, now, &candidate.batch);
         run(self, actions, idle->id, &candidate.batch);
         self->last_model = model;
         note_change(self, model);

@@ -357,6 +357,7 @@ void *tt_record_domain_pack(const struct tt_record_domain *domain, size_t head_b
     m.has_rules = domain->limits.has_rules;
     m.scheduler_threads = domain->scheduler_threads;
     m.learn_percent = domain->limits.learn_percent;
+    m.refuses_early = domain->limits.refuses_early;
     return pack(&m.base, head_bytes, out_bytes);
 }
 
@@ -401,6 +402,7 @@ static enum tt_err fill_domain(struct tt_record_domain *self, const Tutti__Recor
                                                  .request_limit = m->request_limit,
                                                  .has_rules = m->has_rules,
                                                  .learn_percent = m->learn_percent,
+                                                 .refuses_early = m->refuses_early,
                                                  .lateness_ns = m->lateness_ns};
     self->d_ctrl_ns = m->d_ctrl_ns;
     self->d_data_ns = m->d_data_ns;

@@ -319,7 +319,8 @@ static enum tt_err init_mechanism(struct tt_simulation *self, const struct tt_si
                                                                   ? options->request_limit
                                                                   : DEFAULT_REQUEST_LIMIT,
                                              .request_reserve = 0,
-                                             .learn_percent = options->learn_percent};
+                                             .learn_percent = options->learn_percent,
+                                             .refuses_early = options->learn_percent > 0};
     for (int32_t m = 0; m < options->model_count; m++)
         mechanism.has_rules |= options->models[m].step_model->rules != NULL;
     struct tt_carrier carrier = {.context = self,
@@ -367,6 +368,7 @@ enum tt_err tt_simulation_new(const struct tt_sim_options *options,
     self->spread = options->spread;
     self->task_ns = options->task_ns;
     self->request_ns = options->request_ns;
+    self->noise = options->noise;
     self->perturbations = options->perturbations;
     self->perturbation_count = options->perturbation_count;
     self->timer_at = TT_NEVER;

@@ -29,6 +29,7 @@
 
 #include "core/device.h"
 #include "core/mechanism.h"
+#include "core/noise.h"
 #include "sim/cell_cost.h"
 #include "sim/perturbation.h"
 #include "sim/sim_cells.h"
@@ -125,7 +126,8 @@ struct tt_sim_options {
     int64_t d_ctrl_ns, d_data_ns; /* S4 */
     int64_t abort_ns;
     int32_t jitter_permille; /* an execution takes latency * (1 + j), j uniform in -this .. +this */
-    uint64_t seed;           /* of the jitter and the spread */
+    struct tt_noise noise;   /* of executions, besides the jitter */
+    uint64_t seed;           /* of jitter, noise and spread */
     const struct tt_spread *spread; /* of an execution's latency, besides the jitter; borrowed;
                                        NULL: none */
     int64_t task_ns;                /* what an executor spends on a task beside its steps */

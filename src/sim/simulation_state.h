@@ -77,6 +77,7 @@ struct tt_simulation {
     int32_t jitter_permille;
     const struct tt_spread *spread; /* NULL: none */
     int64_t task_ns, request_ns;
+    struct tt_noise noise;
     const struct tt_perturbation *perturbations;
     int32_t perturbation_count;
     uint64_t seed;

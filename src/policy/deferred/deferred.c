@@ -367,6 +367,7 @@ static enum tt_err deferred_init(struct tt_policy *self, const struct tt_policy_
     options.d_ctrl_ns = setup->d_ctrl_ns;
     options.d_data_ns = setup->d_data_ns;
     options.lateness_ns = setup->lateness_ns;
+    options.reform_at_latest |= tt_deferred_must_reform(setup->domain);
     self->domain = setup->domain;
     self->changed = calloc((size_t)models, sizeof(*self->changed));
     self->is_changed = calloc((size_t)models, sizeof(*self->is_changed));
@@ -384,7 +385,10 @@ const struct tt_policy_kind tt_deferred_kind = {
     .name = "deferred",
     .summary = "batches wait for more requests as load and deadlines allow (the default for models "
                "with an SLO)",
-    .traits = {.first_step_only = true, .needs_profiles = true, .default_depth = 1},
+    .traits = {.first_step_only = true,
+               .needs_profiles = true,
+               .drops_early = true,
+               .default_depth = 1},
     .serving = {.defaults = server_defaults, .default_count = TT_COUNT(server_defaults)},
     .options = deferred_options,
     .option_count = (int32_t)TT_COUNT(deferred_options),

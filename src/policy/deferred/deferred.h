@@ -49,4 +49,11 @@ TT_MUST_CHECK enum tt_err tt_deferred_options_parse(const struct tt_policy_kind 
                                                     struct tt_deferred_options *out_options,
                                                     struct tt_error *why);
 
+/* True if candidates must be formed anew when their latest start has passed, whatever the option
+ * `reform_at_latest` says: with early refusal (core/overload.h) a policy does not see the arrivals
+ * that are refused, so it cannot wait for the next one. */
+static inline bool tt_deferred_must_reform(const struct tt_mechanism *domain) {
+    return domain->overloads != NULL;
+}
+
 #endif

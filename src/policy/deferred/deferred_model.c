@@ -18,6 +18,7 @@ enum {
     OVERLOAD_SPAN_PPM = 70000,
     LULL_ROWS = 64, /* minimum of expected rows: fewer are too few to detect a lull */
     LULL_RATIO = 2,
+    SPREAD_LIMIT = 2,  /* 1 / (the relative spread from which on nothing waits) */
     EQUAL_BATCHES = 4, /* equal batches in a row from which on they are taken to be all clients */
 };
 static const int64_t rate_limit_mhz = INT64_C(1000000000000); /* 1e9 rows/s */
@@ -321,12 +322,24 @@ static int64_t timeout_of(const struct tt_deferred_options *o, const struct tt_t
     return whole / 1000 * o->delay_permille + whole % 1000 * o->delay_permille / 1000;
 }
 
+/* The part of a wait that is left beside runs of different length, because a slow run needs the
+ * room: all of it where the tail is the centre, none where it is 1.5 times the centre. */
+static int64_t beside_slow_runs(const struct tt_deferred_queue *q, int32_t rows, int64_t wait_ns) {
+    int64_t centre_ns = q->centre[rows], tail_ns = q->latency[rows];
+    if (tail_ns <= centre_ns || centre_ns <= 0)
+        return wait_ns;
+    int64_t left_ns = centre_ns - SPREAD_LIMIT * (tail_ns - centre_ns);
+    return left_ns <= 0 ? 0 : (int64_t)((__int128)wait_ns * left_ns / centre_ns);
+}
+
 static int64_t deferred_start(const struct tt_deferred_model *self,
                               const struct tt_deferred_queue *q, const struct tt_ticket *head,
                               int32_t size) {
     const struct tt_deferred_options *o = &self->options;
     int64_t a = head->arrived_at;
     int64_t frontrun = head->deadline_at - q->latency[size + 1] - o->lateness_ns;
+    if (frontrun > a)
+        frontrun = a + beside_slow_runs(q, size + 1, frontrun - a);
     switch (o->defer) {
     case TT_DEFER_NONE: break;
     case TT_DEFER_TIMEOUT: return a + timeout_of(o, head);

@@ -22,6 +22,10 @@
  *     partial  max(t, a + min(s - min(gap_factor gap, slack_limit s), beta_limit beta)),
  *              with s = max(0, frontrun - a)
  *
+ * With `full` and `partial` the time from a to frontrun shrinks where runs differ in length: it is
+ * multiplied by 1 - 2 (tail - centre) / centre of l(size + 1), at least 0. A slow run needs the
+ * room.
+ *
  * exec = t if the batch cannot grow (more rows wait than fit, or it has the model's maximum), or if
  * there is no deadline. In real time frontrun is lateness_ns earlier: only l(size + 1) - l(size)
  * lies between frontrun and latest, often next to nothing.

@@ -361,7 +361,7 @@ const struct tt_policy_kind tt_nexus_kind = {
     .name = "nexus",
     .summary = "packs models onto devices every epoch; round robin on each device; drops old "
                "requests to keep the planned batch",
-    .traits = {.needs_profiles = true, .default_depth = 1},
+    .traits = {.needs_profiles = true, .drops_early = true, .default_depth = 1},
     .options = options,
     .option_count = OPTION_COUNT,
     .state_bytes = sizeof(struct tt_policy),

@@ -106,11 +106,19 @@ static void lengthen(const struct tt_lazy_admission *self, struct tt_lazy_stack 
                      struct tt_lazy_run *run, struct tt_lazy_group *group,
                      const struct tt_request *next, bool checked, int64_t now) {
     const struct tt_fifo *fifo = &self->queues->fifos[group->model];
+    const struct tt_request *head = tt_fifo_first(fifo);
+    int64_t deadline_at = head ? head->deadline_at : TT_NEVER;
+    int32_t length = head ? head->length : 0;
     for (const struct tt_request *r = next; r && r->step == group->place.step;
          r = tt_fifo_next(fifo, r)) {
         if (!has_room(stack, group->model, group->max_rows, group->rows + r->rows,
                       group->count + 1) ||
             !has_length(self, stack, run, r) || !has_turn(self, stack, r))
+            return;
+        deadline_at = tt_instant_min(deadline_at, r->deadline_at);
+        length = r->length > length ? r->length : length;
+        if (!tt_queues_ends_in_time(self->queues, now, group->model, group->rows + r->rows, length,
+                                    deadline_at))
             return;
         const struct tt_lazy_group shorter = *group;
         tt_lazy_slack_grow(&self->slack, group, r, now);
