@@ -12,6 +12,7 @@ struct dropped {
 };
 
 struct tt_policy {
+    int64_t d_ctrl_ns, d_data_ns; /* S4 */
     const struct tt_mechanism *domain;
     struct tt_threaded_policy_options options;
     struct tt_multicore *multicore;
@@ -184,7 +185,8 @@ static void run(struct tt_policy *self, int64_t now, struct tt_multicore_batch *
         return;
     }
     self->running[batch->head.executor] = batch;
-    tt_mechanism_run_commit(actions, now);
+    tt_mechanism_run_commit(actions,
+                            now + self->d_ctrl_ns + self->d_data_ns * batch->head.rows); /* S4 */
 }
 
 static void drop(struct tt_record_ring *ring, struct tt_mechanism *actions) {
@@ -346,12 +348,17 @@ enum tt_err tt_threaded_policy_create(struct tt_mechanism *mechanism, const char
         tt_deferred_options_parse(kind, setup->options, setup->option_count, &policy, why);
     if (err)
         return err;
+    policy.d_ctrl_ns = setup->d_ctrl_ns; /* S4 */
+    policy.d_data_ns = setup->d_data_ns;
     policy.lateness_ns = setup->lateness_ns;
     policy.reform_at_latest |= tt_deferred_must_reform(mechanism);
     struct tt_policy *self = aligned_alloc(64, (sizeof(*self) + 63) / 64 * 64);
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a scheduler's threads");
-    *self = (struct tt_policy){.domain = setup->domain, .options = *options};
+    *self = (struct tt_policy){.domain = setup->domain,
+                               .options = *options,
+                               .d_ctrl_ns = setup->d_ctrl_ns,
+                               .d_data_ns = setup->d_data_ns};
     err = make(self, &policy, why);
     if (err) {
         policy_free(self);

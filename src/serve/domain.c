@@ -254,6 +254,8 @@ static enum tt_err observe(struct tt_domain *self, const struct tt_domain_option
     struct tt_record_domain record = {.policy = self->policy,
                                       .option_count = options->option_count,
                                       .limits = *limits,
+                                      .d_ctrl_ns = options->limits->control_delay_us * TT_US,
+                                      .d_data_ns = options->limits->data_delay_us * TT_US,
                                       .lateness_ns = options->limits->lateness_us * TT_US,
                                       .scheduler_threads =
                                           self->is_threaded ? options->scheduler_threads : 0};
@@ -309,6 +311,8 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
     if (err)
         return err;
     struct tt_policy_setup setup = {.domain = &self->mechanism,
+                                    .d_ctrl_ns = options->limits->control_delay_us * TT_US,
+                                    .d_data_ns = options->limits->data_delay_us * TT_US,
                                     .lateness_ns = options->limits->lateness_us * TT_US,
                                     .options = self->options,
                                     .option_count = self->option_count};

@@ -42,6 +42,11 @@ static const struct tt_limit limits[] = {
      "batches start this much before their latest start time, because wake-ups may be late; it is "
      "the value to begin with where run times are learnt",
      OF(lateness_us), 500, 0, 1000000},
+    {"control-delay-us", "us",
+     "transmission time of a message to an executor; batches are decided this much earlier",
+     OF(control_delay_us), 0, 0, 10000000},
+    {"data-delay-us", "us", "transmission time of one row's input to an executor, on top of that",
+     OF(data_delay_us), 0, 0, 100000},
     {"learn-percent", "%",
      "quantile of a batch's recent run times within which it is believed to end; 0: policies "
      "believe the profile, whatever batches take",

@@ -28,7 +28,8 @@ struct tt_limits {
     int64_t queue_bytes;    /* of all inputs of requests in flight, together */
     int64_t run_here_us;    /* shorter runs need no executor's thread; 0: every run does */
     int64_t lateness_us;    /* struct tt_policy_setup: how late a decision may be */
-    int64_t learn_percent;  /* struct tt_mechanism_options; 0: policies believe profiles */
+    int64_t control_delay_us, data_delay_us; /* struct tt_policy_setup: of messages to executors */
+    int64_t learn_percent; /* struct tt_mechanism_options; 0: policies believe profiles */
     int64_t idle_timeout_ms, header_timeout_ms, body_timeout_ms, write_timeout_ms;
 };
 

@@ -1,6 +1,6 @@
 /* threaded */
 /* A batch that the threads have planned comes back while its executor is removed: to a model that
- * is removed, too, or to another one with its number. */
+ * is removed, too, or to another one with its number. Network delays move decisions ahead. */
 #include "base/clock.h"
 #include "base/threads/flag.h"
 #include "multicore/threaded_policy.h"
@@ -19,7 +19,8 @@ static void wake(void *context) {
     tt_flag_raise(&planned);
 }
 
-static void open_domain(struct tt_mechanism *mechanism, const struct tt_carrier *carrier) {
+static void open_policy(struct tt_mechanism *mechanism, const struct tt_carrier *carrier,
+                        const char *name, int64_t d_ctrl_ns, int64_t d_data_ns) {
     struct tt_error why;
     struct tt_mechanism_options limits = {.model_capacity = 1,
                                           .executor_capacity = 1,
@@ -27,12 +28,18 @@ static void open_domain(struct tt_mechanism *mechanism, const struct tt_carrier 
                                           .depth = 1,
                                           .request_limit = 4};
     assert_int_equal(tt_mechanism_init(mechanism, &limits, carrier, &why), TT_OK);
-    struct tt_policy_setup setup = {.domain = mechanism};
+    struct tt_policy_setup setup = {.domain = mechanism,
+                                    .d_ctrl_ns = d_ctrl_ns,
+                                    .d_data_ns = d_data_ns,
+                                    .lateness_ns = 10 * TT_S};
     struct tt_threaded_policy_options options = {
         .threads = 1, .max_batch = 2, .request_limit = 4, .wake = wake};
-    assert_int_equal(tt_threaded_policy_create(mechanism, "deferred", &setup, &options, &why),
-                     TT_OK);
+    assert_int_equal(tt_threaded_policy_create(mechanism, name, &setup, &options, &why), TT_OK);
     assert_int_equal(tt_threaded_policy_start(mechanism->policy, &why), TT_OK);
+}
+
+static void open_domain(struct tt_mechanism *mechanism, const struct tt_carrier *carrier) {
+    open_policy(mechanism, carrier, "deferred", 0, 0);
 }
 
 static struct tt_request *arrive(struct tt_mechanism *mechanism, int32_t rows) {
@@ -96,9 +103,47 @@ static void a_batch_comes_back_to_a_model_that_went(void **state) {
     tt_profile_free(profile);
 }
 
+/* S4: a message needs nearly all the time to the deadline. So the batch, which symphony would hold
+ * back for a minute, is decided at once: before the deadline less the delays. */
+static void a_message_is_sent_ahead(void **state) {
+    (void)state;
+    struct tt_error why;
+    struct tt_profile *profile;
+    struct tt_profile_point point = {.batch = 1, .latency_ns = TT_US};
+    assert_int_equal(tt_profile_new_points(&point, 1, 2, &profile, &why), TT_OK);
+    struct tt_step step = {.name = "s", .profile = profile};
+    struct tt_step_model model = {
+        .step_count = 1, .steps = &step, .whole = profile, .slo_ns = 60 * TT_S, .max_batch = 2};
+    const int64_t d_ctrl_ns = 20 * TT_S, d_data_ns = 10 * TT_S;
+    struct tt_task *running = NULL;
+    struct tt_carrier carrier = lone_carrier(&running);
+    struct tt_mechanism mechanism;
+    open_policy(&mechanism, &carrier, "symphony", d_ctrl_ns, d_data_ns);
+    tt_mechanism_add_model(&mechanism, tt_clock_now(), 0, &model);
+    tt_mechanism_add_executor(&mechanism, tt_clock_now(), 0, 0);
+    int64_t now = tt_clock_now();
+    /* A decision may be 10 s late, and the message of one row needs 30 s. */
+    struct tt_arrival arrival = {.rows = 1, .deadline_at = now + 40 * TT_S + 100 * TT_MS};
+    struct tt_request *request;
+    assert_int_equal(tt_mechanism_arrived(&mechanism, now, &arrival, &request), TT_OK);
+    while (!running && tt_clock_now() < arrival.deadline_at) {
+        usleep(1000);
+        tt_mechanism_decide(&mechanism, tt_clock_now());
+    }
+    assert_non_null(running);
+    assert_true(running->dispatched_at <= arrival.deadline_at - d_ctrl_ns - d_data_ns);
+    assert_int_equal(running->start_at, running->dispatched_at + d_ctrl_ns + d_data_ns);
+    running->last_step_done = 0;
+    tt_mechanism_finished(&mechanism, tt_clock_now(), running);
+    tt_policy_destroy(&mechanism);
+    tt_mechanism_fini(&mechanism);
+    tt_profile_free(profile);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_batch_comes_back_to_a_model_that_went),
+        cmocka_unit_test(a_message_is_sent_ahead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
