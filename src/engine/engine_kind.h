@@ -25,6 +25,7 @@
 #include "base/err.h"
 #include "core/device.h"
 #include "core/engine_traits.h"
+#include "core/noise.h"
 #include "core/step_model.h"
 #include "engine/engine.h"
 #include "engine/synthetic_input.h"
@@ -57,8 +58,9 @@ struct tt_engine_options {
     const struct tt_engine_device *devices;
     int32_t device_count;
     int32_t
-        jitter_permille; /* a step takes its latency * (1 + j), j uniform in -jitter .. +jitter */
-    uint64_t seed;       /* of the jitter */
+        jitter_permille;   /* a step takes its latency * (1 + j), j uniform in -jitter .. +jitter */
+    struct tt_noise noise; /* of executions, besides the jitter */
+    uint64_t seed;         /* of both */
 };
 
 /* ---- loading ---- */

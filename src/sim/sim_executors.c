@@ -73,8 +73,8 @@ static void start_step(struct tt_simulation *self, struct tt_task *task) {
     int64_t work_ns = tt_step_work(profile, task, self->jitter_permille, &self->prng);
     if (self->spread)
         work_ns = work_ns * tt_spread_draw(self->spread, &self->prng) / 1000;
-    work_ns += beside_ns;
     work_ns = tt_noise_of(&self->noise, &self->prng, work_ns);
+    work_ns += beside_ns;
     if (task->items[0].subgraph && step == task->first_step)
         work_ns +=
             tt_cell_cost_begin(&executor->cell_cost, task, &self->models[task->model].cell_rates);

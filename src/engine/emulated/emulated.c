@@ -22,7 +22,8 @@ struct emulated_executor {
     int32_t place; /* the executor's index on its device */
     int64_t abort_ns;
     int32_t jitter_permille;
-    struct tt_prng prng; /* source of the jitter */
+    struct tt_noise noise;
+    struct tt_prng prng; /* source of jitter and noise */
     bool is_punctual;    /* its thread has asked for exact wake-up times */
 };
 
@@ -168,8 +169,10 @@ static bool wait_until(struct emulated_executor *self, int64_t until_at) {
     return false;
 }
 
-/* Same distribution as in the simulator: in millionths, uniform on the integers -j .. +j. */
-static int64_t with_jitter(struct emulated_executor *self, int64_t work_ns) {
+/* Same distributions as in the simulator. The jitter in millionths: uniform on the integers -j ..
+ * +j. */
+static int64_t with_noise(struct emulated_executor *self, int64_t work_ns) {
+    work_ns = tt_noise_of(&self->noise, &self->prng, work_ns);
     if (self->jitter_permille == 0)
         return work_ns;
     uint64_t width = (uint64_t)self->jitter_permille * 2000 + 1;
@@ -187,7 +190,7 @@ static bool compute(struct emulated_executor *self, const struct emulated_model 
                              ? model->demand_ppm(model->latency_context, rows, length, step)
                              : TT_DEMAND_WHOLE;
     tt_emulated_device_begin(self->device, self->place, &self->thread.eventcount, *at,
-                             with_jitter(self, work_ns), demand_ppm);
+                             with_noise(self, work_ns), demand_ppm);
     while (tt_executor_thread_asked(&self->thread) != TT_EXECUTOR_ABORT) {
         int64_t until_at;
         if (tt_emulated_device_ended(self->device, self->place, tt_clock_now(), &until_at)) {
@@ -415,6 +418,7 @@ enum tt_err tt_emulated_engine_open(const struct tt_engine_options *options,
     for (int32_t i = 0; !err && i < options->executor_count; i++) {
         struct emulated_executor *executor = executor_at(self, i);
         executor->jitter_permille = options->jitter_permille;
+        executor->noise = options->noise;
         tt_prng_init(&executor->prng, options->seed, (uint64_t)i);
     }
     if (!err)

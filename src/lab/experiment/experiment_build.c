@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEVICES = 1000000, DEFAULT_DURATION_S = 30 };
+enum { MAX_DEVICES = 1000000, DEFAULT_DURATION_S = 30, OUTLIER_FACTOR = 3 };
 
 /* ---- devices ---- */
 
@@ -138,6 +138,28 @@ static enum tt_err build_perturbations(const struct tt_experiment *self,
         span->speed_permille = (int32_t)(given->speed * TT_SPEED_NORMAL + 0.5);
         last_at = span->until_at;
     }
+    return TT_OK;
+}
+
+static enum tt_err build_noise(const struct tt_experiment *self, struct tt_scenario *scenario,
+                               struct tt_error *why) {
+    const Tutti__ExperimentNoise *given = self->message->noise;
+    if (!given)
+        return TT_OK;
+    if (!(given->spread >= 0 && given->spread <= 1))
+        return tt_experiment_wrong(self, given, "spread", why, "spread is %g; it must be 0 .. 1",
+                                   given->spread);
+    if (!(given->outliers >= 0 && given->outliers <= 1))
+        return tt_experiment_wrong(self, given, "outliers", why,
+                                   "outliers is %g; it must be 0 .. 1", given->outliers);
+    if (given->outlier_factor < 0 || given->outlier_factor > 1000)
+        return tt_experiment_wrong(self, given, "outlier_factor", why,
+                                   "outlier_factor is %d; it must be 1 .. 1000",
+                                   given->outlier_factor);
+    scenario->noise = (struct tt_noise){
+        .spread_permille = (int32_t)(given->spread * 1000 + 0.5),
+        .outlier_permille = (int32_t)(given->outliers * 1000 + 0.5),
+        .outlier_times = given->outlier_factor > 0 ? given->outlier_factor : OUTLIER_FACTOR};
     return TT_OK;
 }
 
@@ -366,6 +388,8 @@ enum tt_err tt_experiment_build(const struct tt_experiment *self, struct tt_scen
     enum tt_err err = build_times(self, &scenario, why);
     if (!err)
         err = build_perturbations(self, &scenario, why);
+    if (!err)
+        err = build_noise(self, &scenario, why);
     if (!err)
         err = build_devices(self, &scenario, why);
     if (!err)

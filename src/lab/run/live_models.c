@@ -214,6 +214,7 @@ static enum tt_err open_emulated(struct tt_live_models *self, struct tt_error *w
     struct tt_engine_options options = {.devices = devices,
                                         .device_count = s->device_count,
                                         .jitter_permille = s->jitter_permille,
+                                        .noise = s->noise,
                                         .seed = s->seed,
                                         .executor_count = self->executor_count,
                                         .queue_depth = tt_domain_depth(s->policy, s->depth) + 1,

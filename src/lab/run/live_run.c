@@ -331,6 +331,8 @@ static void note_left_out(const struct tt_scenario *s, struct tt_live_figures *f
     }
     bool real = s->world == TT_WORLD_REAL;
     add_left_out(figures, real && s->jitter_permille > 0, "jitter");
+    add_left_out(figures, real && (s->noise.spread_permille > 0 || s->noise.outlier_permille > 0),
+                 "noise");
     add_left_out(figures, real && s->abort_ns > 0, "abort_ms");
     add_left_out(figures, s->perturbation_count > 0, "perturb");
     add_left_out(figures, copies && (cells || (real && bytes)), "copies");

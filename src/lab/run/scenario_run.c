@@ -182,6 +182,7 @@ static enum tt_err simulate(struct run *run, bool check, const volatile sig_atom
         .d_data_ns = s->d_data_ns,
         .abort_ns = s->abort_ns,
         .jitter_permille = s->jitter_permille,
+        .noise = s->noise,
         .seed = s->seed,
         .spread = &s->server.spread,
         .task_ns = s->server.batch_ns,

@@ -50,6 +50,7 @@ struct tt_scenario {
     int32_t depth; /* batches queued per executor */
     int64_t d_ctrl_ns, d_data_ns, abort_ns;
     int32_t jitter_permille;
+    struct tt_noise noise;
     struct tt_server_cost server; /* of simulated worlds */
     bool learns; /* what is believed of the models follows from what batches take */
     struct tt_perturbation *perturbations; /* of simulated devices, ascending */

@@ -255,6 +255,11 @@ static void nonsense_is_told_with_its_line(void **state) {
                    "bad.pbtxt:4: from_s is 1");
     assert_refused(DEVICE MODEL LOAD "perturb { from_s: 2 }", "bad.pbtxt:4: speed is 0");
     assert_refused(DEVICE MODEL LOAD "perturb { from_s: 2 speed: -1 }", "bad.pbtxt:4: speed is -1");
+    assert_refused(DEVICE MODEL LOAD "noise { spread: 1.5 }", "bad.pbtxt:4: spread is 1.5; it must "
+                                                              "be 0 .. 1");
+    assert_refused(DEVICE MODEL LOAD "noise { outliers: -0.1 }", "bad.pbtxt:4: outliers is -0.1");
+    assert_refused(DEVICE MODEL LOAD "noise { outlier_factor: 1001 }",
+                   "bad.pbtxt:4: outlier_factor is 1001; it must be 1 .. 1000");
     assert_refused(MODEL LOAD, "no device");
     assert_refused("device { count: 0 }\n" MODEL LOAD, "bad.pbtxt:1: count is 0");
     assert_refused(DEVICE LOAD, "no model");
