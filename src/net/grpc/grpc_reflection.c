@@ -105,18 +105,18 @@ static size_t with_imports(const struct span *files, int32_t count, int32_t firs
 typedef Grpc__Reflection__V1__ServerReflectionRequest reflection_request;
 typedef Grpc__Reflection__V1__ServerReflectionResponse reflection_answer;
 
-static enum tt_err send_error(reflection_answer *answer, int32_t code, const char *sentence,
+static enum tt_err send_error(reflection_answer answer, int32_t code, const char *sentence,
                               struct tt_text *out, struct tt_error *why) {
     Grpc__Reflection__V1__ErrorResponse error = GRPC__REFLECTION__V1__ERROR_RESPONSE__INIT;
     error.error_code = code;
     error.error_message = (char *)(uintptr_t)sentence;
-    answer->message_response_case =
+    answer.message_response_case =
         GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_ERROR_RESPONSE;
-    answer->error_response = &error;
-    return tt_grpc_pack(answer, out, why);
+    answer.error_response = &error;
+    return tt_grpc_pack(&answer, out, why);
 }
 
-static enum tt_err send_file(reflection_answer *answer, const char *name, bool is_symbol,
+static enum tt_err send_file(reflection_answer answer, const char *name, bool is_symbol,
                              struct tt_text *out, struct tt_error *why) {
     struct span files[MAX_FILES];
     ProtobufCBinaryData found[MAX_FILES];
@@ -130,13 +130,13 @@ static enum tt_err send_file(reflection_answer *answer, const char *name, bool i
         GRPC__REFLECTION__V1__FILE_DESCRIPTOR_RESPONSE__INIT;
     response.n_file_descriptor_proto = with_imports(files, count, at, found);
     response.file_descriptor_proto = found;
-    answer->message_response_case =
+    answer.message_response_case =
         GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_FILE_DESCRIPTOR_RESPONSE;
-    answer->file_descriptor_response = &response;
-    return tt_grpc_pack(answer, out, why);
+    answer.file_descriptor_response = &response;
+    return tt_grpc_pack(&answer, out, why);
 }
 
-static enum tt_err send_services(reflection_answer *answer, struct tt_text *out,
+static enum tt_err send_services(reflection_answer answer, struct tt_text *out,
                                  struct tt_error *why) {
     Grpc__Reflection__V1__ListServiceResponse response =
         GRPC__REFLECTION__V1__LIST_SERVICE_RESPONSE__INIT;
@@ -160,10 +160,10 @@ static enum tt_err send_services(reflection_answer *answer, struct tt_text *out,
         response.n_service++;
     }
     response.service = pointers;
-    answer->message_response_case =
+    answer.message_response_case =
         GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_LIST_SERVICES_RESPONSE;
-    answer->list_services_response = &response;
-    return tt_grpc_pack(answer, out, why);
+    answer.list_services_response = &response;
+    return tt_grpc_pack(&answer, out, why);
 }
 
 enum tt_err tt_grpc_answer_reflection(const struct tt_kserve_service *service, const char *bytes,
@@ -181,17 +181,17 @@ enum tt_err tt_grpc_answer_reflection(const struct tt_kserve_service *service, c
     answer.original_request = request;
     switch ((int)request->message_request_case) {
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_BY_FILENAME:
-        err = send_file(&answer, request->file_by_filename, false, out, why);
+        err = send_file(answer, request->file_by_filename, false, out, why);
         break;
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_SYMBOL:
-        err = send_file(&answer, request->file_containing_symbol, true, out, why);
+        err = send_file(answer, request->file_containing_symbol, true, out, why);
         break;
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_LIST_SERVICES:
-        err = send_services(&answer, out, why);
+        err = send_services(answer, out, why);
         break;
     default:
-        err = send_error(&answer, UNIMPLEMENTED, "extensions are not supported: there are none",
-                         out, why);
+        err = send_error(answer, UNIMPLEMENTED, "extensions are not supported: there are none", out,
+                         why);
         break;
     }
     grpc__reflection__v1__server_reflection_request__free_unpacked(request, NULL);

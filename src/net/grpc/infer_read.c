@@ -216,7 +216,7 @@ static enum tt_err read_input(struct reader *reader, const struct tt_wire_field 
         return tt_fail(TT_ERR_INVALID, reader->why, "more than %d inputs", TT_MAX_TENSORS);
     struct tt_kserve_input *input = &request->inputs[request->input_count];
     *input = (struct tt_kserve_input){.name = ""};
-    struct tt_wire wire;
+    struct tt_wire wire = {.is_bad = false};
     struct tt_wire_field field;
     enum tt_err err = expect(reader, message, TT_WIRE_BYTES);
     if (!err)
@@ -245,7 +245,7 @@ static enum tt_err read_output(struct reader *reader, const struct tt_wire_field
         return tt_fail(TT_ERR_INVALID, reader->why, "more than %d outputs", TT_MAX_TENSORS);
     struct tt_kserve_output *output = &request->outputs[request->output_count];
     *output = (struct tt_kserve_output){.name = "", .is_binary = true};
-    struct tt_wire wire;
+    struct tt_wire wire = {.is_bad = false};
     struct tt_wire_field field;
     enum tt_err err = expect(reader, message, TT_WIRE_BYTES);
     if (!err)
