@@ -124,6 +124,7 @@ void tt_grpc_listener_close(struct tt_grpc_listener *take_self) {
     if (!take_self)
         return;
     tt_socket_server_close(&take_self->server);
+    tt_http2_connections_fini(&take_self->connections);
     tt_grpc_calls_fini(&take_self->calls);
     free(take_self);
 }

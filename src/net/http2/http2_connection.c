@@ -201,8 +201,14 @@ void tt_http2_connections_init(struct tt_http2_connections *self, uv_loop_t *loo
     tt_list_init(&self->all);
     tt_list_init(&self->dirty);
     tt_http2_timers_init(&self->timers, limits->body_timeout_ms, limits->write_timeout_ms);
+    tt_http2_memory_init(&self->memory);
     tt_counter_set(&self->accepted, 0);
     tt_counter_set(&self->open, 0);
+}
+
+void tt_http2_connections_fini(struct tt_http2_connections *self) {
+    tt_assert(tt_http2_connections_empty(self));
+    tt_http2_memory_fini(&self->memory);
 }
 
 uint64_t tt_http2_connections_tick_ms(const struct tt_http2_connections *self) {
@@ -225,7 +231,7 @@ bool tt_http2_connections_accept(struct tt_http2_connections *self, uv_stream_t 
     connection->all = self;
     connection->heard_at_ms = self->timers.now_ms;
     if (tt_http2_session_init(&connection->session, self->handler, &self->session_limits,
-                              &self->timers, self->handler_context) != TT_OK) {
+                              &self->timers, &self->memory, self->handler_context) != TT_OK) {
         free(connection);
         return false;
     }

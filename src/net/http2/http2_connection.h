@@ -40,6 +40,7 @@ struct tt_http2_connections {
     struct tt_list all;   /* by the time of their last bytes, the oldest first */
     struct tt_list dirty; /* with something to write */
     struct tt_http2_timers timers;
+    struct tt_http2_memory memory;
     struct tt_counter accepted, open; /* connections; other threads may read */
     struct tt_http2_output output;
     char read_buffer[TT_HTTP2_READ_BYTES]; /* one for all: libuv reads and delivers at once */
@@ -50,6 +51,8 @@ void tt_http2_connections_init(struct tt_http2_connections *self, uv_loop_t *loo
                                const struct tt_limits *limits,
                                const struct tt_http2_handler *handler, void *handler_context,
                                tt_http2_changed_fn *on_gone, void *owner);
+/* After the last connection is gone. */
+void tt_http2_connections_fini(struct tt_http2_connections *self);
 /* The period in which tt_http2_connections_expire should be called. */
 uint64_t tt_http2_connections_tick_ms(const struct tt_http2_connections *self);
 /* Accepts a client that waits on `server`; `is_full`: it is closed. False: no memory; the client

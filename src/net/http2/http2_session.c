@@ -272,7 +272,7 @@ static int on_frame_sent(nghttp2_session *nghttp2, const nghttp2_frame *frame, v
 
 /* --- the session --- */
 
-static int make(struct tt_http2_session *self) {
+static int make(struct tt_http2_session *self, struct tt_http2_memory *memory) {
     nghttp2_session_callbacks *callbacks;
     nghttp2_option *option = NULL;
     int failed = nghttp2_session_callbacks_new(&callbacks);
@@ -295,7 +295,8 @@ static int make(struct tt_http2_session *self) {
         nghttp2_option_set_stream_reset_rate_limit(option, TT_HTTP2_TOKENS,
                                                    TT_HTTP2_TOKENS_PER_SECOND);
         nghttp2_option_set_max_deflate_dynamic_table_size(option, 4096);
-        failed = nghttp2_session_server_new2(&self->nghttp2, callbacks, self, option);
+        failed = nghttp2_session_server_new3(&self->nghttp2, callbacks, self, option,
+                                             memory ? &memory->nghttp2 : NULL);
     }
     nghttp2_option_del(option);
     nghttp2_session_callbacks_del(callbacks);
@@ -305,7 +306,8 @@ static int make(struct tt_http2_session *self) {
 enum tt_err tt_http2_session_init(struct tt_http2_session *self,
                                   const struct tt_http2_handler *handler,
                                   const struct tt_http2_limits *limits,
-                                  struct tt_http2_timers *timers, void *context) {
+                                  struct tt_http2_timers *timers, struct tt_http2_memory *memory,
+                                  void *context) {
     *self = (struct tt_http2_session){.handler = handler,
                                       .limits = limits,
                                       .timers = timers,
@@ -316,7 +318,7 @@ enum tt_err tt_http2_session_init(struct tt_http2_session *self,
     tt_list_init(&self->open);
     tt_list_init(&self->closed);
     tt_list_init(&self->sent);
-    if (make(self) != 0)
+    if (make(self, memory) != 0)
         return TT_ERR_NO_MEMORY;
     const nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, (uint32_t)limits->streams},

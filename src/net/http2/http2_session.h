@@ -24,6 +24,7 @@
 #define TT_NET_HTTP2_HTTP2_SESSION_H
 
 #include "base/list.h"
+#include "net/http2/http2_memory.h"
 #include "net/http2/http2_message.h"
 #include "net/http2/http2_output.h"
 
@@ -108,11 +109,12 @@ void tt_http2_timers_init(struct tt_http2_timers *self, int64_t receive_ms, int6
 void tt_http2_timers_expire(struct tt_http2_timers *self,
                             void touched(struct tt_http2_session *session));
 
-/* Errors: NO_MEMORY. The first bytes to send are ready. */
+/* `memory` NULL: that of the C library. Errors: NO_MEMORY. The first bytes to send are ready. */
 TT_MUST_CHECK enum tt_err tt_http2_session_init(struct tt_http2_session *self,
                                                 const struct tt_http2_handler *handler,
                                                 const struct tt_http2_limits *limits,
-                                                struct tt_http2_timers *timers, void *context);
+                                                struct tt_http2_timers *timers,
+                                                struct tt_http2_memory *memory, void *context);
 /* Reports every stream as closed. */
 void tt_http2_session_fini(struct tt_http2_session *self);
 /* INVALID: the bytes are not HTTP/2; send what is left, then close. */

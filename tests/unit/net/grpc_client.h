@@ -35,6 +35,7 @@ struct client {
     struct tt_grpc_calls calls;
     struct tt_http2_limits http2_limits;
     struct tt_http2_timers timers;
+    struct tt_http2_memory memory;
     struct tt_http2_session server;
     struct tt_http2_output output;
     nghttp2_session *session;
@@ -134,8 +135,9 @@ static inline void client_init(struct client *self, uint32_t window, bool holds_
     self->http2_limits =
         (struct tt_http2_limits){.streams = 1024, .header_count = 100, .header_bytes = 16384};
     tt_http2_timers_init(&self->timers, 1000, 1000);
+    tt_http2_memory_init(&self->memory);
     assert_int_equal(tt_http2_session_init(&self->server, &tt_grpc_handler, &self->http2_limits,
-                                           &self->timers, &self->calls),
+                                           &self->timers, &self->memory, &self->calls),
                      TT_OK);
     nghttp2_session_callbacks *callbacks;
     nghttp2_option *option;
@@ -165,6 +167,7 @@ static inline void client_fini(struct client *self) {
     assert_int_equal(tt_counter_get(&self->calls.requests),
                      tt_counter_get(&self->calls.answered) + tt_counter_get(&self->calls.gone));
     tt_grpc_calls_fini(&self->calls);
+    tt_http2_memory_fini(&self->memory);
     for (int i = 0; i < CLIENT_STREAMS; i++)
         tt_text_fini(&self->streams[i].received);
     tt_port_close(self->port);
