@@ -37,12 +37,10 @@ static void only_legal_moves_go_through(void **state) {
     static const bool legal[STATES][STATES] = {
         [TT_MODEL_KNOWN] =
             {[TT_MODEL_LOADING] = true, [TT_MODEL_READY] = true, [TT_MODEL_UNAVAILABLE] = true},
-        [TT_MODEL_LOADING] =
-            {[TT_MODEL_LOADING] = true, [TT_MODEL_READY] = true, [TT_MODEL_UNAVAILABLE] = true},
+        [TT_MODEL_LOADING] = {false, true, true, true, true},
         [TT_MODEL_READY] = {[TT_MODEL_READY] = true, [TT_MODEL_UNLOADING] = true},
-        [TT_MODEL_UNLOADING] =
-            {[TT_MODEL_LOADING] = true, [TT_MODEL_UNLOADING] = true, [TT_MODEL_UNAVAILABLE] = true},
-        [TT_MODEL_UNAVAILABLE] = {[TT_MODEL_LOADING] = true, [TT_MODEL_UNAVAILABLE] = true},
+        [TT_MODEL_UNLOADING] = {false, true, true, true, true},
+        [TT_MODEL_UNAVAILABLE] = {false, true, true, true, true},
     };
     for (int i = 0; i < STATES; i++)
         for (int k = 0; k < STATES; k++) {
