@@ -2,7 +2,7 @@
 
 #include "base/instant.h"
 
-enum { PAUSE = 8 };       /* of the time that a request takes, between two looks at it */
+enum { PAUSE = 8 };       /* share of a request's time between two looks at it */
 enum { LEAST_TIMES = 4 }; /* its time alone: to end behind a running batch, and in its own */
 
 const struct tt_queue_rule *tt_waiting_rule(const struct tt_mechanism *self,
@@ -50,8 +50,10 @@ int64_t tt_waiting_latest(const struct tt_mechanism *self, const struct tt_reque
 void tt_waiting_look_again(struct tt_mechanism *self, int64_t now,
                            const struct tt_request *request) {
     const struct tt_profile *whole = self->models[request->model]->whole;
-    int64_t pause_ns = tt_profile_tail(whole, request->rows, request->length) / PAUSE;
+    /* A share of what is left, so that even short runs with much time need few looks. */
+    int64_t run_ns = tt_profile_tail(whole, request->rows, request->length);
     int64_t alone_at = tt_waiting_latest_alone(self, request);
+    int64_t pause_ns = tt_instant_max(alone_at - now, run_ns) / PAUSE;
     tt_heap_set(&self->latest, (int32_t)request->handle.index,
                 tt_instant_min(alone_at, tt_instant_add(now, pause_ns)), 0);
 }
