@@ -122,7 +122,7 @@ class Sessions(unittest.TestCase):
         self.port = free_port()
         program = self.folder / "bin" / "tutti"
         program.write_text(
-            '#!/bin/sh\ncase "$1" in serve) shift; set -- serve --http-port %d "$@";; esac\nexec "%s" "$@"\n'
+            '#!/bin/sh\ncase "$1" in serve) shift; set -- serve --http-port %d --grpc-port 0 "$@";; esac\nexec "%s" "$@"\n'
             % (self.port, PROGRAM)
         )
         program.chmod(0o755)

@@ -38,7 +38,7 @@ class Server:
 
     def __init__(self, models, *flags, limits=None, program=PROGRAM, start=None):
         self.lines = []
-        command = [program, "serve", "--model-repository", models, "--http-port", "0"]
+        command = [program, "serve", "--model-repository", models, "--http-port", "0", "--grpc-port", "0"]
         self.process = subprocess.Popen(
             [str(word) for word in command + ["--executors", "2", *flags]],
             stderr=subprocess.PIPE,
