@@ -35,6 +35,7 @@ static bool make_devices(struct tt_scheduler_role *self) {
 static bool make_entries(struct tt_scheduler_role *self) {
     const struct tt_cluster_settings *settings = self->settings;
     int32_t frontends = 0;
+    tt_assert(settings->node_count > 0);
     self->entries = calloc((size_t)settings->node_count, sizeof(struct tt_ticket_entry *));
     for (int32_t i = 0; self->entries && i < settings->node_count; i++) {
         if (settings->nodes[i].role != TT_ROLE_FRONTEND)
@@ -72,6 +73,7 @@ enum tt_err tt_scheduler_role_init(struct tt_scheduler_role *self,
                                    const struct tt_cluster_settings *settings, uint16_t number,
                                    int64_t now, const char *policy, const struct tt_option *options,
                                    int32_t option_count, struct tt_error *why) {
+    tt_assert(settings->node_count > 0 && settings->node_count <= TT_CLUSTER_MAX_NODES);
     tt_assert(settings->nodes[number].role == TT_ROLE_SCHEDULER);
     *self = (struct tt_scheduler_role){
         .settings = settings,
