@@ -64,7 +64,8 @@ int32_t tt_contest_winner(const struct tt_contest_result *results, int32_t count
 
 /* The highest rate of the candidate at which no model's bad rate exceeds `bad_rate`
  * (lab/scenario/rate.h), by bisection to within `precision`; 0: none. Of arrivals in memory: their
- * mean rate, where all instants are divided by the highest factor that does. Not for segments or a
+ * mean rate, where all instants are divided by the highest factor that does. A run lasts until
+ * request_limit or duration_ns, and a hundred objectives if there is neither. Not for segments or a
  * file. Errors: INVALID (such a load, or the policy refuses), CANCELLED. */
 TT_MUST_CHECK enum tt_err tt_contest_highest_rate(const struct tt_scenario *scenario,
                                                   const struct tt_contest_candidate *candidate,

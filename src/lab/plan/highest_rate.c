@@ -5,9 +5,10 @@
 #include "lab/run/scenario_run.h"
 #include "lab/scenario/allocate.h"
 
+#include <math.h>
 #include <stdlib.h>
 
-enum { MAX_RUNS = 40 };
+enum { MAX_RUNS = 40, FEWEST_REQUESTS = 10000, MOST_REQUESTS = 150000, SLOS_PER_RUN = 100 };
 
 /* Where the search begins: what the devices sustain with the largest batches that are in time. */
 static int64_t first_rate(const struct tt_scenario *scenario) {
@@ -29,12 +30,24 @@ static int64_t first_rate(const struct tt_scenario *scenario) {
     return rate < 1 ? TT_RATE_ONE : (int64_t)(rate * (double)TT_RATE_ONE);
 }
 
+/* Many objectives long: an overload shows only when its backlog takes longer than one. */
+static int64_t requests_at(const struct tt_scenario *scenario, int64_t rate) {
+    double slo_s = 0;
+    for (int32_t m = 0; m < scenario->model_count; m++)
+        if (scenario->models[m].step_model.slo_ns != TT_NEVER)
+            slo_s = fmax(slo_s, (double)scenario->models[m].step_model.slo_ns / 1e9);
+    double wanted = (double)rate / (double)TT_RATE_ONE * slo_s * SLOS_PER_RUN;
+    return (int64_t)fmin(fmax(wanted, FEWEST_REQUESTS), MOST_REQUESTS);
+}
+
 static enum tt_err search_rate(struct tt_scenario *entry, double bad_rate, double precision,
                                const volatile sig_atomic_t *stop, int64_t *out_rate,
                                struct tt_error *why) {
     struct tt_goodput_options options = {.bad_rate = bad_rate, .precision = precision};
     struct tt_goodput found;
     entry->rate = first_rate(entry);
+    if (entry->request_limit == 0 && entry->duration_ns == TT_NEVER)
+        entry->request_limit = requests_at(entry, entry->rate);
     entry->interval_ns = 0;
     enum tt_err err = tt_goodput_search(entry, &options, stop, &found, why);
     if (err)

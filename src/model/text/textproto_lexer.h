@@ -1,4 +1,4 @@
-/* Tokens of the protobuf text format, with their places. Used by textproto.c only.
+/* Tokens of the protobuf text format, with their places.
  *
  * A lexer is a position in borrowed text. `token` is the current token; _next moves on. The lexer
  * keeps the first error. After it the current token is END, which no grammar rule accepts, so a

@@ -1,0 +1,274 @@
+#include "cmd/plan_cost.h"
+
+#include "base/clock.h"
+#include "base/instant.h"
+#include "lab/replay/replay.h"
+#include "lab/scenario/allocate.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { MAX_CLIENTS = 256, FEWEST_BATCHES = 20 };
+
+/* ---- one closed loop ---- */
+
+struct sample {
+    int64_t at;
+    struct tt_plan_trial_cpu cpu;
+    double batches, short_batches, busy_s;
+};
+
+struct loop {
+    double requests, batches, short_batches;
+    double main_ns, executors_ns, busy_ns, client_ns; /* in all */
+    double ran_ns, waited_ns, took_ns;                /* of all threads of the server; real time */
+};
+
+static struct sample take_sample(const struct tt_plan_trial *trial) {
+    return (struct sample){.at = tt_clock_now(),
+                           .cpu = tt_plan_trial_cpu(trial),
+                           .batches = tt_plan_trial_metric(trial, "tutti_batch_size_count"),
+                           .short_batches = tt_plan_trial_metric(trial, "tutti_short_runs_total"),
+                           .busy_s =
+                               tt_plan_trial_metric(trial, "tutti_executor_busy_seconds_total")};
+}
+
+static double total_ns(const struct tt_plan_trial_cpu *cpu) {
+    return (double)(cpu->main_ns + cpu->executors_ns + cpu->others_ns);
+}
+
+static enum tt_err run_loop(struct tt_plan_trial *trial, const struct tt_plan_cost_options *options,
+                            int32_t clients, int64_t duration_ns, struct loop *out,
+                            struct tt_error *why) {
+    char url[64], concurrency[16], duration[32];
+    snprintf(url, sizeof(url), "http://127.0.0.1:%d", trial->port);
+    snprintf(concurrency, sizeof(concurrency), "%d", clients);
+    snprintf(duration, sizeof(duration), "%g", (double)duration_ns / 1e9);
+    const char *args[] = {"load",          url,         "--load",     options->experiment,
+                          "--concurrency", concurrency, "--duration", duration,
+                          "--give-up-ms",  "60000",     "--json",     NULL};
+    struct tt_text text;
+    tt_text_init(&text);
+    struct sample before = take_sample(trial);
+    enum tt_err err = tt_plan_trial_run(trial, args, 0, false, &text, why);
+    struct sample after = take_sample(trial);
+    json_t *report = err ? NULL : json_loads(tt_text_string(&text), 0, NULL);
+    tt_text_fini(&text);
+    if (err)
+        return err;
+    const json_t *total = json_object_get(report, "total");
+    *out = (struct loop){.requests = json_number_value(json_object_get(total, "ok")),
+                         .batches = after.batches - before.batches,
+                         .short_batches = after.short_batches - before.short_batches,
+                         .main_ns = (double)(after.cpu.main_ns - before.cpu.main_ns),
+                         .executors_ns = (double)(after.cpu.executors_ns - before.cpu.executors_ns),
+                         .waited_ns = (double)(after.cpu.waited_ns - before.cpu.waited_ns),
+                         .ran_ns = total_ns(&after.cpu) - total_ns(&before.cpu),
+                         .took_ns = (double)(after.at - before.at),
+                         .busy_ns = (after.busy_s - before.busy_s) * 1e9,
+                         .client_ns =
+                             json_number_value(json_object_get(report, "generator_cpu_s")) * 1e9};
+    json_decref(report);
+    return out->requests > 0 && out->batches > 0
+               ? TT_OK
+               : tt_fail(TT_ERR_INVALID, why, "the server answered no request of the measurement");
+}
+
+/* ---- the recorded batches ---- */
+
+struct batch {
+    int32_t model, rows, length, first_step, last_step;
+    int64_t started_at, took_ns;
+};
+
+struct batches {
+    int64_t count, capacity;
+    struct batch *items;
+};
+
+static void on_started(void *context, int64_t now, const struct tt_task *task, int32_t step,
+                       const int64_t *numbers) {
+    (void)step;
+    (void)numbers;
+    struct batches *self = context;
+    if (self->count == self->capacity) {
+        self->capacity = self->capacity ? 2 * self->capacity : 1024;
+        self->items = tt_reallocate(self->items, (size_t)self->capacity, sizeof(*self->items));
+    }
+    int32_t length = task->length;
+    for (int32_t i = 0; i < task->count; i++)
+        if (task->items[i].request->length > length)
+            length = task->items[i].request->length;
+    self->items[self->count++] = (struct batch){.model = task->model,
+                                                .rows = tt_task_computed_rows(task),
+                                                .length = length,
+                                                .first_step = task->first_step,
+                                                .last_step = task->last_step,
+                                                .started_at = now};
+}
+
+static void on_ended(void *context, int64_t now, const struct tt_task *task, int32_t step) {
+    (void)task;
+    (void)step;
+    struct batches *self = context;
+    struct batch *last = &self->items[self->count - 1]; /* a replay reports both ends at once */
+    last->took_ns = now - last->started_at;
+}
+
+/* What the profiles say of a batch, in ns; 0: nothing. */
+static double profiled_ns(const struct batch *batch, const struct tt_step_model *model) {
+    bool is_whole = batch->first_step == 0 && batch->last_step + 1 == model->step_count;
+    double sum = 0;
+    if (is_whole && batch->rows <= model->whole->max_batch)
+        return (double)tt_profile_latency(model->whole, batch->rows, batch->length);
+    for (int32_t s = batch->first_step; s <= batch->last_step; s++)
+        if (batch->rows <= model->steps[s].profile->max_batch)
+            sum += (double)tt_profile_latency(model->steps[s].profile, batch->rows, batch->length);
+    return sum;
+}
+
+static int compare(const void *a, const void *b) {
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+/* The quantiles of the ratios, scaled so that their mean is `mean`. The last point makes the mean
+ * of the longest percent right. */
+static void make_spread(double *ratios, int64_t count, double mean, struct tt_spread *out) {
+    enum { LAST = TT_SPREAD_POINTS - 1 };
+    double sum = 0, tail = 0, scaled[TT_SPREAD_POINTS];
+    qsort(ratios, (size_t)count, sizeof(*ratios), compare);
+    for (int64_t i = 0; i < count; i++)
+        sum += ratios[i];
+    for (int32_t p = 0; p <= LAST; p++)
+        scaled[p] = ratios[p * (count - 1) / LAST];
+    int64_t longest = count / LAST > 0 ? count / LAST : 1;
+    for (int64_t i = count - longest; i < count; i++)
+        tail += ratios[i] / (double)longest;
+    scaled[LAST] = fmax(scaled[LAST - 1], 2 * tail - scaled[LAST - 1]);
+    double scale = sum > 0 ? mean * (double)count / sum : mean;
+    for (int32_t p = 0; p <= LAST; p++)
+        out->permille[p] = (int32_t)fmin(fmax(1, scaled[p] * scale * 1000), INT32_MAX);
+}
+
+/* The batches of the second loop: what the profiles say of one on average, and their ratios. */
+static enum tt_err read_batches(const char *path, double skip, double *out_mean_ns,
+                                double **out_ratios, int64_t *out_count, struct tt_error *why) {
+    struct tt_recording recording;
+    enum tt_err err = tt_recording_open(path, &recording, why);
+    if (err)
+        return err;
+    double sum_ns = 0, *ratios = NULL;
+    int64_t count = 0, seen = 0;
+    for (int32_t d = 0; !err && d < recording.domain_count; d++) {
+        struct batches batches = {0};
+        struct tt_sim_observer observer = {
+            .context = &batches, .step_started = on_started, .step_ended = on_ended};
+        struct tt_replay replay;
+        err = tt_replay_run_observed(&recording, d, false, &observer, NULL, &replay, why);
+        ratios = tt_reallocate(ratios, (size_t)(count + batches.count) + 1, sizeof(*ratios));
+        for (int64_t i = 0; !err && i < batches.count; i++, seen++) {
+            const struct batch *batch = &batches.items[i];
+            double ns = profiled_ns(batch, &replay.models[batch->model]->step_model);
+            if (ns <= 0 || (double)seen < skip)
+                continue;
+            ratios[count++] = (double)batch->took_ns / ns;
+            sum_ns += ns;
+        }
+        if (!err)
+            tt_replay_fini(&replay);
+        free(batches.items);
+    }
+    tt_recording_close(&recording);
+    *out_ratios = ratios;
+    *out_count = count;
+    *out_mean_ns = count > 0 ? sum_ns / (double)count : 0;
+    return err;
+}
+
+/* ---- the costs ---- */
+
+/* The share of the processors that this machine gives to the server and its load: 1 if nothing else
+ * runs there. What they used, of what they could have used: what they asked for, but no more than
+ * there is. The generator waits as often as the server does. */
+static double share_of(const struct loop *loop, int32_t cores) {
+    double asked_ns = loop->ran_ns + loop->waited_ns, used_ns = loop->ran_ns + loop->client_ns;
+    asked_ns += loop->client_ns * asked_ns / fmax(1, loop->ran_ns);
+    double possible_ns = fmin(asked_ns, (double)cores * loop->took_ns);
+    return possible_ns > 0 ? fmin(1, fmax(0.01, used_ns / possible_ns)) : 1;
+}
+
+/* Divides the accounted time between requests, batches and models. `one`: the loop of one client,
+ * whose batches nothing interrupts. */
+/* What others take from the processors makes everything longer in real time. */
+static void divide(const struct loop *one, const struct loop *many, double mean_ns, double *ratios,
+                   int64_t count, struct tt_server_cost *out) {
+    out->share = share_of(many, out->cores);
+    double handed_one = one->batches - one->short_batches;
+    double handed = many->batches - many->short_batches;
+    double batch_ns = 0, factor = 1;
+    if (handed_one >= FEWEST_BATCHES)
+        batch_ns = fmax(0, (one->executors_ns - one->busy_ns) / handed_one);
+    /* Where short batches run on the connection thread, its time says little about them. */
+    if (handed >= FEWEST_BATCHES && handed > many->batches / 2 && mean_ns > 0)
+        factor = fmax(0.5, (many->executors_ns / handed - batch_ns) / mean_ns);
+    else
+        batch_ns = 0;
+    double models_ns = many->short_batches * mean_ns * factor;
+    double strangers_ns = batch_ns > 0 ? 0 : fmax(0, many->executors_ns - handed * mean_ns);
+    out->request_ns = (int64_t)(fmax(0, many->main_ns - models_ns + strangers_ns) / many->requests);
+    out->client_ns = (int64_t)(many->client_ns / many->requests);
+    out->batch_ns = (int64_t)batch_ns;
+    if (count > 0)
+        make_spread(ratios, count, factor / out->share, &out->spread);
+    out->request_ns = (int64_t)((double)out->request_ns / out->share);
+    out->client_ns = (int64_t)((double)out->client_ns / out->share);
+    out->batch_ns = (int64_t)((double)out->batch_ns / out->share);
+}
+
+/* Clients for full batches on every executor, and as many waiting. */
+static int32_t many_clients(const struct tt_plan_cost_options *options) {
+    int32_t rows = 1;
+    for (int32_t m = 0; m < options->scenario->model_count; m++)
+        if (options->scenario->models[m].step_model.max_batch > rows)
+            rows = options->scenario->models[m].step_model.max_batch;
+    int32_t clients = 2 * rows * options->executors;
+    return clients < MAX_CLIENTS ? clients : MAX_CLIENTS;
+}
+
+/* Long enough for some batches of the slowest model. */
+static int64_t loop_ns(const struct tt_plan_cost_options *options, bool full) {
+    int64_t longest_ns = 0;
+    for (int32_t m = 0; m < options->scenario->model_count; m++) {
+        const struct tt_scenario_model *model = &options->scenario->models[m];
+        int32_t rows = full ? model->step_model.max_batch : 1;
+        longest_ns = tt_instant_max(
+            longest_ns, tt_profile_latency(model->step_model.whole, rows, model->length));
+    }
+    return tt_instant_min(tt_instant_max(options->second_ns, 12 * longest_ns), 8 * TT_S);
+}
+
+enum tt_err tt_plan_cost_measure(struct tt_plan_trial *trial,
+                                 const struct tt_plan_cost_options *options,
+                                 struct tt_server_cost *out_cost, struct tt_error *why) {
+    struct loop one, many;
+    double mean_ns = 0, *ratios = NULL;
+    int64_t count = 0;
+    enum tt_err err = tt_plan_trial_start(trial, options->executors, true, why);
+    if (!err)
+        err = run_loop(trial, options, 1, loop_ns(options, false), &one, why);
+    if (!err)
+        err = run_loop(trial, options, many_clients(options), loop_ns(options, true), &many, why);
+    tt_plan_trial_stop(trial);
+    if (!err)
+        err = read_batches(trial->recording, one.batches, &mean_ns, &ratios, &count, why);
+    if (!err) {
+        long cores = sysconf(_SC_NPROCESSORS_ONLN);
+        *out_cost = (struct tt_server_cost){.cores = cores > 0 ? (int32_t)cores : 1};
+        divide(&one, &many, mean_ns, ratios, count, out_cost);
+    }
+    free(ratios);
+    return err;
+}

@@ -1,0 +1,26 @@
+/* What a server costs on this machine beside its models (lab/scenario/server_cost.h), measured of a
+ * real server under two closed loops: one client, then enough to fill batches.
+ *
+ * The processor time of its threads is what the system accounts, so other programs on the machine
+ * hardly change it. The run times of batches come from a recording of the second loop. */
+#ifndef TT_CMD_PLAN_COST_H
+#define TT_CMD_PLAN_COST_H
+
+#include "cmd/plan_trial.h"
+#include "lab/scenario/scenario.h"
+
+struct tt_plan_cost_options {
+    const char *experiment; /* a file for `tutti load --load`: models without objectives */
+    const struct tt_scenario *scenario;
+    int32_t executors;
+    int64_t second_ns; /* how long each loop lasts, at least */
+};
+
+/* Starts and stops the server of the trial, whose repository is ready. Errors: those of the server
+ * and of `tutti load`, CANCELLED. */
+TT_MUST_CHECK enum tt_err tt_plan_cost_measure(struct tt_plan_trial *trial,
+                                               const struct tt_plan_cost_options *options,
+                                               struct tt_server_cost *out_cost,
+                                               struct tt_error *why);
+
+#endif
