@@ -8,6 +8,7 @@
 #include "cmd/plan_check.h"
 #include "cmd/plan_cost.h"
 #include "cmd/plan_load.h"
+#include "lab/plan/pauses.h"
 #include "lab/plan/plan_report.h"
 #include "lab/scenario/allocate.h"
 
@@ -16,6 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define SPIN_NS TT_S
+#define PAUSES_UNTIL_NS (600 * TT_S) /* longer than any simulated run */
 
 struct flags {
     const char *directory, *recording, *url, *onnxruntime;
@@ -111,6 +115,21 @@ plain_candidate(const struct tt_scenario *scenario,
     return NULL;
 }
 
+/* Puts what other programs take from the processors into the scenario. */
+static enum tt_err measure_pauses(struct work *w, struct tt_error *why) {
+    struct tt_scenario *scenario = &w->models.scenario;
+    struct tt_plan_pauses pauses;
+    enum tt_err err =
+        tt_plan_pauses_measure(scenario->server.cores, SPIN_NS, &tt_interrupted, &pauses, why);
+    if (err)
+        return err;
+    free(scenario->perturbations);
+    scenario->perturbation_count = tt_plan_pauses_spans(
+        &pauses, scenario->server.share, PAUSES_UNTIL_NS, scenario->seed, &scenario->perturbations);
+    tt_plan_pauses_fini(&pauses);
+    return TT_OK;
+}
+
 static enum tt_err measure_costs(struct work *w, struct tt_error *why) {
     struct tt_contest_candidate candidates[TT_CONTEST_MAX_CANDIDATES];
     const struct tt_contest_candidate *plain = plain_candidate(&w->models.scenario, candidates);
@@ -124,7 +143,7 @@ static enum tt_err measure_costs(struct work *w, struct tt_error *why) {
         err = tt_plan_models_write(&w->models, w->devices, false, why);
     if (!err)
         err = tt_plan_cost_measure(&w->trial, &options, &w->models.scenario.server, why);
-    return err;
+    return err ? err : measure_pauses(w, why);
 }
 
 static enum tt_err make_plan(struct work *w, struct tt_error *why) {

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/instant.h"
+#include "lab/plan/pauses.h"
 #include "lab/replay/replay.h"
 #include "lab/scenario/allocate.h"
 
@@ -161,7 +162,7 @@ static enum tt_err read_batches(const char *path, double skip, double *out_mean_
     if (err)
         return err;
     double sum_ns = 0, *ratios = NULL;
-    int64_t count = 0, seen = 0;
+    int64_t count = 0, seen = 0, all = 0;
     for (int32_t d = 0; !err && d < recording.domain_count; d++) {
         struct batches batches = {0};
         struct tt_sim_observer observer = {
@@ -174,8 +175,11 @@ static enum tt_err read_batches(const char *path, double skip, double *out_mean_
             double ns = profiled_ns(batch, &replay.models[batch->model]->step_model);
             if (ns <= 0 || (double)seen < skip)
                 continue;
-            ratios[count++] = (double)batch->took_ns / ns;
             sum_ns += ns;
+            all++;
+            ratios[count++] = (double)batch->took_ns / ns;
+            if ((double)batch->took_ns > ns + TT_PLAN_PAUSE_NS)
+                count--; /* it was interrupted, which the pauses account for */
         }
         if (!err)
             tt_replay_fini(&replay);
@@ -183,8 +187,8 @@ static enum tt_err read_batches(const char *path, double skip, double *out_mean_
     }
     tt_recording_close(&recording);
     *out_ratios = ratios;
-    *out_count = count;
-    *out_mean_ns = count > 0 ? sum_ns / (double)count : 0;
+    *out_count = count >= FEWEST_BATCHES ? count : 0;
+    *out_mean_ns = all > 0 ? sum_ns / (double)all : 0;
     return err;
 }
 
@@ -202,7 +206,6 @@ static double share_of(const struct loop *loop, int32_t cores) {
 
 /* Divides the accounted time between requests, batches and models. `one`: the loop of one client,
  * whose batches nothing interrupts. */
-/* What others take from the processors makes everything longer in real time. */
 static void divide(const struct loop *one, const struct loop *many, double mean_ns, double *ratios,
                    int64_t count, struct tt_server_cost *out) {
     out->share = share_of(many, out->cores);
@@ -222,10 +225,10 @@ static void divide(const struct loop *one, const struct loop *many, double mean_
     out->client_ns = (int64_t)(many->client_ns / many->requests);
     out->batch_ns = (int64_t)batch_ns;
     if (count > 0)
-        make_spread(ratios, count, factor / out->share, &out->spread);
-    out->request_ns = (int64_t)((double)out->request_ns / out->share);
-    out->client_ns = (int64_t)((double)out->client_ns / out->share);
-    out->batch_ns = (int64_t)((double)out->batch_ns / out->share);
+        make_spread(ratios, count, factor, &out->spread);
+    else
+        for (int32_t p = 0; p < TT_SPREAD_POINTS; p++)
+            out->spread.permille[p] = (int32_t)(factor * 1000);
 }
 
 /* Clients for full batches on every executor, and as many waiting. */

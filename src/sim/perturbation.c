@@ -2,12 +2,23 @@
 
 #include "base/instant.h"
 
+/* The first span that ends after `at`. */
+static int32_t first_after(const struct tt_perturbation *spans, int32_t count, int64_t at) {
+    int32_t low = 0, high = count;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (spans[middle].until_at <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 int64_t tt_perturbation_end(const struct tt_perturbation *spans, int32_t count, int64_t at,
                             int64_t work_ns) {
-    for (int32_t i = 0; i < count; i++) {
+    for (int32_t i = first_after(spans, count, at); i < count; i++) {
         const struct tt_perturbation *span = &spans[i];
-        if (span->until_at <= at)
-            continue;
         int64_t before_ns = tt_instant_max(span->from_at - at, 0);
         if (work_ns <= before_ns)
             break;

@@ -64,8 +64,9 @@ static bool next_arrival(void *context, struct tt_sim_arrival *out_arrival) {
         return false;
     const struct tt_server_cost *server = &run->scenario->server;
     if (server->cores > 0) {
-        run->front_free_at =
-            tt_instant_max(out_arrival->at, run->front_free_at) + server->request_ns;
+        run->front_free_at = tt_perturbation_end(
+            run->scenario->perturbations, run->scenario->perturbation_count,
+            tt_instant_max(out_arrival->at, run->front_free_at), server->request_ns);
         out_arrival->elapsed_ns += run->front_free_at - out_arrival->at;
         out_arrival->at = run->front_free_at;
     }
