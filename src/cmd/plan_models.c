@@ -173,14 +173,14 @@ enum tt_err tt_plan_models_prepare(struct tt_plan_models *self, struct tt_plan_t
 
 /* ---- the experiment ---- */
 
+/* `late` is left out: a late request is bad whether it is served or not, and without it an
+ * overloaded simulation ends as soon as too many are bad. */
 static void put_model(const struct tt_plan_model *model, bool has_slo, struct tt_text *out) {
     const struct tt_model_config *config = model->from->config;
     tt_text_printf(out, "model {\n  name: \"%s\"\n  weight: %g\n", model->from->name,
                    model->weight);
     if (has_slo && model->slo_ns > 0)
         tt_text_printf(out, "  slo_ms: %.6f\n", (double)model->slo_ns / 1e6);
-    if (has_slo && model->from->settings->late == TUTTI__MODEL_LATE__SERVE)
-        tt_text_puts(out, "  late: SERVE\n");
     if (model->length > 0)
         tt_text_printf(out, "  length: %d\n", model->length);
     if (config->batching.max_delay_ns > 0)

@@ -89,7 +89,7 @@ enum tt_err tt_plan_trial_set(struct tt_plan_trial *self, const char *model,
 
 /* ---- children ---- */
 
-/* Forks `tutti ARGS` with the given descriptors as standard output and error. */
+/* Forks `tutti ARGS` with the given descriptors for its output and its errors. */
 static pid_t spawn(const char *const *args, int out, int errors) {
     char *argv[MAX_ARGS] = {"tutti"};
     for (int i = 0; args[i]; i++) {
@@ -226,9 +226,9 @@ enum tt_err tt_plan_trial_start(struct tt_plan_trial *self, int32_t executors, b
     char count[16];
     snprintf(count, sizeof(count), "%d", executors);
     const char *args[MAX_ARGS] = {"serve", "--model-repository", self->folder, "--http-port",
-                                  "0",     "--executors",        count,        "--exit-on-error",
-                                  "true"};
-    int used = 9;
+                                  "0",     "--grpc-port",        "0",          "--executors",
+                                  count,   "--exit-on-error",    "true"};
+    int used = 11;
     if (self->onnxruntime) {
         args[used++] = "--onnxruntime";
         args[used++] = self->onnxruntime;

@@ -1,8 +1,9 @@
 /* What other programs take from the processors: how long threads are interrupted, and how often.
  *
- * _measure runs a thread of nothing but clock reads on every processor, and notes the gaps. _spans
- * makes perturbations of simulated devices from them: spans of full speed and of standstill, whose
- * lengths are drawn from the measured ones, and which leave the measured share. */
+ * _measure runs a process per processor that is busy half of the time, as a server's threads are,
+ * and notes by how much its turns and its sleeps are longer than asked for. _spans makes
+ * perturbations of simulated devices from them: spans of standstill, as long and as frequent as the
+ * measured pauses, and spans between them at the speed that leaves the measured share. */
 #ifndef TT_LAB_PLAN_PAUSES_H
 #define TT_LAB_PLAN_PAUSES_H
 
@@ -17,6 +18,7 @@
 struct tt_plan_pauses {
     int64_t *lengths_ns; /* [count], owned */
     int64_t count;
+    int64_t observed_ns; /* by all processes together */
 };
 
 /* In `processors` child processes at once, for `duration_ns`. Errors: IO. */
@@ -25,9 +27,9 @@ TT_MUST_CHECK enum tt_err tt_plan_pauses_measure(int32_t processors, int64_t dur
                                                  struct tt_plan_pauses *out_pauses,
                                                  struct tt_error *why);
 void tt_plan_pauses_fini(struct tt_plan_pauses *self);
-/* Spans from instant 0 until `until_at` in which the devices have `share` (0 .. 1) of the time; one
- * span at that speed if no pause was seen. The caller frees `*out_spans`, which is NULL if the
- * share is 1. Returns their number. */
+/* Spans from instant 0 until `until_at` in which the devices have `share` (0 .. 1) of the time, or
+ * what the pauses leave of it if that is less. The caller frees `*out_spans`; NULL: nothing slows
+ * them. Returns their number. */
 int32_t tt_plan_pauses_spans(const struct tt_plan_pauses *self, double share, int64_t until_at,
                              uint64_t seed, struct tt_perturbation **out_spans);
 
