@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MAX_ATTEMPTS = 7 };
-#define STEP 1.15 /* between two attempts until one rate is good and one is bad */
+enum { MAX_ATTEMPTS = 8 };
+#define STEP 1.15 /* the first, until one rate is good and one is bad */
 #define CLOSE_ENOUGH 1.1
 #define WARM_UP_S 0.5
 
@@ -65,7 +65,7 @@ static void show(double rate, const struct attempt *made) {
 static enum tt_err search(struct tt_plan *plan, struct tt_plan_trial *trial, const char *experiment,
                           int64_t second_ns, struct tt_error *why) {
     struct tt_plan_check *check = &plan->check;
-    double good = 0, bad = 0, rate = plan->highest_per_s[plan->winner];
+    double good = 0, bad = 0, step = STEP, rate = plan->highest_per_s[plan->winner];
     enum tt_err err = TT_OK;
     for (int i = 0; !err && i < MAX_ATTEMPTS && rate > 0.1; i++) {
         struct attempt made;
@@ -86,7 +86,8 @@ static enum tt_err search(struct tt_plan *plan, struct tt_plan_trial *trial, con
             bad = rate;
         if (good > 0 && bad > 0 && bad <= good * CLOSE_ENOUGH)
             break;
-        rate = bad <= 0 ? good * STEP : good <= 0 ? bad / STEP / STEP : (good + bad) / 2;
+        rate = bad <= 0 ? good * step : good <= 0 ? bad / step : (good + bad) / 2;
+        step *= step; /* far from the prediction, ever larger steps */
     }
     check->highest_per_s = good;
     return err;
