@@ -197,8 +197,12 @@ static enum tt_err not_served(const struct tt_plan_trial *self, struct tt_error 
     struct tt_text log;
     char line[600] = "it ended";
     tt_text_init(&log);
-    if (tt_text_read_file(self->log, LOG_BYTES, &log, NULL) == TT_OK)
+    if (tt_text_read_file(self->log, LOG_BYTES, &log, NULL) == TT_OK) {
+        char *reason = log.bytes ? strstr(log.bytes, " does not serve: ") : NULL;
+        if (reason) /* the message about the first model, to its end */
+            log.length = (size_t)(reason - log.bytes) + strcspn(reason, "\n");
         last_line(&log, line, sizeof(line));
+    }
     tt_text_fini(&log);
     return tt_fail(TT_ERR_INVALID, why, "the server does not start: %s", line);
 }

@@ -73,7 +73,8 @@ static void fill(struct tt_contest_candidate *out, const struct tt_policy_kind *
     tt_assert(serving->default_count < TT_CONTEST_MAX_OPTIONS);
     for (int32_t i = 0; i < serving->default_count; i++)
         out->options[out->option_count++] = serving->defaults[i];
-    if (mixes_shapes && serving->same_shape.key)
+    const char *shape = serving->same_shape.key;
+    if (mixes_shapes && shape && !tt_options_value(shape, out->options, out->option_count))
         out->options[out->option_count++] = serving->same_shape;
 }
 

@@ -70,6 +70,23 @@ static void candidates_follow_from_traits(void **state) {
         assert_int_equal(w.candidates[i].policy->traits.granularity, TT_GRANULARITY_GRAPH);
         assert_false(w.candidates[i].policy->traits.waits_for_inputs);
     }
+    /* Requests of other lengths: batches of one shape, an option that is given once. */
+    struct tt_profile by_length = *w.profile;
+    by_length.length_count = 2;
+    w.model.step_model.whole = &by_length;
+    int32_t shaped = tt_contest_candidates(&w.scenario, w.candidates);
+    assert_true(shaped < w.candidate_count);
+    for (int32_t i = 0; i < shaped; i++) {
+        const struct tt_contest_candidate *c = &w.candidates[i];
+        int64_t values[TT_MAX_OPTIONS];
+        assert_int_equal(tt_options_parse(c->policy->options, c->policy->option_count, c->options,
+                                          c->option_count, values, NULL),
+                         TT_OK);
+        assert_true(c->policy->traits.runs_alone ||
+                    tt_options_have(c->policy->serving.same_shape, c->options, c->option_count));
+    }
+    w.model.step_model.whole = w.profile;
+    w.candidate_count = tt_contest_candidates(&w.scenario, w.candidates);
     struct tt_step steps[2] = {w.step, w.step};
     w.model.step_model.steps = steps;
     w.model.step_model.step_count = 2;
