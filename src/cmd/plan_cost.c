@@ -215,12 +215,13 @@ static void divide(const struct loop *one, const struct loop *many, double mean_
     if (handed_one >= FEWEST_BATCHES)
         batch_ns = fmax(0, (one->executors_ns - one->busy_ns) / handed_one);
     /* Where short batches run on the connection thread, its time says little about them. */
-    if (handed >= FEWEST_BATCHES && handed > many->batches / 2 && mean_ns > 0)
+    if (handed > many->batches / 2 && mean_ns > 0)
         factor = fmax(0.5, (many->executors_ns / handed - batch_ns) / mean_ns);
     else
         batch_ns = 0;
     double models_ns = many->short_batches * mean_ns * factor;
-    double strangers_ns = batch_ns > 0 ? 0 : fmax(0, many->executors_ns - handed * mean_ns);
+    double strangers_ns =
+        handed > many->batches / 2 ? 0 : fmax(0, many->executors_ns - handed * mean_ns);
     out->request_ns = (int64_t)(fmax(0, many->main_ns - models_ns + strangers_ns) / many->requests);
     out->client_ns = (int64_t)(many->client_ns / many->requests);
     out->batch_ns = (int64_t)batch_ns;
