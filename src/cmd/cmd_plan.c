@@ -37,7 +37,7 @@ static const struct tt_flag_row flag_rows[] = {
                "requests per second over all models, drawn by Poisson (default: the highest rate "
                "is searched)"),
     TT_TEXT("recording", "FILE", recording, NULL,
-            "take the arrivals of a recording (tutti serve --record) instead"),
+            "take the arrivals of a recording of tutti serve instead"),
     TT_TEXT("url", "URL", url, NULL, "take the rates that this server receives now instead"),
     TT_DECIMAL("slo-ms", "MS", slo_ms, 0.001, 86400000, 0,
                "objective of every model (default: the models', else ten times one request)"),

@@ -20,8 +20,8 @@
 
 struct tt_server_cost {
     int32_t cores;      /* 0: no server */
-    double share; /* of the processors, left by other programs when the costs were measured; a
-                     scenario has the rest as perturbations */
+    double share;       /* of the processors, left by other programs when the costs were measured; a
+                           scenario has the rest as perturbations */
     int64_t request_ns; /* of the connection thread, per request */
     int64_t client_ns;  /* of a load generator on the same processors, per request; 0: elsewhere */
     int64_t batch_ns;   /* of an executor, per batch */
