@@ -10,6 +10,7 @@
 #include "cmd/plan_load.h"
 #include "lab/plan/pauses.h"
 #include "lab/plan/plan_report.h"
+#include "lab/report/page.h"
 #include "lab/scenario/allocate.h"
 
 #include <float.h>
@@ -22,7 +23,7 @@
 #define PAUSES_UNTIL_NS (600 * TT_S) /* longer than any simulated run */
 
 struct flags {
-    const char *directory, *recording, *url, *onnxruntime;
+    const char *directory, *recording, *url, *html, *onnxruntime;
     struct tt_flag_list models;
     double rate, slo_ms, seconds; /* rate, slo_ms 0: not given */
     int32_t devices, length;      /* 0: not given */
@@ -51,6 +52,7 @@ static const struct tt_flag_row flag_rows[] = {
               "start no server: costs and the check are left out, rates come out too high"),
     TT_SWITCH("write", writes, "write each model's tutti.pbtxt"),
     TT_SWITCH("json", json, "print the plan as JSON"),
+    TT_TEXT("html", "FILE", html, NULL, "also write the plan as a page with charts"),
     TT_TEXT("onnxruntime", "FILE", onnxruntime, NULL,
             "the ONNX Runtime library (default: searched for)"),
 };
@@ -215,6 +217,8 @@ static enum tt_err report(const struct work *w, struct tt_error *why) {
         tt_plan_report_table(&report, &text);
         tt_outcome_print_text(&text);
     }
+    if (!err && a->html)
+        err = tt_page_write("plan", "Plan", tt_plan_report_json(&report), a->html, why);
     if (!err && a->writes)
         err = write_settings(w, models, why);
     for (size_t m = 0; m < count; m++)

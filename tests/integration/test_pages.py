@@ -238,6 +238,25 @@ class Pages(unittest.TestCase):
         self.assertEqual(self.count("svg.lanes"), 2)
         self.assertRegex(self.text(".verdict"), r"p99 latency: simulated [\d.]+ ms, emulated [\d.]+ ms")
 
+    def test_a_plan(self):
+        model = self.folder / "models" / "batched"
+        (model / "1").mkdir(parents=True)
+        (model / "config.pbtxt").write_text(
+            'backend: "emulated" max_batch_size: 16 input { name: "x" data_type: TYPE_FP32 dims: 4 } '
+            'output { name: "y" data_type: TYPE_FP32 dims: 4 } '
+        )
+        (model / "profile.pbtxt").write_text("linear { alpha_ms: 0.1 beta_ms: 19.9 }")
+        (model / "tutti.pbtxt").write_text("slo_ms: 2000")
+        for flags, marks in (((), 0), (("--rate", 100), 1)):
+            page = self.folder / ("plan%d.html" % marks)
+            tutti("plan", model.parent, "--simulate-only", "--devices", 1, "--html", page, *flags)
+            self.look(page)
+            body = data_of(page)["body"]
+            self.assertEqual(self.count(".bar-value"), sum(row["ran"] for row in body["candidates"]))
+            self.assertIn("Policy " + body["policy"], self.text(".verdict"))
+            self.assertIn("slo_ms: 2000", self.text("pre"))
+            self.assertEqual(self.count("g.row line") > 0, marks > 0)
+
     @unittest.skipIf(lacking(["onnx"]), lacking(["onnx"]))
     def test_a_server_loaded_and_replayed(self):
         from plain_client import Server, make_two_models

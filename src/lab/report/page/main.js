@@ -287,6 +287,7 @@ const KINDS = {
   compare: {title: 'Comparison', draw: drawComparison},
   goodput: {title: 'Goodput', draw: drawGoodput},
   load: {title: 'Load', draw: drawLoad},
+  plan: {title: 'Plan', draw: drawPlan},
 };
 document.title = document.getElementById('title').textContent = DATA.title = DATA.title || KINDS[DATA.kind].title;
 startTheme();
