@@ -139,13 +139,16 @@ static enum tt_err measure_costs(struct work *w, struct tt_error *why) {
                                            .scenario = &w->models.scenario,
                                            .executors = w->devices,
                                            .second_ns = (int64_t)(w->flags->seconds * 1e9)};
+    for (int32_t m = 0; m < w->models.count; m++)
+        options.on_processors |= !w->models.items[m].from->config->engine->emulates;
     say("measuring what the server costs per request and batch");
     enum tt_err err = tt_plan_models_set(&w->models, &w->trial, plain, false, why);
     if (!err)
         err = tt_plan_models_write(&w->models, w->devices, false, why);
     if (!err)
         err = tt_plan_cost_measure(&w->trial, &options, &w->models.scenario.server, why);
-    return err ? err : measure_pauses(w, why);
+    /* Emulated devices do not stop when other programs run. */
+    return err || !options.on_processors ? err : measure_pauses(w, why);
 }
 
 static enum tt_err make_plan(struct work *w, struct tt_error *why) {

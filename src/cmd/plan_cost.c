@@ -204,10 +204,19 @@ static double share_of(const struct loop *loop, int32_t cores) {
     return possible_ns > 0 ? fmin(1, fmax(0.01, used_ns / possible_ns)) : 1;
 }
 
+/* 1 if there are none. */
+static double mean_of(const double *values, int64_t count) {
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += values[i];
+    return count > 0 ? sum / (double)count : 1;
+}
+
 /* Divides the accounted time between requests, batches and models. `one`: the loop of one client,
- * whose batches nothing interrupts. */
+ * whose batches nothing interrupts. Unless models run `on_processors`, the time of the executor
+ * threads says nothing about them, and their batches take what they took. */
 static void divide(const struct loop *one, const struct loop *many, double mean_ns, double *ratios,
-                   int64_t count, struct tt_server_cost *out) {
+                   int64_t count, bool on_processors, struct tt_server_cost *out) {
     out->share = share_of(many, out->cores);
     double handed_one = one->batches - one->short_batches;
     double handed = many->batches - many->short_batches;
@@ -215,11 +224,13 @@ static void divide(const struct loop *one, const struct loop *many, double mean_
     if (handed_one >= FEWEST_BATCHES)
         batch_ns = fmax(0, (one->executors_ns - one->busy_ns) / handed_one);
     /* Where short batches run on the connection thread, its time says little about them. */
-    if (handed > many->batches / 2 && mean_ns > 0)
-        factor = fmax(0.5, (many->executors_ns / handed - batch_ns) / mean_ns);
+    if (!on_processors)
+        factor = mean_of(ratios, count);
+    else if (handed > many->batches / 2 && mean_ns > 0)
+        factor = fmax(0, many->executors_ns / handed - batch_ns) / mean_ns;
     else
         batch_ns = 0;
-    double models_ns = many->short_batches * mean_ns * factor;
+    double models_ns = on_processors ? many->short_batches * mean_ns * factor : 0;
     double strangers_ns =
         handed > many->batches / 2 ? 0 : fmax(0, many->executors_ns - handed * mean_ns);
     out->request_ns = (int64_t)(fmax(0, many->main_ns - models_ns + strangers_ns) / many->requests);
@@ -271,7 +282,7 @@ enum tt_err tt_plan_cost_measure(struct tt_plan_trial *trial,
     if (!err) {
         long cores = sysconf(_SC_NPROCESSORS_ONLN);
         *out_cost = (struct tt_server_cost){.cores = cores > 0 ? (int32_t)cores : 1};
-        divide(&one, &many, mean_ns, ratios, count, out_cost);
+        divide(&one, &many, mean_ns, ratios, count, options->on_processors, out_cost);
     }
     free(ratios);
     return err;

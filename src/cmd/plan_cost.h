@@ -13,7 +13,8 @@ struct tt_plan_cost_options {
     const char *experiment; /* a file for `tutti load --load`: models without objectives */
     const struct tt_scenario *scenario;
     int32_t executors;
-    int64_t second_ns; /* how long each loop lasts, at least */
+    int64_t second_ns;  /* how long each loop lasts, at least */
+    bool on_processors; /* some model computes there; else all are emulated */
 };
 
 /* Starts and stops the server of the trial, whose repository is ready. Errors: those of the server
