@@ -30,8 +30,14 @@ static void read_batch(struct reading *self, const struct tt_trace_record *recor
                                           .end_at = record->end_at};
 }
 
+/* True for a request that ended in the batch which waits. Its end was noted a little later than the
+ * batch's, and both are read together. */
+static bool belongs_to_batch(const struct reading *self, const struct tt_trace_record *record) {
+    return record->kind == TT_TRACE_REQUEST && record->ran && record->run == self->run;
+}
+
 static void read_request(struct reading *self, const struct tt_trace_record *record) {
-    if (record->ran && record->run == self->run && record->slack_us < self->batch.slack_us)
+    if (belongs_to_batch(self, record) && record->slack_us < self->batch.slack_us)
         self->batch.slack_us = record->slack_us;
     struct tt_trace_ending ending = {.model = record->name,
                                      .slack_us = record->slack_us,
@@ -55,7 +61,7 @@ static uint64_t read_ring(struct reading *self, const struct tt_recent *recent, 
             continue;
         }
         memcpy(&record, words, sizeof(record));
-        if (record.end_at > until_at)
+        if (record.end_at > until_at && !belongs_to_batch(self, &record))
             break;
         if (record.end_at < since_at || record.name < 0)
             continue;
