@@ -228,12 +228,8 @@ static void on_input(struct tt_backend *self, int64_t now, uint16_t from,
 /* ---- what the driver reports ---- */
 
 static void on_claim(struct tt_backend *self, int64_t now, uint16_t from, uint64_t epoch) {
-    if (epoch < self->primary.epoch || tt_epoch_scheduler(epoch) != from) {
-        tt_outbox_signal(&self->outbox, from, TT_FRAME_STALE, self->primary.epoch);
+    if (!tt_allegiance_claim(&self->primary, now, from, epoch, &self->outbox))
         return;
-    }
-    self->primary = (struct tt_allegiance){.epoch = epoch, .heard_at = now};
-    tt_outbox_signal(&self->outbox, from, TT_FRAME_STATE, epoch);
     for (int32_t i = 0; i < self->device_count; i++)
         tt_outbox_add(&self->outbox, from, TT_FRAME_STATE, epoch,
                       &(struct tt_frame_record){.device = (uint16_t)i,
@@ -244,25 +240,15 @@ void tt_backend_receive(struct tt_backend *self, int64_t now, uint16_t from,
                         const struct tt_frame *frame) {
     enum tt_role role = self->settings->nodes[from].role;
     tt_allegiance_hear(&self->primary, now, from, frame->epoch);
-    if (frame->type == TT_FRAME_INPUT && role == TT_ROLE_FRONTEND) {
+    if (frame->type == TT_FRAME_INPUT && role == TT_ROLE_FRONTEND)
         on_input(self, now, from, frame);
-    } else if (role != TT_ROLE_SCHEDULER) {
-        self->rejected++;
-    } else if (frame->type == TT_FRAME_CLAIM) {
+    else if (frame->type == TT_FRAME_CLAIM && role == TT_ROLE_SCHEDULER)
         on_claim(self, now, from, frame->epoch);
-    } else if (frame->type == TT_FRAME_GRANT) {
+    else if (frame->type == TT_FRAME_GRANT && role == TT_ROLE_SCHEDULER)
         on_grant(self, now, from, frame);
-    } else if (frame->type == TT_FRAME_BEAT) {
-        tt_outbox_signal(&self->outbox, from,
-                         frame->epoch < self->primary.epoch ? TT_FRAME_STALE : TT_FRAME_BEAT,
-                         self->primary.epoch);
-    } else if (frame->type == TT_FRAME_ASK) {
-        int64_t silent = self->primary.epoch == 0 ? TT_NEVER : now - self->primary.heard_at;
-        tt_outbox_begin(&self->outbox, from, TT_FRAME_OPINION, self->primary.epoch,
-                        &(struct tt_frame_record){.duration_ns = silent});
-    } else {
+    else if (role != TT_ROLE_SCHEDULER ||
+             !tt_allegiance_answer(&self->primary, now, from, frame, &self->outbox))
         self->rejected++;
-    }
 }
 
 /* A frontend that is gone sends no more inputs: its members are left out. */

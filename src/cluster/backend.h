@@ -12,8 +12,7 @@
 #ifndef TT_CLUSTER_BACKEND_H
 #define TT_CLUSTER_BACKEND_H
 
-#include "cluster/cluster.h"
-#include "cluster/outbox.h"
+#include "cluster/allegiance.h"
 
 enum tt_plan_state { TT_PLAN_FREE, TT_PLAN_COLLECTING, TT_PLAN_READY, TT_PLAN_RUNNING };
 

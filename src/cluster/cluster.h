@@ -66,17 +66,4 @@ static inline uint16_t tt_epoch_scheduler(uint64_t epoch) {
     return epoch ? (uint16_t)(epoch & 0xffff) : TT_CLUSTER_NO_NODE;
 }
 
-/* What a frontend or backend knows of the primary. */
-struct tt_allegiance {
-    uint64_t epoch;   /* the highest claimed; 0: none yet */
-    int64_t heard_at; /* the latest frame of that epoch from its scheduler */
-};
-
-/* A frame came. An earlier or later life of the same node does not count. */
-static inline void tt_allegiance_hear(struct tt_allegiance *self, int64_t now, uint16_t from,
-                                      uint64_t epoch) {
-    if (epoch != 0 && epoch == self->epoch && from == tt_epoch_scheduler(epoch))
-        self->heard_at = now;
-}
-
 #endif

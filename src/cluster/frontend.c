@@ -160,14 +160,8 @@ static void forget_tickets(struct tt_frontend *self) {
 }
 
 static void on_claim(struct tt_frontend *self, int64_t now, uint16_t from, uint64_t epoch) {
-    if (epoch < self->primary.epoch || tt_epoch_scheduler(epoch) != from) {
-        tt_outbox_signal(&self->outbox, from, TT_FRAME_STALE, self->primary.epoch);
-        return;
-    }
     bool is_new = epoch > self->primary.epoch || !self->linked;
-    self->primary = (struct tt_allegiance){.epoch = epoch, .heard_at = now};
-    tt_outbox_signal(&self->outbox, from, TT_FRAME_STATE, epoch);
-    if (!is_new)
+    if (!tt_allegiance_claim(&self->primary, now, from, epoch, &self->outbox) || !is_new)
         return;
     self->linked = true;
     forget_tickets(self);
@@ -237,14 +231,6 @@ void tt_frontend_receive(struct tt_frontend *self, int64_t now, uint16_t from,
                         from == tt_epoch_scheduler(frame->epoch);
     if (frame->type == TT_FRAME_CLAIM && role == TT_ROLE_SCHEDULER) {
         on_claim(self, now, from, frame->epoch);
-    } else if (frame->type == TT_FRAME_ASK && role == TT_ROLE_SCHEDULER) {
-        int64_t silent = self->primary.epoch == 0 ? TT_NEVER : now - self->primary.heard_at;
-        tt_outbox_begin(&self->outbox, from, TT_FRAME_OPINION, self->primary.epoch,
-                        &(struct tt_frame_record){.duration_ns = silent});
-    } else if (frame->type == TT_FRAME_BEAT && role == TT_ROLE_SCHEDULER) {
-        tt_outbox_signal(&self->outbox, from,
-                         frame->epoch < self->primary.epoch ? TT_FRAME_STALE : TT_FRAME_BEAT,
-                         self->primary.epoch);
     } else if ((frame->type == TT_FRAME_RETURN || frame->type == TT_FRAME_DROP) &&
                role == TT_ROLE_SCHEDULER) {
         for (int32_t i = 0; from_primary && i < frame->count; i++)
@@ -256,7 +242,8 @@ void tt_frontend_receive(struct tt_frontend *self, int64_t now, uint16_t from,
     } else if (frame->type == TT_FRAME_RESULT && role == TT_ROLE_BACKEND) {
         for (int32_t i = 0; i < frame->count; i++)
             on_result(self, from, &frame->records[i]);
-    } else {
+    } else if (role != TT_ROLE_SCHEDULER ||
+               !tt_allegiance_answer(&self->primary, now, from, frame, &self->outbox)) {
         self->rejected++;
     }
 }

@@ -13,8 +13,7 @@
 #define TT_CLUSTER_FRONTEND_H
 
 #include "base/heap.h"
-#include "cluster/cluster.h"
-#include "cluster/outbox.h"
+#include "cluster/allegiance.h"
 
 enum { TT_FRONTEND_DEATHS = 2, TT_FRONTEND_ATTEMPTS = 1000 };
 

@@ -26,7 +26,7 @@ static bool make_devices(struct tt_scheduler_role *self) {
     for (int32_t node = 0; node < settings->node_count; node++)
         for (int32_t i = self->first_device[node]; i < self->first_device[node + 1]; i++)
             self->devices[i] =
-                (struct tt_granted_device){.grants = &self->grants[i * settings->depth],
+                (struct tt_granted_device){.grants = &self->grants[(int64_t)i * settings->depth],
                                            .backend = (uint16_t)node,
                                            .device = (uint16_t)(i - self->first_device[node])};
     return true;
@@ -282,14 +282,13 @@ static void from_scheduler(struct tt_scheduler_role *self, int64_t now, uint16_t
 void tt_scheduler_role_receive(struct tt_scheduler_role *self, int64_t now, uint16_t from,
                                const struct tt_frame *frame) {
     self->peers[from].heard_at = now;
-    if (frame->type == TT_FRAME_STALE) {
+    bool is_scheduler = self->settings->nodes[from].role == TT_ROLE_SCHEDULER;
+    if (frame->type == TT_FRAME_STALE || (frame->type == TT_FRAME_BEAT && !is_scheduler)) {
         learn_epoch(self, now, frame->epoch);
-    } else if (self->settings->nodes[from].role == TT_ROLE_SCHEDULER) {
+    } else if (is_scheduler) {
         from_scheduler(self, now, from, frame);
     } else if (frame->type == TT_FRAME_OPINION) {
         on_opinion(self, now, from, frame);
-    } else if (frame->type == TT_FRAME_BEAT) {
-        learn_epoch(self, now, frame->epoch);
     } else if (self->is_primary && frame->epoch == self->primary.epoch) {
         from_node(self, now, from, frame);
     }

@@ -18,8 +18,7 @@
 #ifndef TT_CLUSTER_SCHEDULER_ROLE_H
 #define TT_CLUSTER_SCHEDULER_ROLE_H
 
-#include "cluster/cluster.h"
-#include "cluster/outbox.h"
+#include "cluster/allegiance.h"
 #include "core/mechanism.h"
 #include "policy/policy.h"
 

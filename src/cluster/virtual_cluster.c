@@ -576,9 +576,9 @@ static enum tt_err start_all(struct virtual_cluster *self) {
         enum tt_err err = start_node(self, node, 0);
         if (err)
             return err;
-        for (uint16_t peer = 0; peer < i; peer++) {
-            disconnect_pair(self, (uint16_t)i, peer);
-            connect_pair(self, 0, (uint16_t)i, peer);
+        for (int32_t peer = 0; peer < i; peer++) {
+            disconnect_pair(self, (uint16_t)i, (uint16_t)peer);
+            connect_pair(self, 0, (uint16_t)i, (uint16_t)peer);
         }
         end_turn(self, node, 0);
     }

@@ -28,7 +28,7 @@ static inline int64_t tt_noise_exp(int64_t x) {
 static inline int64_t tt_noise_of(const struct tt_noise *self, struct tt_prng *prng,
                                   int64_t work_ns) {
     if (self->spread_permille > 0) {
-        int64_t z = -6 * 65536;
+        int64_t z = -6 * INT64_C(65536);
         for (int i = 0; i < 3; i++) {
             uint64_t bits = tt_prng_next(prng);
             for (int k = 0; k < 64; k += 16)

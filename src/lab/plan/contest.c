@@ -14,9 +14,10 @@ struct tt_scenario tt_contest_entry(const struct tt_scenario *base,
     out.depth = base->depth > 0 ? base->depth : candidate->policy->traits.default_depth;
     out.option_count = candidate->option_count;
     out.option_texts = tt_allocate(2 * (size_t)candidate->option_count, sizeof(char *));
+    char **text = out.option_texts;
     for (int32_t i = 0; i < candidate->option_count; i++) {
-        out.option_texts[2 * i] = tt_copy_text(candidate->options[i].key);
-        out.option_texts[2 * i + 1] = tt_copy_text(candidate->options[i].value);
+        *text++ = tt_copy_text(candidate->options[i].key);
+        *text++ = tt_copy_text(candidate->options[i].value);
     }
     return out;
 }

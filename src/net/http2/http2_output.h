@@ -38,7 +38,7 @@ static inline void tt_http2_output_clear(struct tt_http2_output *self) {
  * TT_HTTP2_COPY_BYTES and one of its own between two. */
 static inline bool tt_http2_output_has_room(const struct tt_http2_output *self) {
     return self->count + 2 * 24 <= TT_HTTP2_OUTPUT_PIECES &&
-           self->used_bytes + 2 * TT_HTTP2_FRAME_BYTES <= TT_HTTP2_OUTPUT_BYTES &&
+           self->used_bytes + 2 * (size_t)TT_HTTP2_FRAME_BYTES <= TT_HTTP2_OUTPUT_BYTES &&
            self->total_bytes < TT_HTTP2_BATCH_BYTES;
 }
 static inline void tt_http2_output_borrow(struct tt_http2_output *self, const char *bytes,
