@@ -44,7 +44,8 @@ LAYERS = [
     ["lab/experiment"],
     ["lab/report"],
     ["lab/sweep"],
-    ["lab/bench", "lab/facts", "lab/plan", "lab/replay"],
+    ["lab/bench", "lab/facts", "lab/replay"],
+    ["lab/plan"],
     ["cmd"],
 ]
 LAYER_OF = {folder: layer for layer, folders in enumerate(LAYERS, 1) for folder in folders}

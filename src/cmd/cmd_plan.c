@@ -5,10 +5,10 @@
 #include "cmd/verbs.h"
 
 #include "base/instant.h"
-#include "cmd/plan_check.h"
-#include "cmd/plan_cost.h"
-#include "cmd/plan_load.h"
 #include "lab/plan/pauses.h"
+#include "lab/plan/plan_check.h"
+#include "lab/plan/plan_cost.h"
+#include "lab/plan/plan_load.h"
 #include "lab/plan/plan_report.h"
 #include "lab/report/page.h"
 #include "lab/scenario/allocate.h"
@@ -87,7 +87,8 @@ static void say(const char *what) { fprintf(stderr, "tutti plan: %s\n", what); }
 static enum tt_err prepare(struct work *w, struct tt_error *why) {
     const struct flags *a = w->flags;
     int64_t slo_ns = (int64_t)(a->slo_ms * 1e6);
-    enum tt_err err = tt_plan_models_open(&w->models, a->directory, &a->models, slo_ns, why);
+    enum tt_err err = tt_plan_models_open(&w->models, a->directory, a->models.texts,
+                                          a->models.count, slo_ns, why);
     if (!err && a->url)
         err =
             tt_plan_load_live(a->url, (int64_t)(a->seconds * 1e9), &w->models, &w->plan.rate, why);

@@ -3,7 +3,7 @@
  * preface and SETTINGS come first, unless the first byte is 0, so that frames are reached. */
 #include "unit/net/fake_serving.h"
 
-#include "net/grpc/grpc_call.h"
+#include "net/grpc/grpc_operations.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tt_limits_default(&limits);
     const struct tt_kserve_service service = {
         .serving = &serving, .port = port, .server_version = "0.1.0"};
-    tt_grpc_calls_init(&calls, &service, &limits, NULL);
+    tt_grpc_calls_init(&calls, &tt_grpc_operations, &service, &limits, NULL);
     calls.touch = no_touch;
     tt_http2_timers_init(&timers, 1000, 1000);
     err = tt_http2_session_init(&session, &tt_grpc_handler, &http2_limits, &timers, NULL, &calls);

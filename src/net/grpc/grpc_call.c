@@ -66,7 +66,7 @@ static void on_closed(struct tt_http2_stream *stream) {
         tt_counter_add(&all->in_flight, -1);
         tt_counter_add(stream->answered ? &all->answered : &all->gone, 1);
     }
-    tt_grpc_call_cancel(self);
+    self->all->operations->cancel(self);
     tt_grpc_call_proceed(self);
 }
 
@@ -116,7 +116,7 @@ static void end_call(struct tt_grpc_call *self, enum tt_grpc_status status, cons
 void tt_grpc_call_fail(struct tt_grpc_call *self, enum tt_grpc_status status,
                        const char *sentence) {
     tt_assert(status != TT_GRPC_OK);
-    tt_grpc_call_cancel(self);
+    self->all->operations->cancel(self);
     end_call(self, status, sentence);
 }
 
@@ -267,10 +267,10 @@ static void take_message(struct tt_grpc_call *self, const char *bytes, size_t si
     self->has_message = true;
     switch (self->method->kind) {
     case TT_GRPC_INFER:
-    case TT_GRPC_STREAM: tt_grpc_call_infer(self, bytes, size_bytes); break;
+    case TT_GRPC_STREAM: self->all->operations->infer(self, bytes, size_bytes); break;
     case TT_GRPC_LOAD:
     case TT_GRPC_UNLOAD: start_command(self, bytes, size_bytes); break;
-    case TT_GRPC_WATCH: tt_grpc_call_watch(self, bytes, size_bytes); break;
+    case TT_GRPC_WATCH: self->all->operations->watch(self, bytes, size_bytes); break;
     case TT_GRPC_UNARY:
     case TT_GRPC_EACH: answer_one(self, bytes, size_bytes); break;
     }
@@ -395,7 +395,7 @@ static void on_header(struct tt_http2_stream *stream, const char *name, size_t n
     switch (name_bytes) {
     case 5:
         if (is(name, name_bytes, ":path"))
-            self->method = tt_grpc_method_find(value, value_bytes);
+            self->method = self->all->operations->find(value, value_bytes);
         break;
     case 7:
         if (is(name, name_bytes, ":method"))
@@ -489,9 +489,11 @@ const struct tt_http2_handler tt_grpc_handler = {.open = on_open,
 
 /* --- all calls --- */
 
-void tt_grpc_calls_init(struct tt_grpc_calls *self, const struct tt_kserve_service *service,
-                        const struct tt_limits *limits, struct tt_log *log) {
-    *self = (struct tt_grpc_calls){.service = *service, .limits = limits, .log = log};
+void tt_grpc_calls_init(struct tt_grpc_calls *self, const struct tt_grpc_operations *operations,
+                        const struct tt_kserve_service *service, const struct tt_limits *limits,
+                        struct tt_log *log) {
+    *self = (struct tt_grpc_calls){
+        .operations = operations, .service = *service, .limits = limits, .log = log};
     self->budget.limit_bytes = (size_t)limits->receive_bytes;
     tt_list_init(&self->streams);
     tt_list_init(&self->free_calls);

@@ -28,10 +28,24 @@ enum {
     TT_GRPC_PACK_MIN_BYTES = 256
 };
 
+struct tt_grpc_call;
 struct tt_grpc_method;
 struct tt_log;
 
+/* What calls do, by their method. Calls know the operations as this table only. */
+struct tt_grpc_operations {
+    /* NULL: there is no such method. */
+    const struct tt_grpc_method *(*find)(const char *path, size_t path_bytes);
+    /* Starts the inference that the message asks for. */
+    void (*infer)(struct tt_grpc_call *call, const char *bytes, size_t size_bytes);
+    /* Cancels what was started. */
+    void (*cancel)(struct tt_grpc_call *call);
+    /* Begins to watch what the message asks for. */
+    void (*watch)(struct tt_grpc_call *call, const char *bytes, size_t size_bytes);
+};
+
 struct tt_grpc_calls {
+    const struct tt_grpc_operations *operations;
     struct tt_kserve_service service;
     const struct tt_limits *limits; /* borrowed */
     struct tt_log *log;             /* NULL: silent */
@@ -75,8 +89,9 @@ struct tt_grpc_call {
 extern const struct tt_http2_handler tt_grpc_handler;
 
 /* `service.port` and `touch` may be set later. */
-void tt_grpc_calls_init(struct tt_grpc_calls *self, const struct tt_kserve_service *service,
-                        const struct tt_limits *limits, struct tt_log *log);
+void tt_grpc_calls_init(struct tt_grpc_calls *self, const struct tt_grpc_operations *operations,
+                        const struct tt_kserve_service *service, const struct tt_limits *limits,
+                        struct tt_log *log);
 void tt_grpc_calls_fini(struct tt_grpc_calls *self);
 /* Ends the calls that would go on for ever. */
 void tt_grpc_calls_stop(struct tt_grpc_calls *self);
@@ -94,10 +109,5 @@ void tt_grpc_call_send_bytes(struct tt_grpc_call *self, const void *bytes, size_
 void tt_grpc_call_send(struct tt_grpc_call *self, struct tt_http2_message *message);
 /* A request or an answer of the call is done with: goes on, or frees the call. */
 void tt_grpc_call_proceed(struct tt_grpc_call *self);
-/* Starts the inference that the message asks for. */
-void tt_grpc_call_infer(struct tt_grpc_call *self, const char *bytes, size_t size_bytes);
-void tt_grpc_call_cancel(struct tt_grpc_call *self);
-/* Begins to watch what the message asks for. */
-void tt_grpc_call_watch(struct tt_grpc_call *self, const char *bytes, size_t size_bytes);
 
 #endif

@@ -1,6 +1,6 @@
 /* The health service: Check of grpc_methods.h, and Watch of grpc_call.h. */
-#include "net/grpc/grpc_call.h"
 #include "net/grpc/grpc_methods.h"
+#include "net/grpc/grpc_operations.h"
 #include "net/kserve/kserve_parameters.h"
 
 #include "grpc_health.pb-c.h"

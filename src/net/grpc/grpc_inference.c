@@ -1,7 +1,7 @@
 /* Inferences of grpc_call.h: from a received message to the message that answers it. */
 #include "base/clock.h"
-#include "net/grpc/grpc_call.h"
 #include "net/grpc/grpc_methods.h"
+#include "net/grpc/grpc_operations.h"
 #include "net/grpc/infer_message.h"
 #include "net/kserve/kserve_log.h"
 

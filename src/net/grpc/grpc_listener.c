@@ -1,7 +1,7 @@
 #include "net/grpc/grpc_listener.h"
 
 #include "base/log/log.h"
-#include "net/grpc/grpc_call.h"
+#include "net/grpc/grpc_operations.h"
 #include "net/http2/http2_connection.h"
 #include "net/sockets/socket_server.h"
 
@@ -76,7 +76,7 @@ static void start(struct tt_grpc_listener *self, struct tt_serving *serving) {
                                               .server_version = options->server_version,
                                               .log_settings =
                                                   options->log ? &options->log->settings : NULL};
-    tt_grpc_calls_init(&self->calls, &service, &options->limits, options->log);
+    tt_grpc_calls_init(&self->calls, &tt_grpc_operations, &service, &options->limits, options->log);
     self->calls.touch = tt_http2_connections_touch;
     self->calls.on_gone = on_gone;
     self->calls.owner = self;

@@ -6,10 +6,9 @@
 #ifndef TT_NET_GRPC_GRPC_METHODS_H
 #define TT_NET_GRPC_GRPC_METHODS_H
 
+#include "net/grpc/grpc_pack.h"
 #include "net/kserve/kserve_operations.h"
 #include "serve/model_command.h"
-
-#include <protobuf-c/protobuf-c.h>
 
 /* Appends the packed answer to a packed request. */
 typedef enum tt_err tt_grpc_answer_fn(const struct tt_kserve_service *service, const char *bytes,
@@ -36,14 +35,6 @@ const struct tt_grpc_method *tt_grpc_method_find(const char *path, size_t path_b
 
 /* --- for the files of this folder --- */
 
-/* The message, to be freed with protobuf_c_message_free_unpacked(). NULL: INVALID, and `why` is
- * set.
- */
-void *tt_grpc_unpack(const ProtobufCMessageDescriptor *descriptor, const char *bytes,
-                     size_t size_bytes, struct tt_error *why);
-/* NO_MEMORY. */
-TT_MUST_CHECK enum tt_err tt_grpc_pack(const void *message, struct tt_text *out,
-                                       struct tt_error *why);
 /* The command that a packed RepositoryModelLoadRequest or ...UnloadRequest asks for. */
 TT_MUST_CHECK enum tt_err tt_grpc_read_command(bool is_load, const char *bytes, size_t size_bytes,
                                                struct tt_model_command **out_command,

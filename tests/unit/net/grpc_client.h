@@ -6,7 +6,7 @@
 
 #include "fake_serving.h"
 
-#include "net/grpc/grpc_call.h"
+#include "net/grpc/grpc_operations.h"
 #include "net/http2/http2_session.h"
 
 #include <setjmp.h>
@@ -130,7 +130,7 @@ static inline void client_init(struct client *self, uint32_t window, bool holds_
     self->limits.unpacked_bytes = 1 << 20;
     const struct tt_kserve_service service = {
         .serving = &self->serving, .port = self->port, .server_version = "0.1.0"};
-    tt_grpc_calls_init(&self->calls, &service, &self->limits, NULL);
+    tt_grpc_calls_init(&self->calls, &tt_grpc_operations, &service, &self->limits, NULL);
     self->calls.touch = client_touch;
     self->http2_limits =
         (struct tt_http2_limits){.streams = 1024, .header_count = 100, .header_bytes = 16384};

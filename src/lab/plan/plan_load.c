@@ -1,4 +1,4 @@
-#include "cmd/plan_load.h"
+#include "lab/plan/plan_load.h"
 
 #include "base/clock.h"
 #include "base/instant.h"

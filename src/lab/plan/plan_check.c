@@ -1,7 +1,7 @@
-#include "cmd/plan_check.h"
+#include "lab/plan/plan_check.h"
 
 #include "base/instant.h"
-#include "cmd/plan_load.h"
+#include "lab/plan/plan_load.h"
 
 #include <stdio.h>
 #include <stdlib.h>

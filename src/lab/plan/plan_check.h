@@ -1,9 +1,9 @@
 /* Checks a plan on a real server: its winner, under the load that was simulated. */
-#ifndef TT_CMD_PLAN_CHECK_H
-#define TT_CMD_PLAN_CHECK_H
+#ifndef TT_LAB_PLAN_PLAN_CHECK_H
+#define TT_LAB_PLAN_PLAN_CHECK_H
 
-#include "cmd/plan_models.h"
 #include "lab/plan/plan.h"
+#include "lab/plan/plan_models.h"
 
 /* Starts the winner's server in the trial, with `executors`, and loads it for `second_ns` per
  * attempt. With a load: once with it. Without: at the predicted highest rate, then at others until

@@ -3,13 +3,12 @@
  *
  * Life: _open chooses; _prepare profiles and links them into the trial's repository; _build makes
  * the scenario; _close. */
-#ifndef TT_CMD_PLAN_MODELS_H
-#define TT_CMD_PLAN_MODELS_H
+#ifndef TT_LAB_PLAN_PLAN_MODELS_H
+#define TT_LAB_PLAN_PLAN_MODELS_H
 
-#include "cmd/flags.h"
-#include "cmd/plan_trial.h"
 #include "lab/experiment/experiment.h"
 #include "lab/plan/contest.h"
+#include "lab/plan/plan_trial.h"
 
 struct tt_plan_model {
     const struct tt_repository_model *from; /* borrowed from the repository */
@@ -33,8 +32,8 @@ struct tt_plan_models {
  * say. Errors: NOT_FOUND (no such repository or model; the message lists the models), INVALID (a
  * model cannot serve), IO. */
 TT_MUST_CHECK enum tt_err tt_plan_models_open(struct tt_plan_models *self, const char *path,
-                                              const struct tt_flag_list *names, int64_t slo_ns,
-                                              struct tt_error *why);
+                                              const char *const *names, int32_t name_count,
+                                              int64_t slo_ns, struct tt_error *why);
 void tt_plan_models_close(struct tt_plan_models *self);
 /* Profiles models that have no valid profile (beside the model, as `tutti profile` does, or in the
  * trial's folder if that cannot be written), with progress on standard error. Errors: those of the

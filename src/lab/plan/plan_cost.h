@@ -3,10 +3,10 @@
  *
  * The processor time of its threads is what the system accounts, so other programs on the machine
  * hardly change it. The run times of batches come from a recording of the second loop. */
-#ifndef TT_CMD_PLAN_COST_H
-#define TT_CMD_PLAN_COST_H
+#ifndef TT_LAB_PLAN_PLAN_COST_H
+#define TT_LAB_PLAN_PLAN_COST_H
 
-#include "cmd/plan_trial.h"
+#include "lab/plan/plan_trial.h"
 #include "lab/scenario/scenario.h"
 
 struct tt_plan_cost_options {

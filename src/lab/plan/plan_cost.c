@@ -1,4 +1,4 @@
-#include "cmd/plan_cost.h"
+#include "lab/plan/plan_cost.h"
 
 #include "base/clock.h"
 #include "base/instant.h"

@@ -1,4 +1,4 @@
-#include "cmd/plan_trial.h"
+#include "lab/plan/plan_trial.h"
 
 #include "base/clock.h"
 #include "base/instant.h"

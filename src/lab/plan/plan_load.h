@@ -1,8 +1,8 @@
 /* The load of a plan from what was seen: a recording's arrivals, or a live server's rates. */
-#ifndef TT_CMD_PLAN_LOAD_H
-#define TT_CMD_PLAN_LOAD_H
+#ifndef TT_LAB_PLAN_PLAN_LOAD_H
+#define TT_LAB_PLAN_PLAN_LOAD_H
 
-#include "cmd/plan_models.h"
+#include "lab/plan/plan_models.h"
 
 /* Reads the requests of the planned models from all domains of a recording, in order of time, with
  * the models' objectives as deadlines. The caller frees `*out_arrivals`. Errors: INVALID (not a

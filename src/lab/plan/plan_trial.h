@@ -4,8 +4,8 @@
  * Life: _open makes the folder; _add links a model into it, everything but its tutti.pbtxt; _set
  * writes that; _start, _load any number of times, _stop; _close removes the folder. The models'
  * own folders are never written to. One server at a time. Children end with this process. */
-#ifndef TT_CMD_PLAN_TRIAL_H
-#define TT_CMD_PLAN_TRIAL_H
+#ifndef TT_LAB_PLAN_PLAN_TRIAL_H
+#define TT_LAB_PLAN_PLAN_TRIAL_H
 
 #include "base/text.h"
 #include "model/repository/repository.h"

@@ -1,0 +1,8 @@
+#include "net/grpc/grpc_operations.h"
+
+#include "net/grpc/grpc_methods.h"
+
+const struct tt_grpc_operations tt_grpc_operations = {.find = tt_grpc_method_find,
+                                                      .infer = tt_grpc_call_infer,
+                                                      .cancel = tt_grpc_call_cancel,
+                                                      .watch = tt_grpc_call_watch};
