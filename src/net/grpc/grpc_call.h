@@ -10,7 +10,7 @@
  *
  * `struct tt_grpc_calls` holds what all calls of a loop share. It never touches a socket; all
  * functions belong to the thread of the port. Implemented in grpc_call.c (headers, messages,
- * statuses), grpc_inference.c and grpc_watch.c. */
+ * statuses), grpc_calls.c (what they share) and grpc_inference.c. */
 #ifndef TT_NET_GRPC_GRPC_CALL_H
 #define TT_NET_GRPC_GRPC_CALL_H
 
