@@ -1,6 +1,6 @@
 #include "cluster/frame.h"
 
-#include "base/instant.h"
+#include "base/varint.h"
 
 /* How many records a frame of each type may have. */
 static const struct {
@@ -27,40 +27,39 @@ static const struct {
     [TT_FRAME_OPINION] = {"OPINION", 1, 1},
 };
 
-const char *tt_frame_type_name(enum tt_frame_type type) { return types[type].name; }
+/* Two fields of 16 bits are one of 32: the first is the lower half. */
+static uint32_t pair(uint16_t first, uint16_t second) { return first | (uint32_t)second << 16; }
 
-static uint8_t *put(uint8_t *at, uint64_t value, int bytes) {
-    for (int i = 0; i < bytes; i++)
-        at[i] = (uint8_t)(value >> (8 * i));
-    return at + bytes;
+static void write_record(const struct tt_frame_record *record, uint8_t *out) {
+    tt_put_u64(out, record->id);
+    tt_put_u64(out + 8, (uint64_t)record->duration_ns);
+    tt_put_u32(out + 16, record->length);
+    tt_put_u32(out + 20, pair(record->model, record->rows));
+    tt_put_u32(out + 24, pair(record->node, record->attempt));
+    tt_put_u32(out + 28, pair(record->device, record->code));
 }
 
-static uint64_t get(const uint8_t **at, int bytes) {
-    uint64_t value = 0;
-    for (int i = 0; i < bytes; i++)
-        value |= (uint64_t)(*at)[i] << (8 * i);
-    *at += bytes;
-    return value;
+static struct tt_frame_record read_record(const uint8_t *from) {
+    uint32_t what = tt_get_u32(from + 20), whose = tt_get_u32(from + 24);
+    uint32_t where = tt_get_u32(from + 28);
+    return (struct tt_frame_record){.id = tt_get_u64(from),
+                                    .duration_ns = (int64_t)tt_get_u64(from + 8),
+                                    .length = tt_get_u32(from + 16),
+                                    .model = (uint16_t)what,
+                                    .rows = (uint16_t)(what >> 16),
+                                    .node = (uint16_t)whose,
+                                    .attempt = (uint16_t)(whose >> 16),
+                                    .device = (uint16_t)where,
+                                    .code = (uint16_t)(where >> 16)};
 }
 
 void tt_frame_write(const struct tt_frame *frame, uint8_t *out_bytes) {
     tt_assert(frame->count >= types[frame->type].min && frame->count <= types[frame->type].max);
-    uint8_t *at = put(out_bytes, tt_frame_bytes(frame->count), 4);
-    at = put(at, (uint64_t)frame->type, 2);
-    at = put(at, (uint64_t)frame->count, 2);
-    at = put(at, frame->epoch, 8);
-    for (int32_t i = 0; i < frame->count; i++) {
-        const struct tt_frame_record *record = &frame->records[i];
-        at = put(at, record->id, 8);
-        at = put(at, (uint64_t)record->duration_ns, 8);
-        at = put(at, record->length, 4);
-        at = put(at, record->model, 2);
-        at = put(at, record->rows, 2);
-        at = put(at, record->node, 2);
-        at = put(at, record->attempt, 2);
-        at = put(at, record->device, 2);
-        at = put(at, record->code, 2);
-    }
+    tt_put_u32(out_bytes, (uint32_t)tt_frame_bytes(frame->count));
+    tt_put_u32(out_bytes + 4, pair((uint16_t)frame->type, (uint16_t)frame->count));
+    tt_put_u64(out_bytes + 8, frame->epoch);
+    for (int32_t i = 0; i < frame->count; i++)
+        write_record(&frame->records[i], out_bytes + tt_frame_bytes(i));
 }
 
 enum tt_err tt_frame_read(const uint8_t *bytes, size_t length, struct tt_frame_record *records,
@@ -68,8 +67,8 @@ enum tt_err tt_frame_read(const uint8_t *bytes, size_t length, struct tt_frame_r
     *out_used = 0;
     if (length < TT_FRAME_HEAD_BYTES)
         return TT_OK;
-    const uint8_t *at = bytes;
-    uint64_t total = get(&at, 4), type = get(&at, 2), count = get(&at, 2), epoch = get(&at, 8);
+    uint64_t total = tt_get_u32(bytes), epoch = tt_get_u64(bytes + 8);
+    uint32_t kind = tt_get_u32(bytes + 4), type = kind & 0xffff, count = kind >> 16;
     if (type == 0 || type >= TT_FRAME_TYPES)
         return tt_fail(TT_ERR_INVALID, why, "a frame has type %d; types are 1 to %d", (int)type,
                        TT_FRAME_TYPES - 1);
@@ -82,20 +81,11 @@ enum tt_err tt_frame_read(const uint8_t *bytes, size_t length, struct tt_frame_r
             types[type].name, (int)count, (int)total, (int)tt_frame_bytes((int32_t)count));
     if (length < total)
         return TT_OK;
-    for (uint64_t i = 0; i < count; i++) {
-        struct tt_frame_record *record = &records[i];
-        record->id = get(&at, 8);
-        record->duration_ns = (int64_t)get(&at, 8);
-        record->length = (uint32_t)get(&at, 4);
-        record->model = (uint16_t)get(&at, 2);
-        record->rows = (uint16_t)get(&at, 2);
-        record->node = (uint16_t)get(&at, 2);
-        record->attempt = (uint16_t)get(&at, 2);
-        record->device = (uint16_t)get(&at, 2);
-        record->code = (uint16_t)get(&at, 2);
-        if (record->duration_ns < 0)
+    for (uint32_t i = 0; i < count; i++) {
+        records[i] = read_record(bytes + tt_frame_bytes((int32_t)i));
+        if (records[i].duration_ns < 0)
             return tt_fail(TT_ERR_INVALID, why, "a frame %s has a negative duration, %lld ns",
-                           types[type].name, (long long)record->duration_ns);
+                           types[type].name, (long long)records[i].duration_ns);
     }
     *out_frame = (struct tt_frame){.type = (enum tt_frame_type)type,
                                    .count = (int32_t)count,

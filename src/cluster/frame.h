@@ -81,8 +81,6 @@ struct tt_frame {
     const struct tt_frame_record *records; /* [count]; borrowed */
 };
 
-const char *tt_frame_type_name(enum tt_frame_type type);
-
 static inline size_t tt_frame_bytes(int32_t count) {
     return TT_FRAME_HEAD_BYTES + (size_t)count * TT_FRAME_RECORD_BYTES;
 }

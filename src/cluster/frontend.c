@@ -28,9 +28,8 @@ enum tt_err tt_frontend_init(struct tt_frontend *self, const struct tt_cluster_s
         .number = number,
         .alone_since = now,
         .generation = (uint64_t)incarnation << GENERATION_BITS,
-        .requests = calloc((size_t)settings->request_limit, sizeof(*self->requests)),
-        .up = calloc((size_t)settings->node_count, sizeof(*self->up))};
-    if (!self->requests || !self->up || tt_heap_init(&self->due, settings->request_limit)) {
+        .requests = calloc((size_t)settings->request_limit, sizeof(*self->requests))};
+    if (!self->requests || tt_heap_init(&self->due, settings->request_limit)) {
         tt_frontend_fini(self);
         return TT_ERR_NO_MEMORY;
     }
@@ -43,9 +42,7 @@ void tt_frontend_fini(struct tt_frontend *self) {
     tt_heap_fini(&self->due);
     tt_outbox_fini(&self->outbox);
     free(self->requests);
-    free(self->up);
     self->requests = NULL;
-    self->up = NULL;
 }
 
 /* ---- tickets ---- */
@@ -125,7 +122,6 @@ enum tt_err tt_frontend_submit(struct tt_frontend *self, int64_t now,
     self->first_free = request->next_free;
     self->generation++;
     *request = (struct tt_frontend_request){.id = self->generation << INDEX_BITS | (uint64_t)index,
-                                            .accepted_at = now,
                                             .deadline_at = submission->deadline_at,
                                             .user = submission->user,
                                             .length = submission->length,
@@ -250,7 +246,6 @@ void tt_frontend_receive(struct tt_frontend *self, int64_t now, uint16_t from,
 
 void tt_frontend_link(struct tt_frontend *self, int64_t now, uint16_t peer, enum tt_link link) {
     bool is_up = link == TT_LINK_UP;
-    self->up[peer] = is_up;
     if (peer == tt_epoch_scheduler(self->primary.epoch) && self->linked && !is_up) {
         self->linked = false;
         self->alone_since = now;
@@ -277,8 +272,6 @@ int64_t tt_frontend_next_at(const struct tt_frontend *self) {
     const struct tt_heap_entry *top = tt_heap_top(&self->due);
     return top ? top->key : TT_NEVER;
 }
-
-bool tt_frontend_is_ready(const struct tt_frontend *self) { return self->linked; }
 
 void tt_frontend_check(const struct tt_frontend *self) {
     int32_t live = 0;

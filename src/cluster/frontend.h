@@ -27,7 +27,7 @@ enum tt_answer {
 
 struct tt_frontend_request {
     uint64_t id; /* 0: free */
-    int64_t accepted_at, deadline_at;
+    int64_t deadline_at;
     void *user;
     int32_t length, next_free;
     uint16_t model, rows, priority;
@@ -47,7 +47,6 @@ struct tt_frontend {
     int32_t first_free, live;
     uint64_t generation; /* of the next request; never reused, also after a restart */
     struct tt_heap due;  /* requests with deadlines, by when they are given up */
-    bool *up;            /* [node_count]: links */
     struct tt_outbox outbox;
     void *context;
     void (*answered)(void *context, void *user, enum tt_answer answer, int32_t reason);
@@ -77,8 +76,6 @@ void tt_frontend_receive(struct tt_frontend *self, int64_t now, uint16_t from,
 void tt_frontend_link(struct tt_frontend *self, int64_t now, uint16_t peer, enum tt_link link);
 void tt_frontend_tick(struct tt_frontend *self, int64_t now);
 int64_t tt_frontend_next_at(const struct tt_frontend *self);
-/* True if a request would be accepted and can reach a scheduler. */
-bool tt_frontend_is_ready(const struct tt_frontend *self);
 void tt_frontend_check(const struct tt_frontend *self);
 
 #endif

@@ -9,6 +9,20 @@ static struct tt_grant *grant_at(const struct tt_scheduler_role *self,
     return &device->grants[(device->oldest + place) % self->settings->depth];
 }
 
+/* Called when the grants of the device have changed. */
+static void set_due(struct tt_scheduler_role *self, const struct tt_granted_device *device) {
+    int64_t due = TT_NEVER;
+    for (int32_t i = 0; i < device->count; i++) {
+        const struct tt_grant *grant = grant_at(self, device, i);
+        due = tt_instant_min(due, grant->is_accepted ? grant->ended_by : grant->accepted_by);
+    }
+    int32_t number = (int32_t)(device - self->devices);
+    if (device->count > 0)
+        tt_heap_set(&self->due, number, due, number);
+    else
+        tt_heap_remove(&self->due, number);
+}
+
 static void add_member(struct tt_scheduler_role *self, uint16_t backend,
                        const struct tt_request *request) {
     const struct tt_ticket_origin *origin = &self->origins[request->handle.index];
@@ -44,6 +58,7 @@ static void on_start(void *context, int64_t now, struct tt_task *task) {
                                               self->settings->overdue_ns,
                                .ended_by = overdue_at(self, task, start_at)};
     device->count++;
+    set_due(self, device);
     self->granted++;
     tt_outbox_begin(
         &self->outbox, device->backend, TT_FRAME_GRANT, self->primary.epoch,
@@ -125,6 +140,7 @@ void tt_scheduler_grants_close(struct tt_scheduler_role *self) {
     self->is_closing = self->has_mechanism = false;
     for (int32_t i = 0; i < self->device_count; i++) {
         self->devices[i].count = self->devices[i].oldest = 0;
+        tt_heap_remove(&self->due, i);
         self->devices[i].is_usable = false;
     }
     for (int32_t node = 0; node < self->settings->node_count; node++)
@@ -210,6 +226,7 @@ static void finish(struct tt_scheduler_role *self, int64_t now, struct tt_grante
     struct tt_task *task = grant_at(self, device, 0)->task;
     device->oldest = (device->oldest + 1) % self->settings->depth;
     device->count--;
+    set_due(self, device);
     task->outcome = is_computed ? TT_OUTCOME_DONE : TT_OUTCOME_FAILED;
     task->last_step_done = is_computed ? task->last_step : task->first_step - 1;
     task->started_at = -1;
@@ -224,13 +241,15 @@ static struct tt_granted_device *device_of(struct tt_scheduler_role *self, uint1
     return executor < self->first_device[backend + 1] ? &self->devices[executor] : NULL;
 }
 
-void tt_scheduler_grants_accepted(struct tt_scheduler_role *self, int64_t now, uint16_t from,
+void tt_scheduler_grants_accepted(struct tt_scheduler_role *self, uint16_t from,
                                   const struct tt_frame_record *record) {
-    (void)now;
     struct tt_granted_device *device = device_of(self, from, record);
-    for (int32_t i = 0; device && i < device->count; i++)
+    if (!device)
+        return;
+    for (int32_t i = 0; i < device->count; i++)
         if (grant_at(self, device, i)->number == record->id)
             grant_at(self, device, i)->is_accepted = true;
+    set_due(self, device);
 }
 
 void tt_scheduler_grants_done(struct tt_scheduler_role *self, int64_t now, uint16_t from,
@@ -302,27 +321,12 @@ void tt_scheduler_grants_lose(struct tt_scheduler_role *self, int64_t now, uint1
     self->wants_decision = true;
 }
 
-/* When the backend of this device is suspected; TT_NEVER: it has no grant. */
-static int64_t due_at(const struct tt_scheduler_role *self,
-                      const struct tt_granted_device *device) {
-    int64_t due = TT_NEVER;
-    for (int32_t i = 0; i < device->count; i++) {
-        const struct tt_grant *grant = grant_at(self, device, i);
-        due = tt_instant_min(due, grant->is_accepted ? grant->ended_by : grant->accepted_by);
-    }
-    return due;
-}
-
 uint16_t tt_scheduler_grants_overdue(const struct tt_scheduler_role *self, int64_t now) {
-    for (int32_t i = 0; i < self->device_count; i++)
-        if (due_at(self, &self->devices[i]) <= now)
-            return self->devices[i].backend;
-    return TT_CLUSTER_NO_NODE;
+    const struct tt_heap_entry *first = tt_heap_top(&self->due);
+    return first && first->key <= now ? self->devices[first->id].backend : TT_CLUSTER_NO_NODE;
 }
 
 int64_t tt_scheduler_grants_overdue_at(const struct tt_scheduler_role *self) {
-    int64_t due = TT_NEVER;
-    for (int32_t i = 0; i < self->device_count; i++)
-        due = tt_instant_min(due, due_at(self, &self->devices[i]));
-    return due;
+    const struct tt_heap_entry *first = tt_heap_top(&self->due);
+    return first ? first->key : TT_NEVER;
 }

@@ -21,7 +21,7 @@ static bool make_devices(struct tt_scheduler_role *self) {
     size_t grants = (size_t)self->device_count * (size_t)settings->depth;
     self->devices = calloc((size_t)self->device_count, sizeof(*self->devices));
     self->grants = calloc(grants, sizeof(*self->grants));
-    if (!self->devices || !self->grants)
+    if (!self->devices || !self->grants || tt_heap_init(&self->due, self->device_count))
         return false;
     for (int32_t node = 0; node < settings->node_count; node++)
         for (int32_t i = self->first_device[node]; i < self->first_device[node + 1]; i++)
@@ -109,6 +109,7 @@ void tt_scheduler_role_fini(struct tt_scheduler_role *self) {
         free(self->entries[i]);
     free(self->entries);
     free(self->origins);
+    tt_heap_fini(&self->due);
     free(self->grants);
     free(self->devices);
     free(self->first_device);
@@ -252,7 +253,7 @@ static void from_node(struct tt_scheduler_role *self, int64_t now, uint16_t from
         else if (!is_backend && frame->type == TT_FRAME_CANCEL)
             tt_scheduler_grants_cancel(self, now, from, record);
         else if (is_backend && frame->type == TT_FRAME_ACCEPTED)
-            tt_scheduler_grants_accepted(self, now, from, record);
+            tt_scheduler_grants_accepted(self, from, record);
         else if (is_backend && frame->type == TT_FRAME_DONE)
             tt_scheduler_grants_done(self, now, from, record);
         else if (is_backend && frame->type == TT_FRAME_MISSING)
@@ -404,6 +405,7 @@ void tt_scheduler_role_check(const struct tt_scheduler_role *self) {
         const struct tt_granted_device *device = &self->devices[i];
         tt_assert(device->is_usable == (self->mechanism.executors[i].state == TT_EXECUTOR_UP));
         tt_assert(device->count == self->mechanism.executors[i].queued);
+        tt_assert(tt_heap_contains(&self->due, i) == (device->count > 0));
         tt_assert(!device->is_usable || self->peers[device->backend].state == TT_PEER_KNOWN);
     }
 }

@@ -82,6 +82,7 @@ struct tt_scheduler_role {
     bool has_mechanism;
     struct tt_granted_device *devices; /* [device_count], all backends' in order of their numbers */
     struct tt_grant *grants;
+    struct tt_heap due;    /* devices with grants, by when their backend is suspected */
     int32_t *first_device; /* [node_count + 1]: of each backend */
     int32_t device_count, max_batch;
     struct tt_ticket_origin *origins; /* by handle */
@@ -124,7 +125,7 @@ void tt_scheduler_grants_ticket(struct tt_scheduler_role *self, int64_t now, uin
                                 const struct tt_frame_record *record);
 void tt_scheduler_grants_cancel(struct tt_scheduler_role *self, int64_t now, uint16_t from,
                                 const struct tt_frame_record *record);
-void tt_scheduler_grants_accepted(struct tt_scheduler_role *self, int64_t now, uint16_t from,
+void tt_scheduler_grants_accepted(struct tt_scheduler_role *self, uint16_t from,
                                   const struct tt_frame_record *record);
 void tt_scheduler_grants_done(struct tt_scheduler_role *self, int64_t now, uint16_t from,
                               const struct tt_frame_record *record);
@@ -139,7 +140,7 @@ void tt_scheduler_grants_lose(struct tt_scheduler_role *self, int64_t now, uint1
                               bool died);
 /* All requests of the frontend leave. */
 void tt_scheduler_grants_forget(struct tt_scheduler_role *self, int64_t now, uint16_t frontend);
-/* Backends whose grants are overdue at `now`: the first; TT_CLUSTER_NO_NODE: none. */
+/* The backend whose grant is overdue at `now` for the longest; TT_CLUSTER_NO_NODE: none is. */
 uint16_t tt_scheduler_grants_overdue(const struct tt_scheduler_role *self, int64_t now);
 int64_t tt_scheduler_grants_overdue_at(const struct tt_scheduler_role *self);
 
