@@ -19,6 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { MAX_MODELS = 64 }; /* named by --model */
 #define SPIN_NS TT_S
 #define PAUSES_UNTIL_NS (600 * TT_S) /* longer than any simulated run */
 
@@ -32,7 +33,7 @@ struct flags {
 
 static const struct tt_flag_row flag_rows[] = {
     TT_OPERAND(TT_FLAG_TEXT, "DIR", directory, true, "the model repository"),
-    TT_LIST("model", "NAME[:WEIGHT]", models, 64,
+    TT_LIST("model", "NAME[:WEIGHT]", models, MAX_MODELS,
             "a model and its weight among the requests (default: all, 1 each); may be repeated"),
     TT_DECIMAL("rate", "R", rate, DBL_MIN, 1e7, 0,
                "requests per second over all models, drawn by Poisson (default: the highest rate "
@@ -84,11 +85,23 @@ struct work {
 
 static void say(const char *what) { fprintf(stderr, "tutti plan: %s\n", what); }
 
+static enum tt_err open_models(struct work *w, struct tt_error *why) {
+    const struct tt_flag_list *list = &w->flags->models;
+    struct tt_plan_choice choices[MAX_MODELS];
+    for (int32_t i = 0; i < list->count; i++) {
+        size_t bytes;
+        if (!tt_flags_weighted(list->texts[i], &bytes, &choices[i].weight))
+            return tt_fail(TT_ERR_INVALID, why,
+                           "--model '%s' must be NAME or NAME:WEIGHT, WEIGHT > 0", list->texts[i]);
+        snprintf(choices[i].name, sizeof(choices[i].name), "%.*s", (int)bytes, list->texts[i]);
+    }
+    int64_t slo_ns = (int64_t)(w->flags->slo_ms * 1e6);
+    return tt_plan_models_open(&w->models, w->flags->directory, choices, list->count, slo_ns, why);
+}
+
 static enum tt_err prepare(struct work *w, struct tt_error *why) {
     const struct flags *a = w->flags;
-    int64_t slo_ns = (int64_t)(a->slo_ms * 1e6);
-    enum tt_err err = tt_plan_models_open(&w->models, a->directory, a->models.texts,
-                                          a->models.count, slo_ns, why);
+    enum tt_err err = open_models(w, why);
     if (!err && a->url)
         err =
             tt_plan_load_live(a->url, (int64_t)(a->seconds * 1e9), &w->models, &w->plan.rate, why);

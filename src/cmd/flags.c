@@ -33,6 +33,13 @@ bool tt_flags_decimal(const char *text, double low, double high, double *out) {
     return true;
 }
 
+bool tt_flags_weighted(const char *text, size_t *out_name_bytes, double *out_weight) {
+    const char *colon = strrchr(text, ':');
+    *out_name_bytes = colon ? (size_t)(colon - text) : strlen(text);
+    *out_weight = 1;
+    return !colon || tt_flags_decimal(colon + 1, 0.000001, 1e6, out_weight);
+}
+
 int32_t tt_flags_integers(const char *text, int64_t minimum, int64_t maximum, int32_t capacity,
                           int32_t *out) {
     int32_t count = 0;

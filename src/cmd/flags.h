@@ -129,6 +129,9 @@ int tt_flags_refuse(const struct tt_verb *verb, const char *format, ...) TT_PRIN
 /* The whole text as a number in the range; false otherwise, `*out` untouched. NaN is refused. */
 bool tt_flags_integer(const char *text, int64_t minimum, int64_t maximum, int64_t *out);
 bool tt_flags_decimal(const char *text, double low, double high, double *out);
+/* "NAME" or "NAME:WEIGHT": how long the name is, and the weight, 1 if none is written. False: the
+ * weight is not from 0.000001 to 1000000. */
+bool tt_flags_weighted(const char *text, size_t *out_name_bytes, double *out_weight);
 /* "A,B,..." ascending, each in the range: how many there are in out[capacity]; 0: malformed. */
 int32_t tt_flags_integers(const char *text, int64_t minimum, int64_t maximum, int32_t capacity,
                           int32_t *out);

@@ -49,14 +49,14 @@ static bool is_named(const char *name, const char *item, size_t length) {
 
 static enum tt_err add_model(struct tt_scenario *scenario, const char *item, int32_t rows,
                              struct tt_error *why) {
-    const char *colon = strrchr(item, ':');
-    double weight = 1;
-    if (colon && !tt_flags_decimal(colon + 1, 0.000001, 1e6, &weight))
+    size_t name_bytes;
+    double weight;
+    if (!tt_flags_weighted(item, &name_bytes, &weight))
         return tt_fail(TT_ERR_INVALID, why,
                        "--model '%s': the weight behind the colon must be from 0.000001 to 1000000",
                        item);
     struct tt_scenario_model *model = &scenario->models[scenario->model_count];
-    model->name = tt_format_text("%.*s", colon ? (int)(colon - item) : (int)strlen(item), item);
+    model->name = tt_format_text("%.*s", (int)name_bytes, item);
     model->weight = (int64_t)(weight * 1e6 + 0.5);
     model->rows = rows > 0 ? rows : 1;
     model->step_model.slo_ns = TT_NEVER;

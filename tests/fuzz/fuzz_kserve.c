@@ -1,29 +1,16 @@
 /* Infer requests: any bytes as a body, with and without a binary tail, for models of several
  * signatures. Build with -fsanitize=fuzzer,address,undefined. The first byte chooses the model, the
  * second where the JSON ends. */
-#include "unit/net/fake_serving.h"
+#include "fuzz/one_inference.h"
 
 #include "net/json/json_scan.h"
 #include "net/kserve/kserve_json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void no_wake(void *context) { (void)context; }
-
-static void on_done(void *context, struct tt_inference *inference, enum tt_err err,
-                    const char *reason) {
-    (void)inference;
-    (void)err;
-    (void)reason;
-    *(bool *)context = true;
-}
-
 static void answer(struct tt_port *port, struct tt_kserve_request *request,
                    struct tt_served_model *model, struct tt_inference *inference) {
-    bool done = false;
-    tt_inference_submit(inference, &request->options, on_done, &done);
-    tt_port_drain(port);
-    tt_assert(done);
+    one_inference_compute(port, request, inference);
     struct tt_kserve_answer out;
     struct tt_kserve_parts parts;
     struct tt_text json;
@@ -41,13 +28,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 2)
         return 0;
     struct tt_serving serving;
-    struct tt_port *port = NULL;
     struct tt_served_model *model = NULL;
     struct tt_error why;
-    fake_serving_init(&serving);
-    enum tt_err err = tt_serving_open_port(&serving, no_wake, NULL, &port, &why);
-    tt_assert(err == TT_OK);
-    err = tt_serving_find(port, models[data[0] % 3], "", &model, &why);
+    struct tt_port *port = one_inference_port(&serving);
+    enum tt_err err = tt_serving_find(port, models[data[0] % 3], "", &model, &why);
     tt_assert(err == TT_OK);
     size_t length = size - 2;
     char *body = malloc(length ? length : 1);
@@ -64,10 +48,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     free(body);
     if (!err)
         answer(port, &request, model, inference);
-    else
-        tt_assert(why.text[0] != '\0');
-    tt_kserve_request_fini(&request);
-    tt_port_close(port);
-    fake_serving_fini(&serving);
+    one_inference_end(&serving, port, &request, err, &why);
     return 0;
 }

@@ -12,7 +12,6 @@ import os
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,6 +25,7 @@ import check_layers  # noqa: E402
 import documents  # noqa: E402
 import needs  # noqa: E402
 from documents import FENCE  # noqa: E402
+from server_process import free_port  # noqa: E402
 
 PROGRAM = pathlib.Path(os.environ["TUTTI_PROGRAM"]).resolve()
 MAX_WORDS = 20000
@@ -90,12 +90,6 @@ def agrees(output, expected):
         pattern += r"(?:.*\n)*?" if line == "..." else r" ?" + line_pattern(line) + r" ?\n"
     output = "".join(re.sub(r"[ \t]+", " ", line) + "\n" for line in output.rstrip("\n").split("\n"))
     return re.fullmatch(pattern, output) is not None or (not expected and output == "\n")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Sessions(unittest.TestCase):

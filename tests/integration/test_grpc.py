@@ -4,7 +4,6 @@ import json
 import os
 import pathlib
 import queue
-import socket
 import sys
 import tempfile
 import unittest
@@ -23,7 +22,7 @@ import numpy as np  # noqa: E402
 import tritonclient.grpc  # noqa: E402
 import tritonclient.http  # noqa: E402
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory  # noqa: E402
-from server_process import Server  # noqa: E402
+from server_process import Server, free_port  # noqa: E402
 from tritonclient.utils import InferenceServerException  # noqa: E402
 
 CONFIG = """backend: "emulated"
@@ -38,12 +37,6 @@ MODELS = {
     "longs": (8, "TYPE_INT64", "4"),
     "unloaded": (8, "TYPE_FP32", "1"),
 }
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def make_models(folder):

@@ -6,7 +6,6 @@ import math
 import pathlib
 import re
 import signal
-import socket
 import sys
 import tempfile
 import unittest
@@ -20,6 +19,7 @@ from needs import need  # noqa: E402
 need("onnx")
 
 from plain_client import Server, ask, get, load, make_two_models  # noqa: E402
+from server_process import free_port  # noqa: E402
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 SAMPLE = re.compile(r"(%s)(?:\{(.*)\})? (\S+)$" % NAME)
@@ -96,9 +96,7 @@ class Metrics(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         with tempfile.TemporaryDirectory() as folder:
-            with socket.socket() as free:  # what is free now should still be in a moment
-                free.bind(("127.0.0.1", 0))
-                port = free.getsockname()[1]
+            port = free_port()
             flags = ["--record", pathlib.Path(folder) / "r", "--metrics-port", port]
             server = Server(make_two_models(folder), *flags)
             cls.own = {

@@ -8,7 +8,6 @@ import pathlib
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ if not shutil.which("promtool"):
     skip("Prometheus is not installed (scripts/setup.sh --monitoring)")
 
 from plain_client import Server, ask, get, make_two_models, vanish  # noqa: E402
+from server_process import free_port  # noqa: E402
 
 FOLDER = ROOT / "packaging" / "monitoring"
 RULES = (FOLDER / "alerts.yml").read_text()
@@ -127,9 +127,7 @@ class Live(unittest.TestCase):
 
     @classmethod
     def start_prometheus(cls):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            cls.prometheus = "127.0.0.1:%d" % free.getsockname()[1]
+        cls.prometheus = "127.0.0.1:%d" % free_port()
         configuration = (FOLDER / "prometheus.yml").read_text()
         for old, new in (
             ("127.0.0.1:8000", cls.server.address),

@@ -6,7 +6,6 @@ import concurrent.futures
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import unittest
@@ -24,7 +23,7 @@ import numpy as np  # noqa: E402
 import tritonclient.http as triton  # noqa: E402
 import tritonclient.http.aio as triton_aio  # noqa: E402
 from control_case import PROGRAM, ControlCase, Repository, slow  # noqa: E402
-from server_process import Server  # noqa: E402
+from server_process import Server, free_port  # noqa: E402
 from tritonclient.utils import InferenceServerException  # noqa: E402
 
 PAGE = ROOT / "docs" / "MIGRATING.md"
@@ -93,12 +92,6 @@ REFUSED = {  # the configuration, and a part of the sentence
 }  # fmt: skip
 
 TESTED = {}
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def promise(*rows):

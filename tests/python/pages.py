@@ -8,8 +8,20 @@ def data_of(path):
     (found,) = re.findall('<script type="application/json" id="data">(.*?)</script>', path.read_text(), re.S)
     return json.loads(found)
 
+# Texts of a picture that are cut off or overlap.
+LOOK_AT_TEXTS = r"""
+  const lookAtTexts = (texts, box, say) => texts.forEach(({node, r}, i) => {
+    if (r.left < box.left - 1 || r.right > box.right + 1 || r.top < box.top - 2 || r.bottom > box.bottom + 2) say('text is cut off', node);
+    for (const other of texts.slice(i + 1)) {
+      const x = Math.min(r.right, other.r.right) - Math.max(r.left, other.r.left);
+      const y = Math.min(r.bottom, other.r.bottom) - Math.max(r.top, other.r.top);
+      if (x > 1 && y > 3) say('texts overlap: ' + node.textContent + ' /', other.node);
+    }
+  });
+"""
+
 # What is wrong with the page that is open: one line each.
-PROBLEMS = r"""(() => {
+PROBLEMS = "(() => {" + LOOK_AT_TEXTS + r"""
   const out = [], wide = document.documentElement.clientWidth;
   const say = (what, node) => out.push(what + ': ' + (node.textContent || node.tagName).trim().slice(0, 60));
   const rect = (node) => node.getBoundingClientRect();
@@ -21,14 +33,7 @@ PROBLEMS = r"""(() => {
   }
   for (const picture of document.querySelectorAll('.plot svg')) {
     const texts = [...picture.querySelectorAll('text')].map((node) => ({node, r: rect(node)})), box = rect(picture);
-    texts.forEach(({node, r}, i) => {
-      if (r.left < box.left - 1 || r.right > box.right + 1 || r.top < box.top - 2 || r.bottom > box.bottom + 2) say('text is cut off', node);
-      for (const other of texts.slice(i + 1)) {
-        const x = Math.min(r.right, other.r.right) - Math.max(r.left, other.r.left);
-        const y = Math.min(r.bottom, other.r.bottom) - Math.max(r.top, other.r.top);
-        if (x > 1 && y > 3) say('texts overlap: ' + node.textContent + ' /', other.node);
-      }
-    });
+    lookAtTexts(texts, box, say);
     const seen = new Map();
     for (const curve of picture.querySelectorAll('.series .curve')) {
       const style = getComputedStyle(curve);
@@ -63,20 +68,13 @@ PROBLEMS = r"""(() => {
 })()"""
 
 # The same of a picture that is open by itself.
-PICTURE_PROBLEMS = r"""(() => {
+PICTURE_PROBLEMS = "(() => {" + LOOK_AT_TEXTS + r"""
   const out = [], picture = document.documentElement, box = picture.getBoundingClientRect();
   const say = (what, node) => out.push(what + ': ' + node.textContent.trim().slice(0, 60));
   if (!picture.getAttribute('viewBox')) out.push('no viewBox: it cannot be scaled');
   if (box.right > innerWidth + 1) out.push('wider than the screen');
   const texts = [...picture.querySelectorAll('text')].filter((node) => node.textContent.trim()).map((node) => ({node, r: node.getBoundingClientRect()}));
   if (!texts.length) out.push('no text');
-  texts.forEach(({node, r}, i) => {
-    if (r.left < box.left - 1 || r.right > box.right + 1 || r.top < box.top - 2 || r.bottom > box.bottom + 2) say('text is cut off', node);
-    for (const other of texts.slice(i + 1)) {
-      const x = Math.min(r.right, other.r.right) - Math.max(r.left, other.r.left);
-      const y = Math.min(r.bottom, other.r.bottom) - Math.max(r.top, other.r.top);
-      if (x > 1 && y > 3) say('texts overlap: ' + node.textContent + ' /', other.node);
-    }
-  });
+  lookAtTexts(texts, box, say);
   return out;
 })()"""

@@ -2,11 +2,19 @@
 import atexit
 import re
 import signal
+import socket
 import subprocess
 import threading
 
 # The last line of a start: a reader of it may count what comes after.
 READY = re.compile(r"try: curl .*?http://(127\.0\.0\.1:\d+)")
+
+
+def free_port():
+    """A port that is free now, and should still be in a moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 class Server:

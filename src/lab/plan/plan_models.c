@@ -52,42 +52,29 @@ static enum tt_err add_model(struct tt_plan_models *self, const struct tt_reposi
     return read_settings(model, why);
 }
 
-static bool read_weight(const char *text, double *out) {
-    char *end;
-    *out = strtod(text, &end);
-    return end > text && *end == '\0' && *out >= 1e-6 && *out <= 1e6;
-}
-
-static enum tt_err add_named(struct tt_plan_models *self, const char *text, int64_t slo_ns,
-                             struct tt_error *why) {
-    char name[256];
-    double weight = 1;
-    const char *colon = strrchr(text, ':');
-    snprintf(name, sizeof(name), "%.*s", colon ? (int)(colon - text) : (int)strlen(text), text);
-    if (colon && !read_weight(colon + 1, &weight))
-        return tt_fail(TT_ERR_INVALID, why, "--model '%s' must be NAME or NAME:WEIGHT, WEIGHT > 0",
-                       text);
+static enum tt_err add_named(struct tt_plan_models *self, const struct tt_plan_choice *choice,
+                             int64_t slo_ns, struct tt_error *why) {
     for (int32_t m = 0; m < self->count; m++)
-        if (strcmp(self->items[m].from->name, name) == 0)
-            return tt_fail(TT_ERR_INVALID, why, "--model %s is given twice", name);
-    const struct tt_repository_model *from = tt_repository_find(self->repository, name);
-    return from ? add_model(self, from, weight, slo_ns, why)
-                : no_such_model(self->repository, name, why);
+        if (strcmp(self->items[m].from->name, choice->name) == 0)
+            return tt_fail(TT_ERR_INVALID, why, "--model %s is given twice", choice->name);
+    const struct tt_repository_model *from = tt_repository_find(self->repository, choice->name);
+    return from ? add_model(self, from, choice->weight, slo_ns, why)
+                : no_such_model(self->repository, choice->name, why);
 }
 
 enum tt_err tt_plan_models_open(struct tt_plan_models *self, const char *path,
-                                const char *const *names, int32_t name_count, int64_t slo_ns,
-                                struct tt_error *why) {
+                                const struct tt_plan_choice *choices, int32_t choice_count,
+                                int64_t slo_ns, struct tt_error *why) {
     enum tt_err err =
         tt_repository_scan(path, tt_engines(), TT_MODEL_DEFAULT_MAX_BATCH, &self->repository, why);
     if (err)
         return err;
     int32_t all = self->repository->model_count;
     self->items =
-        tt_allocate((size_t)(name_count > all ? name_count : all) + 1, sizeof(*self->items));
-    for (int32_t i = 0; !err && i < name_count; i++)
-        err = add_named(self, names[i], slo_ns, why);
-    for (int32_t m = 0; !err && name_count == 0 && m < all; m++)
+        tt_allocate((size_t)(choice_count > all ? choice_count : all) + 1, sizeof(*self->items));
+    for (int32_t i = 0; !err && i < choice_count; i++)
+        err = add_named(self, &choices[i], slo_ns, why);
+    for (int32_t m = 0; !err && choice_count == 0 && m < all; m++)
         if (tt_repository_model_ok(&self->repository->models[m]))
             err = add_model(self, &self->repository->models[m], 1, slo_ns, why);
         else

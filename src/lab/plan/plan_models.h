@@ -20,6 +20,12 @@ struct tt_plan_model {
     double weight;
 };
 
+/* A model and its weight among the requests. */
+struct tt_plan_choice {
+    char name[256];
+    double weight;
+};
+
 struct tt_plan_models {
     struct tt_repository *repository;
     struct tt_plan_model *items;
@@ -28,12 +34,13 @@ struct tt_plan_models {
     struct tt_scenario scenario; /* after _build; without load and policy of its own */
 };
 
-/* `names`: "NAME" or "NAME:WEIGHT"; none: every model that can serve. `slo_ns` 0: as the models
- * say. Errors: NOT_FOUND (no such repository or model; the message lists the models), INVALID (a
- * model cannot serve), IO. */
+/* `choices` none: every model that can serve. `slo_ns` 0: as the models say. Errors: NOT_FOUND (no
+ * such repository or model; the message lists the models), INVALID (a model cannot serve, or is
+ * chosen twice), IO. */
 TT_MUST_CHECK enum tt_err tt_plan_models_open(struct tt_plan_models *self, const char *path,
-                                              const char *const *names, int32_t name_count,
-                                              int64_t slo_ns, struct tt_error *why);
+                                              const struct tt_plan_choice *choices,
+                                              int32_t choice_count, int64_t slo_ns,
+                                              struct tt_error *why);
 void tt_plan_models_close(struct tt_plan_models *self);
 /* Profiles models that have no valid profile (beside the model, as `tutti profile` does, or in the
  * trial's folder if that cannot be written), with progress on standard error. Errors: those of the
