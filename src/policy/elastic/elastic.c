@@ -92,14 +92,12 @@ static struct range find_range(const struct tt_fifo *fifo) {
     return range;
 }
 
-/* The rows of the model's oldest range, at most `limit`. *out_cut: a request waits behind its end.
- */
-static int32_t range_rows(struct tt_policy *self, int32_t model, int32_t limit, bool *out_cut) {
+/* The model's oldest range. */
+static const struct range *range_of(struct tt_policy *self, int32_t model) {
     struct range *range = &self->ranges[model];
     if (!range->known)
         *range = find_range(&self->queues.fifos[model]);
-    *out_cut = range->cut && range->rows < limit;
-    return range->rows < limit ? (int32_t)range->rows : limit;
+    return range;
 }
 
 /* A batch left the queue, from the head on. */
@@ -246,11 +244,14 @@ struct offer {
 };
 
 static struct offer look(struct tt_policy *self, int32_t model) {
-    struct offer offer = {.room = self->max_inf - self->running, .counted = UINT64_MAX};
-    offer.rows = range_rows(self, model, offer.room, &offer.cut);
-    offer.load = self->queues.fifos[model].rows + (self->only_waiting ? 0 : self->running);
-    if (offer.cut)
-        offer.load = offer.rows;
+    const struct range *range = range_of(self, model);
+    struct offer offer = {.room = self->max_inf - self->running,
+                          .cut = range->cut,
+                          .load = range->rows,
+                          .counted = UINT64_MAX};
+    offer.rows = range->rows < offer.room ? (int32_t)range->rows : offer.room;
+    if (!offer.cut) /* the range is the whole queue */
+        offer.load += self->only_waiting ? 0 : self->running;
     if (self->enhanced)
         offer.counted = configuration(self, model, offer.load);
     return offer;
@@ -297,42 +298,43 @@ static int64_t missing(const struct tt_policy *self, const struct offer *left) {
     return smallest <= left->room && smallest - left->rows < rows ? smallest - left->rows : rows;
 }
 
-/* E4: algorithm 1, and with a plan (E5) algorithm 2, for one model. Returns true if a second call
- * would assign nothing, provided that this is the only model. */
-static bool assign(struct tt_policy *self, struct tt_mechanism *actions, int32_t model) {
+/* E4: algorithm 1, and with a plan (E5) algorithm 2, for one model: rounds until one assigns
+ * nothing. A round lowers the load if the load is not all rows in the queue and on the workers. */
+static void assign(struct tt_policy *self, struct tt_mechanism *actions, int32_t model) {
     const struct tt_fifo *fifo = &self->queues.fifos[model];
     int64_t enough = INT64_MAX;
-    bool again = true, settled = true;
+    bool again = true;
     while (again && fifo->count > 0 && self->running < self->max_inf) {
         int32_t before = self->running;
         struct offer offer = look(self, model);
         assign_range(self, actions, model, &offer);
-        again = offer.cut && offer.rows == 0;
+        again = self->running != before && (offer.cut || (self->enhanced && self->only_waiting));
         if (self->running == 0)
             again = run_fallback(self, actions, model, offer.rows);
         enough = fifo->rows + missing(self, &offer);
-        /* If the load is not all rows in the queue and on the workers, the assignment lowered it.
-         */
-        settled = self->running == before || !self->enhanced || !(offer.cut || self->only_waiting);
     }
     self->ranges[model].enough = enough;
-    return settled;
 }
 
-/* Visits every model with a queue, the model with the oldest request first. */
+/* Visits every model with a queue, the model with the oldest request first. Running rows of one
+ * model are part of the load of the others, so these may then have other workers. */
 static void assign_all(struct tt_policy *self, struct tt_mechanism *actions) {
     const struct tt_queues *queues = &self->queues;
-    const struct tt_heap_entry *oldest = tt_heap_top(&queues->heads);
-    if (!oldest)
-        return;
-    int32_t first = oldest->id, before = self->running;
-    bool only = queues->heads.count == 1;
-    bool settled = assign(self, actions, first);
-    for (int32_t m = 0; queues->heads.count > 0 && m < queues->domain->model_capacity; m++)
-        if (m != first && queues->fifos[m].count > 0)
-            settled &= assign(self, actions, m);
-    /* Running rows of one model are part of the load of the others. */
-    self->changed = !settled || (!only && self->enhanced && self->running != before);
+    int32_t before;
+    bool only;
+    self->changed = false;
+    do {
+        const struct tt_heap_entry *oldest = tt_heap_top(&queues->heads);
+        if (!oldest)
+            return;
+        int32_t first = oldest->id;
+        before = self->running;
+        only = queues->heads.count == 1;
+        assign(self, actions, first);
+        for (int32_t m = 0; queues->heads.count > 0 && m < queues->domain->model_capacity; m++)
+            if (m != first && queues->fifos[m].count > 0)
+                assign(self, actions, m);
+    } while (!only && self->enhanced && self->running != before);
 }
 
 static void elastic_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {

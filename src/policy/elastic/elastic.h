@@ -15,14 +15,15 @@
  * the best choice of workers (elastic_plan.h) for the largest power of two that is at most the
  * load. Below the smallest such total the workers of size 1 and 2 count, as in the paper. The load
  * is the rows in the pool that are not done (`load: pending`), or only those that wait there
- * (`load: waiting`).
+ * (`load: waiting`). Rows that were handed out may change the load. So the decision is repeated for
+ * the rest, at the same instant, until it assigns nothing.
  *
  * Decisions where the paper is silent:
  * - The load is rounded down. Rounding up would leave requests waiting for a worker that never
  *   fills.
  * - A range is a run of adjacent slots. The ring's end, or a slot whose request left, cuts it, and
- *   R counts only the rows before the cut. In the enhanced variant such a range is a load of its
- *   own, because it cannot grow.
+ *   R counts only the rows before the cut. In the enhanced variant the rows before the cut are a
+ *   load of their own, because the range cannot grow.
  * - A request of several rows is not divided (elastic_workers.h). Workers take whole requests up to
  *   their size. The smallest worker that holds the oldest request does not wait until it is full. A
  *   request with more rows than any worker goes to the largest. If no worker of a configuration

@@ -485,10 +485,10 @@ static int32_t naive_next(const struct random_world *self, int32_t smaller_than,
     return best;
 }
 
-static int32_t range_of(const struct random_world *self, int32_t from, int32_t limit, bool *cut) {
+static int32_t range_of(const struct random_world *self, int32_t from, bool *cut) {
     int32_t rows = 1;
     *cut = false;
-    while (rows < limit && from + rows < self->waiting_count) {
+    while (from + rows < self->waiting_count) {
         if (self->waiting[from + rows]->slot != self->waiting[from + rows - 1]->slot + 1) {
             *cut = true;
             break;
@@ -512,12 +512,13 @@ static void decide_and_compare(struct random_world *self) {
         int32_t worker;
         int64_t number;
     } starts[EXECUTORS];
-    while (from < self->waiting_count && running < self->max_inf) {
+    for (int32_t before = -1; before != from && from < self->waiting_count;) { /* rounds */
         bool cut;
-        int32_t range = range_of(self, from, self->max_inf - running, &cut);
+        int32_t range = range_of(self, from, &cut);
         int64_t load =
             cut ? range : self->waiting_count - from + (self->waiting_only ? 0 : running);
         int32_t smaller_than = INT32_MAX, worker, left = range;
+        before = from;
         while (left > 0 &&
                (worker = naive_next(self, smaller_than, busy, left, running, load)) >= 0) {
             starts[expected - first].worker = worker;
@@ -529,8 +530,6 @@ static void decide_and_compare(struct random_world *self) {
             from += self->sizes[worker];
             left -= self->sizes[worker];
         }
-        if (left > 0 || !cut)
-            break;
     }
     decide(world);
     if (world->task_count != expected)
