@@ -17,6 +17,7 @@ enum { LOOK_REQUESTS = 4096 };
 static enum tt_err make_batches(struct tt_model_thread *self,
                                 const struct tt_model_thread_options *options) {
     int32_t most = options->max_batch > 1 ? options->max_batch : 1;
+    tt_deferred_model_executors(&self->half, options->executor_count);
     for (int32_t m = options->index; options->models && m < options->model_count;
          m += options->thread_count)
         most = options->models[m].max_batch > most ? options->models[m].max_batch : most;
@@ -92,6 +93,7 @@ enum tt_err tt_model_thread_init(struct tt_model_thread *self,
         tt_model_thread_fini(self);
         return TT_ERR_NO_MEMORY;
     }
+    tt_deferred_model_executors(&self->half, options->executor_count);
     for (int32_t m = options->index; options->models && m < options->model_count;
          m += options->thread_count)
         tt_deferred_model_add(&self->half, m, &options->models[m]);

@@ -157,6 +157,7 @@ static void deferred_executor_changed(struct tt_policy *self, int64_t now, int32
         tt_deferred_rank_add(&self->rank, now, executor, self->domain->executors[executor].depth);
     else
         tt_deferred_rank_remove(&self->rank, executor);
+    tt_deferred_model_executors(&self->model, self->rank.up);
 }
 
 static void deferred_check(const struct tt_policy *self) {

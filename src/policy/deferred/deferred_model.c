@@ -45,6 +45,10 @@ void tt_deferred_model_fini(struct tt_deferred_model *self) {
     *self = (struct tt_deferred_model){0};
 }
 
+static int64_t clamp128(__int128 value, int64_t limit) {
+    return value > limit ? limit : (int64_t)value;
+}
+
 /* What follows from the line through the profile. */
 static void settle_line(const struct tt_deferred_model *self, struct tt_deferred_queue *q) {
     const struct tt_profile *whole = q->model->whole;
@@ -56,6 +60,16 @@ static void settle_line(const struct tt_deferred_model *self, struct tt_deferred
     q->beta_limit_ns = TT_NEVER;
     if (self->options.beta_permille > 0)
         q->beta_limit_ns = whole->beta_ns * self->options.beta_permille / 1000;
+}
+
+/* The largest b with (1 + 1/N) l(b) <= D on N executors. */
+static int32_t staggered_size(const struct tt_deferred_queue *q, int32_t executors) {
+    int64_t slo = q->model->slo_ns;
+    if (slo <= 0 || slo == TT_NEVER || executors == 0)
+        return 1;
+    int64_t latency_ns = clamp128((__int128)slo * executors / (executors + 1), TT_NEVER);
+    return (int32_t)tt_instant_max(
+        1, tt_profile_largest_batch(q->model->whole, latency_ns, q->length, q->model->max_batch));
 }
 
 void tt_deferred_model_add(struct tt_deferred_model *self, int32_t model,
@@ -77,6 +91,8 @@ void tt_deferred_model_add(struct tt_deferred_model *self, int32_t model,
     if (self->options.floor == TT_FLOOR_FIXED)
         q->min_size = self->options.target < step_model->max_batch ? self->options.target
                                                                    : step_model->max_batch;
+    if (self->options.floor == TT_FLOOR_STAGGERED)
+        q->min_size = staggered_size(q, self->executors);
 }
 
 void tt_deferred_model_remove(struct tt_deferred_model *self, int32_t model) {
@@ -195,10 +211,6 @@ static void drop_head(struct tt_deferred_model *self, struct tt_deferred_queue *
 }
 
 /* ---- forming batches ---- */
-
-static int64_t clamp128(__int128 value, int64_t limit) {
-    return value > limit ? limit : (int64_t)value;
-}
 
 /* The time that a batch is formed for: b rows start at max(sent_at + d_data b, free_at). */
 struct moment {
@@ -332,17 +344,25 @@ static int64_t beside_slow_runs(const struct tt_deferred_queue *q, int32_t rows,
     return left_ns <= 0 ? 0 : (int64_t)((__int128)wait_ns * left_ns / centre_ns);
 }
 
+/* The frontrun of a batch that would have `grown` rows if it grew. */
+static int64_t frontrun_of(const struct tt_deferred_model *self, const struct tt_deferred_queue *q,
+                           const struct tt_ticket *head, int32_t grown) {
+    int64_t a = head->arrived_at;
+    int64_t frontrun = head->deadline_at - q->latency[grown] - self->options.lateness_ns;
+    return frontrun > a ? a + beside_slow_runs(q, grown, frontrun - a) : frontrun;
+}
+
 static int64_t deferred_start(const struct tt_deferred_model *self,
                               const struct tt_deferred_queue *q, const struct tt_ticket *head,
                               int32_t size) {
     const struct tt_deferred_options *o = &self->options;
     int64_t a = head->arrived_at;
-    int64_t frontrun = head->deadline_at - q->latency[size + 1] - o->lateness_ns;
-    if (frontrun > a)
-        frontrun = a + beside_slow_runs(q, size + 1, frontrun - a);
+    int64_t frontrun = frontrun_of(self, q, head, size + 1);
     switch (o->defer) {
     case TT_DEFER_NONE: break;
-    case TT_DEFER_TIMEOUT: return a + timeout_of(o, head);
+    case TT_DEFER_TIMEOUT:
+        return tt_instant_min(a + timeout_of(o, head),
+                              head->deadline_at - q->latency[size] - o->lateness_ns);
     case TT_DEFER_FULL: return frontrun;
     case TT_DEFER_PARTIAL: {
         int64_t slack = tt_instant_min(tt_instant_max(0, frontrun - a), SLACK_MAX_S * TT_S);
@@ -355,6 +375,24 @@ static int64_t deferred_start(const struct tt_deferred_model *self,
     }
     }
     return INT64_MIN;
+}
+
+/* Appendix D of Symphony. With a delay per row a larger batch starts later. So one that more rows
+ * would make late may still start before the frontrun of the batch with these rows. Returns that
+ * frontrun; INT64_MIN: no more rows may join. */
+static int64_t start_before_rest(const struct tt_deferred_model *self,
+                                 const struct tt_deferred_queue *q, struct tt_ticket *head,
+                                 int32_t size) {
+    int32_t more = 1;
+    if (q->rows != q->count) {
+        struct tt_list_node *next = &head->link;
+        for (int32_t rows = 0; rows < size; next = next->next)
+            rows += tt_ticket_at(next)->rows;
+        more = tt_ticket_at(next)->rows;
+    }
+    if (size + more > q->model->max_batch)
+        return INT64_MIN;
+    return frontrun_of(self, q, head, size + more);
 }
 
 /* Steps 1 to 3 of the header: drops and skips heads. Returns the size of the batch behind them; 0:
@@ -383,7 +421,7 @@ static int32_t choose(struct tt_deferred_model *self, struct tt_deferred_queue *
 static void form(struct tt_deferred_model *self, struct tt_deferred_queue *q,
                  const struct moment *t, struct tt_deferred_candidate *out) {
     const struct tt_deferred_options *o = &self->options;
-    const struct tt_ticket *head = tt_ticket_at(q->tickets.head.next);
+    struct tt_ticket *head = tt_ticket_at(q->tickets.head.next);
     int32_t size = q->rows;
     if (self->overload_ppm > 0)
         detect_lull(q, t->sent_at);
@@ -409,6 +447,8 @@ static void form(struct tt_deferred_model *self, struct tt_deferred_queue *q,
                     q->count >= q->last_batch_count;
     if (size == left && size < q->model->max_batch && !all_here) /* S2; otherwise it cannot grow */
         out->exec_at = tt_instant_max(start_at, deferred_start(self, q, head, size));
+    else if (t->d_data_ns > 0 && size < left && o->defer == TT_DEFER_FULL)
+        out->exec_at = tt_instant_max(start_at, start_before_rest(self, q, head, size));
     out->latest_at = head->deadline_at - q->latency[size];
     out->key = o->key == TT_KEY_LATEST ? out->latest_at : head->deadline_at;
     if (o->credit)
@@ -425,10 +465,6 @@ static void set_timer(struct tt_deferred_model *self, int32_t model,
         at = tt_ticket_at(q->tickets.head.next)->deadline_at;
     if (self->options.reform_at_latest && c->size > 0 && c->latest_at != TT_NEVER)
         at = tt_instant_min(at, c->latest_at - c->lead_ns + 1);
-    if (c->size > 0 &&
-        c->exec_at >
-            c->latest_at) /* a long timeout: at exec the requests that are then in time run */
-        at = tt_instant_min(at, c->exec_at - c->lead_ns);
     if (at == TT_NEVER)
         tt_heap_remove(&self->timers, model);
     else
@@ -572,7 +608,7 @@ void tt_deferred_model_measure(struct tt_deferred_model *self, int32_t model, in
 
 static int32_t min_size_of(const struct tt_deferred_model *self, const struct tt_deferred_queue *q,
                            const struct tt_deferred_fleet *fleet) {
-    int64_t slo = q->model->slo_ns, psi, min_size;
+    int64_t psi, min_size;
     switch (self->options.floor) {
     case TT_FLOOR_OFF: return 1;
     case TT_FLOOR_FIXED: return q->min_size;
@@ -586,21 +622,22 @@ static int32_t min_size_of(const struct tt_deferred_model *self, const struct tt
             min_size += (tt_instant_max(min_size, limit) - min_size) * self->overload_ppm / PPM;
         }
         return (int32_t)min_size;
-    case TT_FLOOR_STAGGERED:
-        if (slo <= 0 || slo == TT_NEVER || fleet->executors == 0)
-            return 1;
-        return (int32_t)tt_instant_max(
-            1, tt_profile_largest_batch(
-                   q->model->whole,
-                   clamp128((__int128)slo * fleet->executors / (fleet->executors + 1), TT_NEVER),
-                   q->length, q->model->max_batch));
+    case TT_FLOOR_STAGGERED: return staggered_size(q, fleet->executors);
     }
     return 1;
+}
+
+void tt_deferred_model_executors(struct tt_deferred_model *self, int32_t executors) {
+    self->executors = executors;
+    for (int32_t m = 0; self->options.floor == TT_FLOOR_STAGGERED && m < self->count; m++)
+        if (self->queues[m].model)
+            self->queues[m].min_size = staggered_size(&self->queues[m], executors);
 }
 
 void tt_deferred_model_fleet(struct tt_deferred_model *self,
                              const struct tt_deferred_fleet *fleet) {
     self->gap_ns = fleet->gap_ns;
+    self->executors = fleet->executors;
     self->overload_ppm = 0;
     if (self->options.overload && fleet->need_ppm > OVERLOAD_FROM_PPM)
         self->overload_ppm =

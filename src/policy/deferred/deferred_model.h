@@ -17,7 +17,7 @@
  * 4. latest = d - l(size). exec follows from the `defer` rule:
  *
  *     none     t
- *     timeout  max(t, a + delay)
+ *     timeout  max(t, min(a + delay, latest))
  *     full     max(t, frontrun), with frontrun = d - l(size + 1) (S2)
  *     partial  max(t, a + min(s - min(gap_factor gap, slack_limit s), beta_limit beta)),
  *              with s = max(0, frontrun - a)
@@ -27,8 +27,10 @@
  * room.
  *
  * exec = t if the batch cannot grow (more rows wait than fit, or it has the model's maximum), or if
- * there is no deadline. In real time frontrun is lateness_ns earlier: only l(size + 1) - l(size)
- * lies between frontrun and latest, often next to nothing.
+ * there is no deadline. With `full` and a delay per row, frontrun counts also if more rows wait
+ * than fit: a batch that fits leaves earlier than one row more would. In real time frontrun, and
+ * the latest of a timeout, are lateness_ns earlier: only l(size + 1) - l(size) lies between
+ * frontrun and latest, often next to nothing.
  *
  * In steps 1 to 5 and in staggered minimum sizes l is the tail of the latency (core/profile.h). An
  * executor is expected to be free after the centre. Alpha and beta are those of the centre.
@@ -51,7 +53,8 @@
  * head waits until its frontrun; D is the model's SLO.
  * - bmax: m = gather.
  * - sustainable: m = max(1, round(min(psi, psi_cap) gather)), with psi from the rank half.
- * - staggered: the largest b with (1 + 1/N) l(b) <= D, on N executors.
+ * - staggered: the largest b with (1 + 1/N) l(b) <= D, on N executors. It needs no rates, so it
+ * holds from the first instant on.
  * - fixed: the option `target`.
  * Shares of devices are in 1e-9, psi in ppm; products are computed in 128 bits. alpha (per row) and
  * beta (per batch) are the line through the profile.
@@ -158,6 +161,7 @@ struct tt_deferred_model {
     struct tt_deferred_queue *queues;
     struct tt_heap timers;  /* model -> the instant at which it must be formed anew */
     struct tt_list dropped; /* tickets to drop, with the reason; the caller empties the list */
+    int32_t executors;      /* that are up, as last reported */
     int64_t gap_ns;
     int64_t overload_ppm; /* 0: none; 1000000: the full effect of `overload` */
     int64_t tick_at, next_tick_at;
@@ -203,6 +207,9 @@ bool tt_deferred_model_tick(struct tt_deferred_model *self, int64_t now, int64_t
 /* Closes the model's rate window of `elapsed_ns`. Reports the device time that the model needs. */
 void tt_deferred_model_measure(struct tt_deferred_model *self, int32_t model, int64_t elapsed_ns,
                                struct tt_deferred_load *out_load);
+/* So many executors are up: the minimum sizes that follow from their number alone (staggered) are
+ * new. `fleet` reports the number, too; until its first message this call does. */
+void tt_deferred_model_executors(struct tt_deferred_model *self, int32_t executors);
 /* Takes the answer to the loads of all models: new minimum sizes, new gap. */
 void tt_deferred_model_fleet(struct tt_deferred_model *self, const struct tt_deferred_fleet *fleet);
 

@@ -17,7 +17,8 @@ enum tt_err tt_deferred_rank_init(struct tt_deferred_rank *self, int32_t models,
     self->executors = calloc((size_t)executors, sizeof(*self->executors));
     if (self->candidates && self->loads && self->executors &&
         !tt_heap_init(&self->waiting, models) && !tt_heap_init(&self->ready, models) &&
-        !tt_heap_init(&self->free, executors) && !tt_heap_init(&self->soon, executors))
+        !tt_heap_init(&self->free, executors) && !tt_heap_init(&self->soon, executors) &&
+        (!ahead || (!tt_heap_init(&self->leads, models) && !tt_heap_init(&self->passed, models))))
         return TT_OK;
     tt_deferred_rank_fini(self);
     return TT_ERR_NO_MEMORY;
@@ -28,6 +29,8 @@ void tt_deferred_rank_fini(struct tt_deferred_rank *self) {
     tt_heap_fini(&self->ready);
     tt_heap_fini(&self->free);
     tt_heap_fini(&self->soon);
+    tt_heap_fini(&self->leads);
+    tt_heap_fini(&self->passed);
     free(self->candidates);
     free(self->loads);
     free(self->executors);
@@ -36,17 +39,31 @@ void tt_deferred_rank_fini(struct tt_deferred_rank *self) {
 
 static int64_t send_at(const struct tt_deferred_candidate *c) { return c->exec_at - c->lead_ns; }
 
+static void make_ready(struct tt_deferred_rank *self, int32_t model) {
+    tt_heap_set(&self->ready, model, self->candidates[model].key, model);
+    if (self->ahead)
+        tt_heap_set(&self->leads, model, -self->candidates[model].lead_ns, model);
+}
+
+static void unready(struct tt_deferred_rank *self, int32_t model) {
+    tt_heap_remove(&self->ready, model);
+    if (self->ahead)
+        tt_heap_remove(&self->leads, model);
+}
+
 void tt_deferred_rank_candidate(struct tt_deferred_rank *self, int64_t now,
                                 const struct tt_deferred_candidate *candidate) {
     int32_t m = candidate->model;
     tt_assert(m >= 0 && m < self->model_count);
     self->candidates[m] = *candidate;
+    if (self->ahead)
+        tt_heap_remove(&self->passed, m);
     if (candidate->size > 0 && send_at(candidate) <= now) {
         tt_heap_remove(&self->waiting, m);
-        tt_heap_set(&self->ready, m, candidate->key, m);
+        make_ready(self, m);
         return;
     }
-    tt_heap_remove(&self->ready, m);
+    unready(self, m);
     if (candidate->size > 0)
         tt_heap_set(&self->waiting, m, send_at(candidate), m);
     else
@@ -61,7 +78,8 @@ static void offer(struct tt_deferred_rank *self, int64_t now, int32_t executor) 
     if (e->free_at <= now && e->queued == 0) {
         tt_heap_remove(&self->soon, executor);
         tt_heap_set(&self->free, executor, executor, 0);
-    } else if (!tt_heap_contains(&self->free, executor)) {
+    } else {
+        tt_assert(!tt_heap_contains(&self->free, executor));
         tt_heap_set(&self->soon, executor, e->free_at, executor);
     }
 }
@@ -123,15 +141,71 @@ static const struct tt_deferred_candidate *first_ready(struct tt_deferred_rank *
     while ((top = tt_heap_top(&self->waiting)) && top->key <= now) {
         int32_t m = top->id;
         tt_heap_remove(&self->waiting, m);
-        tt_heap_set(&self->ready, m, self->candidates[m].key, m);
+        make_ready(self, m);
     }
     while ((top = tt_heap_top(&self->ready))) {
         const struct tt_deferred_candidate *c = &self->candidates[top->id];
         if (now + c->lead_ns <= c->latest_at || self->grants_expired)
             return c;
-        tt_heap_remove(&self->ready, top->id); /* its model re-forms it, or waits for an arrival */
+        unready(self, top->id); /* its model re-forms it, or waits for an arrival */
     }
     return NULL;
+}
+
+/* ---- S4: executors that are granted before they are free ---- */
+
+/* The instant at which the first executor is free; TT_NEVER: none can be granted. */
+static int64_t first_free_at(const struct tt_deferred_rank *self, int64_t now) {
+    if (self->free.count > 0)
+        return now;
+    const struct tt_heap_entry *top = tt_heap_top(&self->soon);
+    return top ? tt_instant_max(now, top->key) : TT_NEVER;
+}
+
+/* Passes the candidates that no executor can reach in time, and takes back those that one can. */
+static void pass(struct tt_deferred_rank *self, int64_t now, int64_t free_at) {
+    const struct tt_heap_entry *top;
+    while ((top = tt_heap_top(&self->passed)) && -top->key >= free_at) {
+        int32_t m = top->id;
+        tt_heap_remove(&self->passed, m);
+        make_ready(self, m);
+    }
+    /* Only the longest lead and the smallest key count, so the others may stay until they do. */
+    for (int32_t turn = 0; turn < 2; turn++) {
+        const struct tt_heap *order = turn == 0 ? &self->leads : &self->ready;
+        while ((top = tt_heap_top(order))) {
+            const struct tt_deferred_candidate *c = &self->candidates[top->id];
+            bool expired = now + c->lead_ns > c->latest_at;
+            if (!expired && c->latest_at >= free_at)
+                break;
+            int32_t m = top->id;
+            unready(self, m);
+            if (!expired)
+                tt_heap_set(&self->passed, m, -c->latest_at, m);
+        }
+    }
+}
+
+/* The executor for `c` (-1: none yet), and how many can be granted to it. */
+static int32_t choose_executor(const struct tt_deferred_rank *self, int64_t now,
+                               const struct tt_deferred_candidate *c, int32_t *out_count) {
+    const struct tt_heap_entry *top = tt_heap_top(&self->free);
+    int32_t executor = top ? top->id : -1;
+    *out_count = self->free.count;
+    if (!self->ahead || self->soon.count == 0)
+        return executor;
+    int64_t until = tt_instant_min(now - tt_heap_top(&self->leads)->key, c->latest_at);
+    if (tt_heap_top(&self->soon)->key > until)
+        return executor;
+    for (int32_t i = 0; i < self->soon.count; i++) {
+        const struct tt_heap_entry *entry = &self->soon.entries[i];
+        if (entry->key > until)
+            continue;
+        (*out_count)++;
+        if (executor < 0 || entry->id < executor)
+            executor = entry->id;
+    }
+    return executor;
 }
 
 /* S3: the smallest free device for the open candidate that must start soonest. */
@@ -140,27 +214,25 @@ bool tt_deferred_rank_next(struct tt_deferred_rank *self, int64_t now,
     if (self->free.count == 0 && self->soon.count == 0)
         return false;
     const struct tt_deferred_candidate *c = first_ready(self, now);
+    if (self->ahead) {
+        pass(self, now, first_free_at(self, now));
+        c = first_ready(self, now);
+    }
     if (!c)
         return false;
-    const struct tt_heap_entry *top;
-    int64_t horizon = tt_instant_min(now + c->lead_ns, c->latest_at);
-    while ((top = tt_heap_top(&self->soon)) && top->key <= horizon) {
-        int32_t id = top->id;
-        tt_heap_remove(&self->soon, id);
-        tt_heap_set(&self->free, id, id, 0);
-    }
-    top = tt_heap_top(&self->free);
-    if (!top)
+    int32_t count, executor = choose_executor(self, now, c, &count);
+    if (executor < 0)
         return false;
     *out_grant = (struct tt_deferred_grant){.model = c->model,
                                             .generation = c->generation,
-                                            .executor = top->id,
-                                            .idle = self->free.count,
-                                            .free_at = self->executors[top->id].free_at,
+                                            .executor = executor,
+                                            .idle = count,
+                                            .free_at = self->executors[executor].free_at,
                                             .gap_ns = tt_deferred_rank_gap(self)};
-    self->executors[top->id].granted = true;
-    tt_heap_remove(&self->free, top->id);
-    tt_heap_remove(&self->ready, c->model);
+    self->executors[executor].granted = true;
+    tt_heap_remove(&self->free, executor);
+    tt_heap_remove(&self->soon, executor);
+    unready(self, c->model);
     return true;
 }
 
@@ -172,13 +244,8 @@ int64_t tt_deferred_rank_next_at(const struct tt_deferred_rank *self) {
     const struct tt_heap_entry *top = tt_heap_top(&self->waiting);
     if (top)
         at = top->key;
-    top = tt_heap_top(&self->ready);
-    if (top && soon) {
-        const struct tt_deferred_candidate *c = &self->candidates[top->id];
-        int64_t due =
-            soon->key <= c->latest_at ? soon->key - c->lead_ns : c->latest_at - c->lead_ns + 1;
-        at = tt_instant_min(at, due);
-    }
+    if (self->ahead && soon && (top = tt_heap_top(&self->leads)))
+        at = tt_instant_min(at, soon->key + top->key); /* the key is - lead */
     return at;
 }
 
@@ -221,15 +288,30 @@ void tt_deferred_rank_fleet(const struct tt_deferred_rank *self,
                                             .gap_ns = tt_deferred_rank_gap(self)};
 }
 
+static void check_ahead(const struct tt_deferred_rank *self, int32_t m, bool waits, bool ready) {
+    const struct tt_deferred_candidate *c = &self->candidates[m];
+    bool passed = tt_heap_contains(&self->passed, m);
+    tt_assert(tt_heap_contains(&self->leads, m) == ready);
+    tt_assert(!ready || tt_heap_key(&self->leads, m) == -c->lead_ns);
+    tt_assert(!(passed && (waits || ready)));
+    tt_assert(c->size > 0 || !passed);
+}
+
 void tt_deferred_rank_check(const struct tt_deferred_rank *self) {
     tt_heap_check(&self->waiting);
     tt_heap_check(&self->ready);
     tt_heap_check(&self->free);
     tt_heap_check(&self->soon);
+    if (self->ahead) {
+        tt_heap_check(&self->leads);
+        tt_heap_check(&self->passed);
+    }
     for (int32_t m = 0; m < self->model_count; m++) {
         bool waits = tt_heap_contains(&self->waiting, m), ready = tt_heap_contains(&self->ready, m);
         tt_assert(!(waits && ready));
         tt_assert(self->candidates[m].size > 0 || !(waits || ready));
+        if (self->ahead)
+            check_ahead(self, m, waits, ready);
         if (waits)
             tt_assert(tt_heap_key(&self->waiting, m) == send_at(&self->candidates[m]));
     }

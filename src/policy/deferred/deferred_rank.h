@@ -11,15 +11,18 @@
  * numbers stay idle at low load (S3).
  *
  * S4: a candidate states the duration of its message (lead_ns). It becomes ready lead_ns before
- * exec_at. An executor counts as free lead_ns before it is, so that the batch arrives in time. That
+ * exec_at. A running executor is granted early, so that the batch arrives when it becomes free:
+ * from the longest lead of the ready candidates before that instant, as in appendix D of Symphony.
+ * It goes to the candidate of the smallest key whose latest_at it does not miss. Candidates whose
+ * latest_at is before the first executor becomes free are `passed`: they hold up no others. That
  * requires executors of depth 2. With depth 1, or without delays, an executor is granted when it
  * reports the end of its task.
  *
  * An executor whose task is late stays out if there are no delays. Otherwise it is granted once
  * more at its predicted end, and its state is corrected when it reports.
  *
- * Cost: O(log models + log executors) per event; psi of the fleet is O(models) every 100 ms. This
- * half never sees a request, a queue or a profile. */
+ * Cost: O(log models + log executors) per event, with delays O(executors) per grant; psi of the
+ * fleet is O(models) every 100 ms. This half never sees a request, a queue or a profile. */
 #ifndef TT_POLICY_DEFERRED_DEFERRED_RANK_H
 #define TT_POLICY_DEFERRED_DEFERRED_RANK_H
 
@@ -42,6 +45,9 @@ struct tt_deferred_rank {
     struct tt_deferred_executor *executors;
     struct tt_heap waiting, ready; /* models */
     struct tt_heap free, soon;     /* executors */
+    /* If messages take time. The ready models, the longest lead first, and the passed ones, the
+     * last latest_at first. */
+    struct tt_heap leads, passed;
     int64_t last_dispatch_at;
     int64_t gap_fixed; /* ns * 1024 */
     bool ahead;        /* messages take time */
@@ -71,7 +77,7 @@ void tt_deferred_rank_remove(struct tt_deferred_rank *self, int32_t executor);
 /* True if no candidate waits for an executor at this instant, so that `next` has no grant. */
 static inline bool tt_deferred_rank_quiet(const struct tt_deferred_rank *self, int64_t now) {
     const struct tt_heap_entry *top = tt_heap_top(&self->waiting);
-    return self->ready.count == 0 && (!top || top->key > now);
+    return self->ready.count == 0 && self->passed.count == 0 && (!top || top->key > now);
 }
 /* Returns the next grant of this instant; false: none. Before the next call, the caller must answer
  * with `dispatched` and, if the model has requests left, with a new candidate. */

@@ -44,10 +44,12 @@ static inline int64_t naive_deferred_exec(const struct world *w, int m,
     const struct naive_deferred *self = w->policy;
     const struct tt_deferred_options *o = &self->options;
     int64_t frontrun = head->deadline_at - world_latency(w, m, size + 1);
+    int64_t latest = head->deadline_at - world_latency(w, m, size);
     if (o->defer == TT_DEFER_TIMEOUT && o->delay_permille > 0)
-        return head->at + (head->deadline_at - head->at) * o->delay_permille / 1000;
+        return tt_instant_min(latest,
+                              head->at + (head->deadline_at - head->at) * o->delay_permille / 1000);
     if (o->defer == TT_DEFER_TIMEOUT)
-        return head->at + o->delay_ns;
+        return tt_instant_min(latest, head->at + o->delay_ns);
     if (o->defer == TT_DEFER_FULL)
         return frontrun;
     if (o->defer == TT_DEFER_NONE)
@@ -96,6 +98,12 @@ static inline int naive_deferred_form(struct world *w, int m, int64_t t, int64_t
         return k;
     if (end == count && c->size < max_batch)
         c->exec_at = tt_instant_max(c->exec_at, naive_deferred_exec(w, m, head, c->size));
+    /* Appendix D of Symphony: frontrun binds a batch with more requests behind it, too. */
+    if (end < count && o->defer == TT_DEFER_FULL) {
+        int grown = c->size + w->arrivals[q[end]].rows;
+        if (grown <= max_batch)
+            c->exec_at = tt_instant_max(c->exec_at, head->deadline_at - world_latency(w, m, grown));
+    }
     c->latest_at = head->deadline_at - world_latency(w, m, c->size);
     c->key = o->key == TT_KEY_LATEST ? c->latest_at : head->deadline_at;
     if (o->credit)
@@ -144,27 +152,47 @@ static inline void naive_deferred_grant(struct world *w, int m, int e, int idle,
     naive_deferred_form(w, m, t, INT64_MIN);
 }
 
+/* True if messages take time and a batch could be sent to the executor while it runs another. */
+static inline bool naive_deferred_is_ahead(const struct world *w, int e) {
+    const struct world_executor *x = &w->executors[e];
+    return (w->d_ctrl_ns > 0 || w->d_data_ns > 0) && x->presence == WORLD_UP && x->queued < 2;
+}
+
+/* The candidate of the smallest key that some executor reaches in time. *out_lead: the longest
+ * message of such a candidate. */
+static inline const struct tt_deferred_candidate *
+naive_deferred_best(const struct world *w, int64_t t, int64_t *out_lead) {
+    const struct naive_deferred *self = w->policy;
+    int64_t first_free_at = TT_NEVER;
+    for (int e = 0; e < w->executor_count; e++)
+        if (self->offered[e] || naive_deferred_is_ahead(w, e))
+            first_free_at = tt_instant_min(first_free_at, tt_instant_max(t, world_free_at(w, e)));
+    const struct tt_deferred_candidate *best = NULL;
+    *out_lead = 0;
+    for (int m = 0; m < w->model_count; m++) {
+        const struct tt_deferred_candidate *c = &self->candidates[m];
+        if (c->size == 0 || c->exec_at > t + c->lead_ns || t + c->lead_ns > c->latest_at ||
+            first_free_at > c->latest_at)
+            continue;
+        *out_lead = tt_instant_max(*out_lead, c->lead_ns);
+        if (!best || c->key < best->key)
+            best = c;
+    }
+    return best;
+}
+
 /* One grant, if one is due at t. */
 static inline bool naive_deferred_match(struct world *w, int64_t t) {
     struct naive_deferred *self = w->policy;
-    bool ahead = w->d_ctrl_ns > 0 || w->d_data_ns > 0;
-    const struct tt_deferred_candidate *best = NULL;
-    for (int m = 0; m < w->model_count; m++) {
-        const struct tt_deferred_candidate *c = &self->candidates[m];
-        if (c->size > 0 && c->exec_at <= t + c->lead_ns && t + c->lead_ns <= c->latest_at &&
-            (!best || c->key < best->key))
-            best = c;
-    }
+    int64_t lead;
+    const struct tt_deferred_candidate *best = naive_deferred_best(w, t, &lead);
     if (!best)
         return false;
     int first = -1, idle = 0;
     for (int e = w->executor_count - 1; e >= 0; e--) {
-        const struct world_executor *x = &w->executors[e];
         int64_t free_at = world_free_at(w, e);
-        if (ahead && x->presence == WORLD_UP && x->queued < 2 && free_at <= t + best->lead_ns &&
-            free_at <= best->latest_at)
-            self->offered[e] = true;
-        if (self->offered[e]) {
+        if (self->offered[e] ||
+            (naive_deferred_is_ahead(w, e) && free_at <= t + lead && free_at <= best->latest_at)) {
             first = e;
             idle++;
         }
@@ -184,8 +212,7 @@ static inline bool naive_deferred_is_due(const struct world *w, int m, int64_t t
         return true;
     if (c->size == 0 || c->latest_at == TT_NEVER)
         return false;
-    return (self->options.reform_at_latest && c->latest_at - c->lead_ns < t) ||
-           (c->exec_at > c->latest_at && c->exec_at - c->lead_ns <= t);
+    return self->options.reform_at_latest && c->latest_at - c->lead_ns < t;
 }
 
 static inline void naive_deferred_decide(struct world *w, int64_t t) {
