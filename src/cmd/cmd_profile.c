@@ -5,6 +5,7 @@
 #include "cmd/verbs.h"
 
 #include "base/instant.h"
+#include "base/processors.h"
 #include "cmd/overlap_report.h"
 #include "cmd/profile_table.h"
 #include "cmd/profile_workers.h"
@@ -14,6 +15,7 @@
 #include "model/onnx/slices.h"
 #include "model/repository/repository.h"
 #include "profile/cell_profile.h"
+#include "profile/demand_estimate.h"
 #include "profile/machine.h"
 #include "profile/profile_keeper.h"
 #include "profile/row_probe.h"
@@ -33,6 +35,7 @@ enum { MAX_LENGTHS = 32 };
 struct flags {
     const char *model, *output, *onnxruntime;
     int32_t max_batch, runs; /* max_batch 0: the model's */
+    int32_t executors;       /* busy at once; 0: one per processor */
     int32_t lengths[MAX_LENGTHS], length_count;
     double link_gb_per_s; /* 0: copies in memory */
     double slo_ms;        /* 0: the model's */
@@ -64,6 +67,9 @@ static const struct tt_flag_row flag_rows[] = {
             "input lengths to measure (default: the model's length classes, else "
             "8,16,32,64,128)"),
     TT_INTEGER("runs", "N", runs, 1, 1000, 20, "minimum number of runs per point"),
+    TT_INTEGER("executors", "N", executors, 1, TT_DEMAND_MAX_EXECUTORS, 0,
+               "measure with up to N executors busy at once, for the demand; 1: one after another "
+               "only (default: number of processors, at most 64)"),
     TT_CALL("workers", "A,B,...", take_totals, "ascending numbers among 4, 8, 16, 32 and 64", NULL,
             "instead of latencies, search the best workers (batch sizes that run at once) for "
             "loads of A, B, ... rows, and write MODEL_DIRECTORY/workers.pbtxt for the policy "
@@ -208,17 +214,31 @@ static void start_keeping(struct subject *subject, const struct flags *flags, in
         .model_sha256 = subject->digest,
         .stages = *subject->stages ? subject->stages : NULL,
         .step_count = steps > 1 || subject->cells ? steps : 0,
-        .step_names = subject->step_names};
+        .step_names = subject->step_names,
+        .processors = tt_processors_usable(),
+        .executors = subject->cells ? 1 : flags->executors};
     tt_profile_keeper_init(&subject->keeper, &origin, to_stdout ? NULL : subject->output);
 }
 
 /* ---- the summary ---- */
 
-static int64_t latency_at(const struct subject *subject, int32_t step, int32_t batch) {
+static const struct tt_calibration_point *point_at(const struct subject *subject, int32_t step,
+                                                   int32_t batch) {
     for (int32_t i = 0; i < subject->keeper.count; i++)
         if (subject->keeper.points[i].step == step && subject->keeper.points[i].batch == batch)
-            return subject->keeper.points[i].median_ns;
-    return 0;
+            return &subject->keeper.points[i];
+    return NULL;
+}
+
+static int64_t latency_at(const struct subject *subject, int32_t step, int32_t batch) {
+    const struct tt_calibration_point *point = point_at(subject, step, batch);
+    return point ? point->median_ns : 0;
+}
+
+/* The step's share of the device at the largest batch; 0: not measured. */
+static double demand_at(const struct subject *subject, int32_t step, int32_t batch) {
+    const struct tt_calibration_point *point = point_at(subject, step, batch);
+    return point ? (double)point->demand_ppm / TT_DEMAND_WHOLE : 0;
 }
 
 /* E6: at the first length, for one row and for the largest batch. */
@@ -243,19 +263,20 @@ static void print_summary(const struct subject *subject, int32_t max_batch) {
             tt_profile_file_preferred(keeper->points, keeper->count, TT_CALIBRATION_WHOLE));
     if (steps == 0)
         return;
-    fprintf(stderr, "%5s %9s %12s %12s %14s %14s\n", "step", "preferred", "b=1 us", "largest us",
-            "remains b=1", "remains largest");
+    fprintf(stderr, "%5s %9s %12s %12s %14s %14s %14s\n", "step", "preferred", "b=1 us",
+            "largest us", "remains b=1", "remains largest", "demand largest");
     for (int32_t s = 0; s < steps; s++) {
         int64_t remains[2] = {0, 0};
         for (int32_t k = s; k < steps; k++) {
             remains[0] += latency_at(subject, k, 1);
             remains[1] += latency_at(subject, k, max_batch);
         }
-        fprintf(stderr, "%5d %9d %12lld %12lld %14lld %14lld\n", s,
+        fprintf(stderr, "%5d %9d %12lld %12lld %14lld %14lld %14.2f\n", s,
                 tt_profile_file_preferred(keeper->points, keeper->count, s),
                 (long long)(latency_at(subject, s, 1) / 1000),
                 (long long)(latency_at(subject, s, max_batch) / 1000),
-                (long long)(remains[0] / 1000), (long long)(remains[1] / 1000));
+                (long long)(remains[0] / 1000), (long long)(remains[1] / 1000),
+                demand_at(subject, s, max_batch));
     }
 }
 
@@ -311,6 +332,7 @@ static enum tt_err measure_subject(struct subject *subject, const struct flags *
                                            .least_ns = 50 * TT_MS,
                                            .max_ns = 10 * TT_S,
                                            .by_step = true,
+                                           .executors = flags->executors,
                                            .progress = progress,
                                            .recall = recall,
                                            .keep = keep,
@@ -414,7 +436,8 @@ static enum tt_err profile(const struct flags *flags, struct tt_repository *repo
     enum tt_err err = tt_engine_runtime_open(tt_engine_kind_of(traits), &where, &runtime, why);
     if (err)
         return err;
-    struct tt_engine_options options = {.executor_count = 1, .queue_depth = 1, .done = ignore};
+    struct tt_engine_options options = {
+        .executor_count = flags->executors, .queue_depth = 1, .done = ignore};
     if (flags->total_count)
         options.executor_count = tt_worker_search_executors(flags->totals, flags->total_count);
     struct tt_engine *engine;
@@ -442,13 +465,17 @@ static enum tt_err scan_and_profile(const struct flags *flags, const char *direc
 }
 
 static int run(void *options) {
-    const struct flags *flags = options;
+    struct flags *flags = options;
     signal(SIGINT, tt_on_interrupt);
     if (flags->json && (flags->total_count || (flags->output && strcmp(flags->output, "-") == 0))) {
         fprintf(stderr, "tutti profile: --json prints the table of latencies to standard output; "
                         "leave --workers and --output - out\n");
         return EXIT_USAGE;
     }
+    int32_t processors = tt_processors_usable();
+    if (flags->executors == 0)
+        flags->executors =
+            processors < TT_DEMAND_MAX_EXECUTORS ? processors : TT_DEMAND_MAX_EXECUTORS;
     char parent[4096], name[4096], real[4096];
     if (!realpath(flags->model, real)) {
         fprintf(stderr, "tutti profile: %s: %s\n", flags->model, strerror(errno));
@@ -477,9 +504,12 @@ const struct tt_verb tt_verb_profile = {
     .usage = "MODEL_DIRECTORY [OPTIONS]",
     .description =
         "Measures how long the model runs per batch size, and per input length if it has one, on "
-        "one executor of this machine, and writes MODEL_DIRECTORY/profile.pbtxt. A model whose "
+        "one executor of this machine and beside others, and writes MODEL_DIRECTORY/profile.pbtxt. "
+        "A model whose "
         "tutti.pbtxt has stages is measured whole and stage by stage, a model of cells cell by "
         "cell. It prints a table: per batch size the median and the 10th and 90th percentile of "
-        "the run time, rows per second, the best batch, and the largest one for the objective. An "
+        "the run time, rows per second, the best batch, and the largest one for the objective. A "
+        "second table has the run time while other executors are busy, and the demand: the share "
+        "of the device that a batch needs. An "
         "interrupted measurement continues when it is run again.",
     TT_VERB_RUNS(flag_rows, run)};

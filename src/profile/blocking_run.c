@@ -2,11 +2,16 @@
 
 #include "base/instant.h"
 
-/* Runs on the executor's thread. The wake is its last access to our memory. */
+/* Runs on an executor's thread. The wake is its last access to our memory: it happens under the
+ * lock, which the waiting thread takes before it continues. */
 static void over(void *context, struct tt_device_task *task) {
     (void)task;
     struct tt_blocking_run *self = context;
-    tt_eventcount_notify(&self->eventcount);
+    tt_lock_take(&self->lock);
+    tt_assert(self->running > 0);
+    if (--self->running == 0)
+        tt_eventcount_notify(&self->eventcount);
+    tt_lock_give(&self->lock);
 }
 
 void tt_blocking_run_begin(struct tt_blocking_run *self, struct tt_engine *engine) {
@@ -14,15 +19,33 @@ void tt_blocking_run_begin(struct tt_blocking_run *self, struct tt_engine *engin
     *self = (struct tt_blocking_run){
         .engine = engine, .done = engine->done, .done_context = engine->done_context};
     tt_eventcount_init(&self->eventcount);
+    tt_lock_init(&self->lock);
     engine->done = over;
     engine->done_context = self;
 }
 
-void tt_blocking_run_run(struct tt_blocking_run *self, struct tt_engine_task *task) {
-    tt_assert(self->engine->done_context == self); /* between _begin and _end */
-    tt_engine_submit(self->engine, task);
-    while (!tt_eventcount_wait(&self->eventcount, TT_NEVER)) { /* a spurious wake */
+static void wait_for_all(struct tt_blocking_run *self) {
+    for (bool all = false; !all;) {
+        tt_eventcount_wait(&self->eventcount, TT_NEVER);
+        tt_lock_take(&self->lock);
+        all = self->running == 0;
+        tt_lock_give(&self->lock);
     }
+}
+
+void tt_blocking_run_all(struct tt_blocking_run *self, struct tt_engine_task *tasks,
+                         int32_t count) {
+    tt_assert(self->engine->done_context == self); /* between _begin and _end */
+    tt_assert(self->running == 0);
+    tt_assert(count >= 1);
+    self->running = count;
+    for (int32_t i = 0; i < count; i++)
+        tt_engine_submit(self->engine, &tasks[i]);
+    wait_for_all(self);
+}
+
+void tt_blocking_run_run(struct tt_blocking_run *self, struct tt_engine_task *task) {
+    tt_blocking_run_all(self, task, 1);
 }
 
 enum tt_err tt_blocking_run_whole(struct tt_blocking_run *self, struct tt_engine_model *model,
@@ -54,4 +77,5 @@ void tt_blocking_run_end(struct tt_blocking_run *self) {
     tt_assert(self->engine->done_context == self);
     self->engine->done = self->done;
     self->engine->done_context = self->done_context;
+    tt_lock_fini(&self->lock);
 }

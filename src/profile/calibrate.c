@@ -2,6 +2,7 @@
 
 #include "engine/synthetic_input.h"
 #include "profile/blocking_run.h"
+#include "profile/contention.h"
 #include "profile/repetition.h"
 
 #include <stdlib.h>
@@ -56,29 +57,21 @@ static enum tt_err run_once(struct measuring *m, int32_t rows,
     return err;
 }
 
-/* The points of one batch and length. */
-static enum tt_err measure(struct measuring *m, struct tt_calibration_point *points,
-                           struct tt_error *why) {
-    const struct tt_calibrate_options *options = m->options;
-    const struct tt_signature *signature = m->model->engine->ops->signature(m->model);
-    int32_t batch = points[0].batch, length = points[0].length;
-    struct tt_synthetic_input zeros;
-    enum tt_err err =
-        tt_synthetic_input_init(&zeros, signature, 0, batch, length, TT_SYNTHETIC_INPUT_ZEROS, why);
-    if (!err)
-        err = run_once(m, batch, &zeros, 0, why); /* warm-up */
-    const struct tt_repetition repetition = {options->runs, MAX_RUNS, options->least_ns,
-                                             options->max_ns};
+/* The points of one batch and length, with one executor busy. */
+static enum tt_err measure_alone(struct measuring *m, struct tt_calibration_point *points,
+                                 const struct tt_synthetic_input *zeros,
+                                 const struct tt_repetition *repetition, struct tt_error *why) {
+    int32_t batch = points[0].batch;
+    enum tt_err err = run_once(m, batch, zeros, 0, why); /* warm-up */
     int32_t count = 0;
     int64_t total = 0;
-    while (!err && tt_repetition_again(&repetition, count, total)) {
-        err = run_once(m, batch, &zeros, count, why);
+    while (!err && tt_repetition_again(repetition, count, total)) {
+        err = run_once(m, batch, zeros, count, why);
         if (!err)
             total += m->times[count++];
     }
-    tt_synthetic_input_fini(&zeros);
     if (err)
-        return tt_fail_in(err, why, "batch %d, length %d", batch, length);
+        return err;
     tt_assert(count >= 1);
     for (int32_t s = 0; s <= m->step_count; s++) {
         struct tt_run_times times = tt_run_times_of(&m->times[(size_t)s * MAX_RUNS], count);
@@ -88,6 +81,31 @@ static enum tt_err measure(struct measuring *m, struct tt_calibration_point *poi
         points[s].high_ns = times.high_ns;
     }
     return TT_OK;
+}
+
+/* The points of one batch and length. */
+static enum tt_err measure(struct measuring *m, struct tt_calibration_point *points,
+                           struct tt_error *why) {
+    const struct tt_calibrate_options *options = m->options;
+    const struct tt_signature *signature = m->model->engine->ops->signature(m->model);
+    const struct tt_repetition repetition = {options->runs, MAX_RUNS, options->least_ns,
+                                             options->max_ns};
+    int32_t batch = points[0].batch, length = points[0].length;
+    struct tt_synthetic_input zeros;
+    enum tt_err err =
+        tt_synthetic_input_init(&zeros, signature, 0, batch, length, TT_SYNTHETIC_INPUT_ZEROS, why);
+    if (!err)
+        err = measure_alone(m, points, &zeros, &repetition, why);
+    struct tt_contention_subject beside = {.model = m->model,
+                                           .rows = batch,
+                                           .inputs = zeros.views,
+                                           .step_count = m->step_count,
+                                           .executors = options->executors,
+                                           .repetition = repetition};
+    if (!err && options->executors > 1)
+        err = tt_contention_measure(&beside, points, why);
+    tt_synthetic_input_fini(&zeros);
+    return err ? tt_fail_in(err, why, "batch %d, length %d", batch, length) : TT_OK;
 }
 
 static enum tt_err measure_or_recall(struct measuring *m, struct tt_calibration_point *points,

@@ -2,6 +2,8 @@
  * engine. It measures the whole model and, on request, each step as a task of its own, including
  * the time to store the activations and load them again.
  *
+ * With `executors` it measures each point beside copies of itself, too (profile/contention.h).
+ *
  * `tutti profile` measures every requested batch size with many repetitions. The server measures a
  * few points in well under a second at start-up, for a model without a profile whose policy needs
  * one. Inputs are zeros: the run time of the graphs served here does not depend on the values.
@@ -29,10 +31,11 @@ struct tt_calibrate_options {
     int32_t batch_count;
     const int32_t *lengths; /* ascending, for the variable dimensions; NULL: 16 only */
     int32_t length_count;
-    int32_t runs;     /* minimum per point, after one warm-up run */
-    int64_t least_ns; /* minimum total time per point */
-    int64_t max_ns;   /* no further run once a point took so long */
-    bool by_step;     /* for a model of several steps: measure each step too */
+    int32_t runs;      /* minimum per point, after one warm-up run */
+    int64_t least_ns;  /* minimum total time per point */
+    int64_t max_ns;    /* no further run once a point took so long */
+    bool by_step;      /* for a model of several steps: measure each step too */
+    int32_t executors; /* busy at once, for the demand; 0 or 1: do not measure it */
     tt_calibrate_progress_fn *progress;
     tt_calibrate_recall_fn *recall;
     tt_calibrate_keep_fn *keep;

@@ -1,6 +1,7 @@
 #include "profile/find_profile.h"
 
 #include "base/instant.h"
+#include "base/processors.h"
 #include "model/text/digest.h"
 #include "profile/calibrate.h"
 #include "profile/cell_profile.h"
@@ -97,6 +98,21 @@ enum tt_err tt_find_profile_step_count(const struct tt_repository_model *model, 
     return TT_OK;
 }
 
+/* A batch's share of another number of processors is another one. */
+static void check_demand(const struct tt_find_profile_options *options, const char *path,
+                         struct tt_profile_file *file) {
+    int32_t processors = tt_processors_usable();
+    if (!tt_profile_file_demand_is_elsewhere(file, processors))
+        return;
+    tt_profile_file_forget_demand(file);
+    struct tt_error text;
+    tt_fail(TT_OK, &text,
+            "%s: demands were measured with %d processors, and here are %d: every batch counts as "
+            "the whole device; run `tutti profile %s` here",
+            path, file->message->processors, processors, options->model->directory);
+    options->say(options->say_context, TT_LOG_WARNING, text.text);
+}
+
 /* NOT_FOUND: there is no valid file. */
 static enum tt_err read_file(const struct tt_find_profile_options *options,
                              struct tt_profile **out_whole, struct tt_profile ***out_steps,
@@ -129,6 +145,7 @@ static enum tt_err read_file(const struct tt_find_profile_options *options,
         tt_profile_file_close(file);
         return TT_OK;
     }
+    check_demand(options, path, file);
     set_source(options, "file");
     *out_whole = file->whole;
     *out_steps = file->step_count > 1 || (options->cells && file->step_count) ? file->steps : NULL;

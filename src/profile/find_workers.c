@@ -1,5 +1,6 @@
 #include "profile/find_workers.h"
 
+#include "base/processors.h"
 #include "model/text/digest.h"
 #include "profile/machine.h"
 
@@ -9,8 +10,8 @@
 
 char *tt_workers_device(char *out, size_t capacity) {
     char processor[256];
-    snprintf(out, capacity, "%s, %ld processors",
-             tt_machine_processor(processor, sizeof(processor)), sysconf(_SC_NPROCESSORS_ONLN));
+    snprintf(out, capacity, "%s, %d processors", tt_machine_processor(processor, sizeof(processor)),
+             tt_processors_usable());
     return out;
 }
 

@@ -40,7 +40,8 @@ enum tt_err tt_profile_from_calibration(const struct tt_calibration_point *point
             tt_profile_builder_add(&builder,
                                    (struct tt_profile_point){.length = points[i].length,
                                                              .batch = points[i].batch,
-                                                             .latency_ns = points[i].median_ns});
+                                                             .latency_ns = points[i].median_ns,
+                                                             .demand_ppm = points[i].demand_ppm});
     return tt_profile_builder_finish(&builder, max_batch, out_profile, why);
 }
 

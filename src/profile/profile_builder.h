@@ -10,7 +10,13 @@
 
 #include <stdbool.h>
 
-enum { TT_CALIBRATION_WHOLE = -1 };
+enum { TT_CALIBRATION_WHOLE = -1, TT_CALIBRATION_MAX_BUSY = 7 };
+
+/* What the runs came to while so many executors ran copies. */
+struct tt_busy_times {
+    int32_t executors, runs;
+    int64_t median_ns, low_ns, high_ns;
+};
 
 /* What the runs of one step came to, for one batch and one input length. */
 struct tt_calibration_point {
@@ -18,6 +24,10 @@ struct tt_calibration_point {
     int32_t batch, length;
     int32_t runs;
     int64_t median_ns, low_ns, high_ns; /* of the runs; low and high: 10th and 90th percentile */
+    /* Beside copies (profile/contention.h); not measured: no busy times, and demands of 0. */
+    int32_t busy_count;
+    struct tt_busy_times busy[TT_CALIBRATION_MAX_BUSY]; /* by ascending `executors` */
+    int32_t demand_ppm, demand_low_ppm, demand_high_ppm;
 };
 
 struct tt_profile_builder {
@@ -35,7 +45,7 @@ TT_MUST_CHECK enum tt_err tt_profile_builder_finish(struct tt_profile_builder *s
                                                     int32_t max_batch,
                                                     struct tt_profile **out_profile,
                                                     struct tt_error *why);
-/* The profile of `step` from the medians of its measured points. Errors: as _finish. */
+/* The profile of `step` from the medians and demands of its measured points. Errors: as _finish. */
 TT_MUST_CHECK enum tt_err tt_profile_from_calibration(const struct tt_calibration_point *points,
                                                       int32_t count, int32_t step,
                                                       int32_t max_batch,

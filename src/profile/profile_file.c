@@ -27,17 +27,21 @@ static enum tt_err from_line(const Tutti__LinearProfile *line, int32_t max_batch
     return err;
 }
 
+/* Above 1 or below 0: -1, which the profile's maker reports. */
+static int32_t to_ppm(double share) {
+    double ppm = share * TT_DEMAND_WHOLE;
+    return ppm >= 0 && ppm <= TT_DEMAND_WHOLE ? (int32_t)(ppm + 0.5) : -1;
+}
+
 static enum tt_err from_points(Tutti__ProfilePoint **from, size_t count, int32_t max_batch,
                                struct tt_profile **out_profile, struct tt_error *why) {
     struct tt_profile_builder builder = {0};
     for (size_t i = 0; i < count; i++) {
-        double ppm = from[i]->demand * TT_DEMAND_WHOLE;
-        bool is_share = ppm >= 0 && ppm <= TT_DEMAND_WHOLE;
-        tt_profile_builder_add(&builder, (struct tt_profile_point){
-                                             .length = from[i]->length,
-                                             .batch = from[i]->batch,
-                                             .latency_ns = from[i]->latency_ns,
-                                             .demand_ppm = is_share ? (int32_t)(ppm + 0.5) : -1});
+        tt_profile_builder_add(&builder,
+                               (struct tt_profile_point){.length = from[i]->length,
+                                                         .batch = from[i]->batch,
+                                                         .latency_ns = from[i]->latency_ns,
+                                                         .demand_ppm = to_ppm(from[i]->demand)});
     }
     return tt_profile_builder_finish(&builder, max_batch, out_profile, why);
 }
@@ -108,6 +112,22 @@ void tt_profile_file_close(struct tt_profile_file *take_file) {
     free(take_file);
 }
 
+bool tt_profile_file_demand_is_elsewhere(const struct tt_profile_file *self, int32_t processors) {
+    return self->message->processors > 0 && self->message->processors != processors;
+}
+
+static void forget_demand(struct tt_profile *profile) {
+    int64_t count = (int64_t)profile->length_count * (profile->max_batch + 1);
+    for (int64_t i = 0; i < count; i++)
+        profile->demand_ppm[i] = TT_DEMAND_WHOLE;
+}
+
+void tt_profile_file_forget_demand(struct tt_profile_file *self) {
+    forget_demand(self->whole);
+    for (int32_t s = 0; s < self->step_count; s++)
+        forget_demand(self->steps[s]);
+}
+
 enum tt_err tt_profile_file_check_origin(const char *model_sha256, const char *device,
                                          const char *wanted_sha256, const char *wanted_device,
                                          struct tt_error *why) {
@@ -163,6 +183,27 @@ int32_t tt_profile_file_preferred(const struct tt_calibration_point *points, int
     return preferred;
 }
 
+/* Six decimals: a file says what was measured, in millionths. */
+static void put_share(const char *name, int32_t ppm, struct tt_text *to) {
+    tt_text_printf(to, " %s: %d.%06d", name, ppm / TT_DEMAND_WHOLE, ppm % TT_DEMAND_WHOLE);
+}
+
+static void put_contention(const struct tt_calibration_point *point, struct tt_text *to) {
+    if (point->demand_ppm > 0) {
+        put_share("demand", point->demand_ppm, to);
+        put_share("demand_low", point->demand_low_ppm, to);
+        put_share("demand_high", point->demand_high_ppm, to);
+    }
+    for (int32_t i = 0; i < point->busy_count; i++) {
+        const struct tt_busy_times *busy = &point->busy[i];
+        tt_text_printf(to,
+                       " busy { executors: %d latency_ns: %lld runs: %d low_ns: %lld high_ns: "
+                       "%lld }",
+                       busy->executors, (long long)busy->median_ns, busy->runs,
+                       (long long)busy->low_ns, (long long)busy->high_ns);
+    }
+}
+
 static void put_points(const struct tt_calibration_point *points, int32_t count, int32_t step,
                        const char *indent, struct tt_text *to) {
     for (int32_t i = 0; i < count; i++) {
@@ -173,8 +214,10 @@ static void put_points(const struct tt_calibration_point *points, int32_t count,
                        (long long)p->median_ns);
         if (p->length)
             tt_text_printf(to, " length: %d", p->length);
-        tt_text_printf(to, " runs: %d low_ns: %lld high_ns: %lld }\n", p->runs,
-                       (long long)p->low_ns, (long long)p->high_ns);
+        tt_text_printf(to, " runs: %d low_ns: %lld high_ns: %lld", p->runs, (long long)p->low_ns,
+                       (long long)p->high_ns);
+        put_contention(p, to);
+        tt_text_puts(to, " }\n");
     }
 }
 
@@ -193,6 +236,9 @@ void tt_profile_file_print(const struct tt_profile_file_origin *origin,
         tt_textproto_put_string(out_text, origin->stages);
         tt_text_puts(out_text, "\n");
     }
+    if (origin->executors > 1)
+        tt_text_printf(out_text, "processors: %d\nexecutors: %d\n", origin->processors,
+                       origin->executors);
     int32_t preferred = tt_profile_file_preferred(points, count, -1);
     if (preferred)
         tt_text_printf(out_text, "preferred_batch: %d\n", preferred);

@@ -28,6 +28,10 @@ TT_MUST_CHECK enum tt_err tt_profile_file_open(const char *path, int32_t max_bat
                                                struct tt_profile_file **out_file,
                                                struct tt_error *why);
 void tt_profile_file_close(struct tt_profile_file *take_file);
+/* True if the file's demands were measured with another number of processors than `processors`. */
+bool tt_profile_file_demand_is_elsewhere(const struct tt_profile_file *self, int32_t processors);
+/* Every batch needs the whole device, as if no demand had been measured. */
+void tt_profile_file_forget_demand(struct tt_profile_file *self);
 
 /* What a profile was measured of. It is stale for anything else. */
 struct tt_profile_subject {
@@ -58,6 +62,7 @@ struct tt_profile_file_origin {
     const char *stages;            /* NULL: whole */
     int32_t step_count;            /* of the points' steps; 0: none */
     const char *const *step_names; /* [step_count] */
+    int32_t processors, executors; /* demands were measured with these; executors < 2: were not */
 };
 
 /* D6: the smallest batch whose time per row is within a tenth of the best, among the step's points

@@ -25,7 +25,9 @@ void tt_profile_keeper_init(struct tt_profile_keeper *self,
                                          .stages = origin->stages ? origin->stages : ""};
     Tutti__Profile *before = (Tutti__Profile *)message;
     bool same = *before->model_sha256 && tt_profile_file_check(before, &subject, &why) == TT_OK &&
-                before->n_step == (size_t)origin->step_count;
+                before->n_step == (size_t)origin->step_count &&
+                before->processors == (origin->executors > 1 ? origin->processors : 0) &&
+                before->executors == (origin->executors > 1 ? origin->executors : 0);
     if (same)
         self->before = before;
     else
@@ -50,6 +52,27 @@ static void add_points(struct tt_profile_keeper *self, const struct tt_calibrati
         self->points[self->count++] = points[i];
 }
 
+/* Shares in a file are exact in millionths; a damaged file's are measured again. */
+static bool take_contention(const Tutti__ProfilePoint *from, struct tt_calibration_point *point) {
+    const double shares[] = {from->demand, from->demand_low, from->demand_high};
+    int32_t *ppm[] = {&point->demand_ppm, &point->demand_low_ppm, &point->demand_high_ppm};
+    for (int32_t i = 0; i < 3; i++) {
+        if (!(shares[i] >= 0 && shares[i] <= 1))
+            return false;
+        *ppm[i] = (int32_t)(shares[i] * TT_DEMAND_WHOLE + 0.5);
+    }
+    if (from->n_busy > TT_CALIBRATION_MAX_BUSY)
+        return false;
+    point->busy_count = (int32_t)from->n_busy;
+    for (size_t i = 0; i < from->n_busy; i++)
+        point->busy[i] = (struct tt_busy_times){.executors = from->busy[i]->executors,
+                                                .runs = from->busy[i]->runs,
+                                                .median_ns = from->busy[i]->latency_ns,
+                                                .low_ns = from->busy[i]->low_ns,
+                                                .high_ns = from->busy[i]->high_ns};
+    return true;
+}
+
 static bool find(Tutti__ProfilePoint **from, size_t count, struct tt_calibration_point *point) {
     for (size_t i = 0; i < count; i++)
         if (from[i]->batch == point->batch && from[i]->length == point->length &&
@@ -58,7 +81,7 @@ static bool find(Tutti__ProfilePoint **from, size_t count, struct tt_calibration
             point->median_ns = from[i]->latency_ns;
             point->low_ns = from[i]->low_ns;
             point->high_ns = from[i]->high_ns;
-            return true;
+            return take_contention(from[i], point);
         }
     return false;
 }

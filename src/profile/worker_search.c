@@ -2,11 +2,10 @@
 
 #include "base/clock.h"
 #include "base/instant.h"
-#include "base/threads/eventcount.h"
-#include "base/threads/lock.h"
 #include "engine/synthetic_input.h"
 #include "policy/elastic/elastic_plan.h"
 #include "policy/policy.h"
+#include "profile/blocking_run.h"
 #include "profile/repetition.h"
 
 #include <stdio.h>
@@ -18,39 +17,16 @@ _Static_assert((int)TT_WORKER_SIZES == (int)TT_ELASTIC_SIZES,
 
 enum { MAX_RUNS = 200, MAX_WORKERS = TT_ELASTIC_MAX_TOTAL };
 
-/* Workers that start together. One thread waits for the last of them. */
+/* Workers that start together. */
 struct crew {
+    struct tt_blocking_run blocking_run;
     struct tt_engine_model *model;
     const struct tt_worker_search_options *options;
     struct tt_synthetic_input full[TT_WORKER_SIZES]; /* a batch for each size */
     struct tt_engine_task tasks[MAX_WORKERS];
     struct tt_engine_member members[MAX_WORKERS];
-    struct tt_eventcount eventcount;
-    struct tt_lock lock;
-    int32_t running; /* under the lock */
     int64_t means[MAX_RUNS], lasts[MAX_RUNS];
 };
-
-/* Runs on an executor's thread. The wake is its last access to our memory: it happens under the
- * lock, which the waiting thread takes before it continues. */
-static void over(void *context, struct tt_device_task *task) {
-    (void)task;
-    struct crew *self = context;
-    tt_lock_take(&self->lock);
-    tt_assert(self->running > 0);
-    if (--self->running == 0)
-        tt_eventcount_notify(&self->eventcount);
-    tt_lock_give(&self->lock);
-}
-
-static void wait_for_all(struct crew *self) {
-    for (bool all = false; !all;) {
-        tt_eventcount_wait(&self->eventcount, TT_NEVER);
-        tt_lock_take(&self->lock);
-        all = self->running == 0;
-        tt_lock_give(&self->lock);
-    }
-}
 
 /* Assigns a task per worker, the largest to the first executors. Returns the number of workers. */
 static int32_t assign(struct crew *self, const int32_t counts[TT_WORKER_SIZES],
@@ -79,13 +55,9 @@ static enum tt_err run_once(struct crew *self, const int32_t counts[TT_WORKER_SI
     int32_t count = assign(self, counts, why);
     tt_assert(count >= 1);
     tt_assert(count <= self->model->engine->executor_count);
-    tt_assert(self->running == 0);
     tt_assert(run < MAX_RUNS);
-    self->running = count;
     int64_t began_at = tt_clock_now();
-    for (int32_t i = 0; i < count; i++)
-        tt_engine_submit(self->model->engine, &self->tasks[i]);
-    wait_for_all(self);
+    tt_blocking_run_all(&self->blocking_run, self->tasks, count);
     enum tt_err err = TT_OK;
     int64_t sum = 0, last = 0;
     for (int32_t i = 0; i < count; i++) {
@@ -193,22 +165,14 @@ enum tt_err tt_worker_search(struct tt_engine_model *model,
     tt_assert(options->total_count <= TT_WORKER_SEARCH_MAX_TOTALS);
     tt_assert(engine->executor_count >=
               tt_worker_search_executors(options->totals, options->total_count));
-    tt_assert(engine->done != over);
     struct crew *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     self->model = model;
     self->options = options;
-    tt_eventcount_init(&self->eventcount);
-    tt_lock_init(&self->lock);
-    tt_device_done_fn *done = engine->done;
-    void *done_context = engine->done_context;
-    engine->done = over;
-    engine->done_context = self;
+    tt_blocking_run_begin(&self->blocking_run, engine);
     enum tt_err err = search(self, why);
-    engine->done = done;
-    engine->done_context = done_context;
-    tt_lock_fini(&self->lock);
+    tt_blocking_run_end(&self->blocking_run);
     free(self);
     return err;
 }

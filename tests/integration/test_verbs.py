@@ -337,7 +337,7 @@ class Models(unittest.TestCase):
         self.assertTrue(best[5])
 
     def test_profile_as_json(self):
-        flags = ("--max-batch", 4, "--runs", 3, "--json", "--slo-ms")
+        flags = ("--max-batch", 4, "--runs", 3, "--executors", 1, "--json", "--slo-ms")
         answer = run("profile", self.models / "mlp", *flags, 60000)
         self.assertEqual(answer.returncode, 0, answer.stderr)
         table = json.loads(answer.stdout)
@@ -349,6 +349,7 @@ class Models(unittest.TestCase):
             self.assertLessEqual(point["p50_ms"], point["p90_ms"])
             self.assertAlmostEqual(point["rows_per_s"] * point["p50_ms"], point["batch"] * 1e3)
             self.assertEqual(point["best"], point["rows_per_s"] == max(p["rows_per_s"] for p in points))
+            self.assertEqual((point["busy"], point["demand"]), ([], None))  # one executor: nothing runs beside
         # In a minute every batch runs in time, also behind another; in a microsecond none does.
         self.assertEqual(table["within_slo"], [{"length": None, "batch": 4, "batch_behind_another": 4}])
         answer = run("profile", self.models / "mlp", *flags, 0.001)
@@ -356,6 +357,30 @@ class Models(unittest.TestCase):
         answer = run("profile", self.models / "mlp", "--json", "--output", "-")
         self.assertEqual((answer.returncode, answer.stdout), (2, ""))
         self.assertIn("leave --workers and --output - out", answer.stderr)
+
+    def test_profile_measures_demand(self):
+        """D7: run times beside others and the demand, in the file and in the table; also for models check."""
+        answer = run("profile", self.models / "cnn", "--max-batch", 4, "--runs", 3, "--executors", 3, "--json")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        path = self.models / "cnn" / "profile.pbtxt"
+        text = path.read_text()
+        self.assertRegex(text, r"\nprocessors: \d+\nexecutors: 3\n")
+        measured = 0
+        for point in json.loads(answer.stdout)["points"]:
+            for busy in point["busy"]:
+                self.assertIn(busy["executors"], (2, 3))
+                self.assertLessEqual(busy["p10_ms"], busy["p50_ms"])
+            if point["demand"]:  # a machine that others use may measure none
+                measured += 1
+                shares = [point["demand"][key] for key in ("p10", "p50", "p90")]
+                self.assertEqual(shares, sorted(shares))
+                self.assertGreaterEqual(shares[0], 0.333333)
+                self.assertLessEqual(shares[2], 1)
+                self.assertIn(" demand: %.6f " % shares[1], text)
+        self.assertEqual(len(re.findall(r" demand: ", text)), measured)
+        self.assertEqual(run("models", "check", self.models).returncode, 0)
+        table = run("profile", self.models / "cnn", "--max-batch", 1, "--runs", 3, "--executors", 2).stdout
+        self.assertRegex(table, r"batch +executors +p50 ms +slowdown +demand")
 
     def test_profile_says_what_overlapping_gains(self):
         """E6: equation 1, for copies from memory to memory, or over the link that one names."""
