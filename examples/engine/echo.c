@@ -89,7 +89,13 @@ static void run(struct tt_executor_thread *thread, struct tt_engine_task *task) 
     tt_engine_members_fail(valid->members, valid->count, err, &why);
 }
 
-static const struct tt_executor_thread_ops executor_ops = {.run = run};
+static void release(struct tt_executor_thread *thread) {
+    struct echo_executor *self = executor_of(thread);
+    tt_gather_buffer_fini(&self->buffer);
+    tt_engine_valid_members_fini(&self->valid);
+}
+
+static const struct tt_executor_thread_ops executor_ops = {.run = run, .release = release};
 
 /* ---- models ---- */
 
@@ -144,11 +150,8 @@ static void close_engine(struct tt_engine *take_engine) {
         return;
     struct tt_thread_engine *self = TT_CONTAINER_OF(take_engine, struct tt_thread_engine, engine);
     tt_thread_engine_stop(self);
-    for (int32_t i = 0; i < take_engine->executor_count; i++) {
-        struct echo_executor *executor = executor_of(tt_thread_engine_executor(self, i));
-        tt_gather_buffer_fini(&executor->buffer);
-        tt_engine_valid_members_fini(&executor->valid);
-    }
+    for (int32_t i = 0; i < take_engine->executor_count; i++)
+        release(tt_thread_engine_executor(self, i));
     tt_thread_engine_free(self);
 }
 
@@ -156,6 +159,7 @@ static const struct tt_engine_ops ops = {
     .name = "echo",
     .device = TT_THREAD_ENGINE_DEVICE,
     .run_here = tt_thread_engine_run_here,
+    .watch = &tt_thread_engine_watch,
     .step_count = step_count,
     .signature = signature_of,
     .unload = unload,

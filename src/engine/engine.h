@@ -152,6 +152,10 @@ struct tt_engine_task {
     bool together;  /* members: none leaves early or skips steps; for measurements */
     bool diverging; /* sequences: ends when the first member finishes a chain; else all wait */
     int32_t stop;   /* the engine's: how it was asked to stop; under the executor's lock */
+    /* A run longer than this is one too long (serve/run_watch.h); 0: no limit. Only the caller of
+     * `watch` acts on it. */
+    int64_t max_run_ns;
+    bool was_cut; /* set by watch->cut; read from `done` on */
     /* Receives the instant at which each step ended, beginning with first_step; NULL: not wanted.
      * Not written: steps beyond `step_ends_capacity`, and those of a batch that failed and ran
      * again one by one. */
@@ -176,6 +180,32 @@ static inline struct tt_engine_task *tt_engine_task_of(struct tt_device_task *he
     return (struct tt_engine_task *)(void *)head;
 }
 
+/* What an executor runs now. */
+struct tt_engine_running {
+    const struct tt_engine_task *task;
+    int64_t started_at;
+    int64_t max_run_ns; /* the task's */
+    bool is_here;       /* on the thread that called run_here */
+};
+
+/* Runs that take too long. An executor whose run does not return even after `cut` is replaced: a
+ * new executor takes its index and what is queued behind the run. The lost run keeps the old one.
+ * It may return later: `done` is then called with the outcome LOST, and its results are the
+ * caller's to release. Until then the task, its members and their inputs belong to the engine. */
+struct tt_engine_watch_ops {
+    /* False: nothing runs there. Any thread, but not during `replace`. */
+    bool (*running)(struct tt_engine *engine, int32_t executor, struct tt_engine_running *out);
+    /* Stops that run as abort does, and sets its `was_cut`. No effect if it has ended. Threads as
+     * `running`. */
+    void (*cut)(struct tt_engine *engine, const struct tt_engine_running *running);
+    /* Makes the executor that is to replace this one; no effect if there is one already. Threads as
+     * `running`, one at a time. Errors: NO_MEMORY, IO. */
+    enum tt_err (*prepare)(struct tt_engine *engine, int32_t executor, struct tt_error *why);
+    /* Replaces the executor of that run by the prepared one. False: the run has ended, or it is on
+     * the thread that called run_here, or none is prepared. The thread that submits. */
+    bool (*replace)(struct tt_engine *engine, const struct tt_engine_running *running);
+};
+
 struct tt_engine_ops {
     const char *name; /* "cpu", "emulated" */
     /* submit, yield and abort (core/device_set.h; `self` is the engine). One thread submits all
@@ -185,6 +215,7 @@ struct tt_engine_ops {
      * returns. The executor must have nothing queued or running, and gets no submit or stop
      * meanwhile. NULL: the engine's executors are not threads of this machine. */
     void (*run_here)(struct tt_engine *engine, struct tt_engine_task *task);
+    const struct tt_engine_watch_ops *watch; /* NULL: runs cannot be watched */
     /* Number of steps of the loaded model, >= 1. */
     int32_t (*step_count)(const struct tt_engine_model *model);
     const struct tt_signature *(*signature)(const struct tt_engine_model *model);

@@ -17,6 +17,11 @@
  *  - the engine frees its own part of each executor;
  *  - tt_thread_engine_free frees the rest.
  *
+ * An executor may be replaced while it runs a task that does not return (struct
+ * tt_engine_watch_ops). The new one gets a copy of the old one's queue, and `renew` makes the
+ * engine's part of it. The old one keeps its part, since the task may still use it. When the task
+ * returns, the old thread ends; tt_thread_engine_stop waits for it.
+ *
  * An executor thread knows nothing of models or tensors, and makes no decisions. */
 #ifndef TT_ENGINE_THREAD_EXECUTORS_H
 #define TT_ENGINE_THREAD_EXECUTORS_H
@@ -43,6 +48,12 @@ struct tt_executor_thread_ops {
     /* Makes `run` return as soon as it can. Submitting thread, under the executor's lock. NULL:
      * `run` polls tt_executor_thread_asked(). */
     void (*interrupt)(struct tt_executor_thread *executor);
+    /* Initialises the engine's part (all zero) of an executor that will replace `old`, which runs
+     * meanwhile. NULL: zero is a valid state. Errors: NO_MEMORY. */
+    enum tt_err (*renew)(struct tt_executor_thread *executor, const struct tt_executor_thread *old);
+    /* Frees the engine's part of an executor that is not in tt_thread_engine_executor(): a replaced
+     * one, or one that was not needed. NULL: there is nothing to free. */
+    void (*release)(struct tt_executor_thread *executor);
 };
 
 /* First member of an engine's executor. */
@@ -53,18 +64,24 @@ struct tt_executor_thread {
     pthread_t thread;
     struct tt_ring queue;
     struct tt_eventcount eventcount;
-    struct tt_lock lock; /* guards `current`, `closing`, and the `stop` of queued tasks */
+    struct tt_lock lock; /* guards `current`, the four flags below, and the `stop` of tasks */
     struct tt_engine_task *current;
     bool closing;
-    bool is_here; /* the task runs on the caller's thread (run_here) */
+    bool is_here; /* the task runs on the caller's thread (run_here); constant while it runs */
+    bool is_lost; /* another executor has its index; its thread ends with its task */
+    bool is_over; /* its thread has returned its last task */
+    struct tt_executor_thread *spare; /* prepared to replace it; NULL: none */
+    struct tt_executor_thread *next;  /* in the engine's list of replaced ones */
 };
 
 /* First member of an engine. */
 struct tt_thread_engine {
     struct tt_engine engine;
     size_t executor_bytes;
-    char *executors; /* [executor_count] of executor_bytes, aligned to a cache line */
+    struct tt_executor_thread **executors; /* [executor_count], each of executor_bytes */
     int32_t queue_depth, started;
+    struct tt_lock lost_lock;        /* guards the list below */
+    struct tt_executor_thread *lost; /* replaced ones whose threads are not joined, by `next` */
 };
 
 struct tt_thread_engine_layout {
@@ -83,7 +100,7 @@ TT_MUST_CHECK enum tt_err tt_thread_engine_open(const struct tt_thread_engine_la
 TT_MUST_CHECK enum tt_err tt_thread_engine_start(struct tt_thread_engine *self,
                                                  const struct tt_executor_thread_ops *ops,
                                                  struct tt_error *why);
-/* Joins the threads that were started. Nothing may be queued or running. */
+/* Joins the threads that were started. Nothing may be queued or running, no lost run either. */
 void tt_thread_engine_stop(struct tt_thread_engine *self);
 /* After tt_thread_engine_stop. */
 void tt_thread_engine_free(struct tt_thread_engine *take_self);
@@ -92,7 +109,7 @@ static inline struct tt_executor_thread *tt_thread_engine_executor(struct tt_thr
                                                                    int32_t index) {
     tt_assert(index >= 0);
     tt_assert(index < self->engine.executor_count);
-    return (void *)(self->executors + self->executor_bytes * (size_t)index);
+    return self->executors[index];
 }
 
 /* Operations of engine.h, for every engine whose executors are threads. */
@@ -105,6 +122,7 @@ void tt_thread_engine_run_here(struct tt_engine *engine, struct tt_engine_task *
         .submit = tt_thread_engine_submit, .yield = tt_thread_engine_yield,                        \
         .abort = tt_thread_engine_abort                                                            \
     }
+extern const struct tt_engine_watch_ops tt_thread_engine_watch;
 
 /* Executor's thread: how the running task has been asked to stop. */
 enum tt_executor_stop tt_executor_thread_asked(struct tt_executor_thread *self);

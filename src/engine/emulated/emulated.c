@@ -303,9 +303,33 @@ static void emulated_interrupt(struct tt_executor_thread *thread) {
     tt_eventcount_notify(&thread->eventcount);
 }
 
+/* The numbers of its jitter and noise are others than the old one's. */
+static enum tt_err emulated_renew(struct tt_executor_thread *thread,
+                                  const struct tt_executor_thread *old_thread) {
+    struct emulated_executor *self = executor_of(thread);
+    const struct emulated_executor *old =
+        TT_CONTAINER_OF(old_thread, const struct emulated_executor, thread);
+    self->device = old->device;
+    self->place = old->place;
+    self->abort_ns = old->abort_ns;
+    self->jitter_permille = old->jitter_permille;
+    self->noise = old->noise;
+    tt_prng_init(&self->prng, (uint64_t)old_thread->index, 0);
+    return TT_OK;
+}
+
+static void emulated_release(struct tt_executor_thread *thread) {
+    struct emulated_executor *self = executor_of(thread);
+    for (size_t k = 0; k < TT_COUNT(self->buffers); k++)
+        tt_gather_buffer_fini(&self->buffers[k]);
+    tt_engine_valid_members_fini(&self->valid);
+}
+
 static const struct tt_executor_thread_ops executor_ops = {
     .run = emulated_run,
     .interrupt = emulated_interrupt,
+    .renew = emulated_renew,
+    .release = emulated_release,
 };
 
 static int32_t emulated_step_count(const struct tt_engine_model *model) {
@@ -334,12 +358,8 @@ static void emulated_close(struct tt_engine *take_engine) {
         return;
     struct emulated_engine *self = engine_of(take_engine);
     tt_thread_engine_stop(&self->threads);
-    for (int32_t i = 0; i < take_engine->executor_count; i++) {
-        struct emulated_executor *executor = executor_at(self, i);
-        for (size_t k = 0; k < TT_COUNT(executor->buffers); k++)
-            tt_gather_buffer_fini(&executor->buffers[k]);
-        tt_engine_valid_members_fini(&executor->valid);
-    }
+    for (int32_t i = 0; i < take_engine->executor_count; i++)
+        emulated_release(tt_thread_engine_executor(&self->threads, i));
     for (int32_t d = 0; d < self->device_count; d++)
         tt_emulated_device_fini(&self->devices[d]);
     free(self->devices);
@@ -350,6 +370,7 @@ static const struct tt_engine_ops ops = {
     .name = "emulated",
     .device = TT_THREAD_ENGINE_DEVICE,
     .run_here = tt_thread_engine_run_here,
+    .watch = &tt_thread_engine_watch,
     .step_count = emulated_step_count,
     .signature = emulated_signature,
     .unload = emulated_unload,

@@ -231,10 +231,34 @@ static void ort_interrupt(struct tt_executor_thread *thread) {
     tt_assert(status == NULL);
 }
 
+static void executor_release(struct ort_engine *engine, struct ort_executor *self) {
+    if (self->scratch.run_options)
+        engine->library->api->ReleaseRunOptions(self->scratch.run_options);
+    tt_ort_scratch_fini(&self->scratch);
+    tt_cell_scratch_fini(&self->cell_scratch);
+    tt_engine_valid_members_fini(&self->valid);
+    free(self->group);
+}
+
+static enum tt_err ort_renew(struct tt_executor_thread *thread,
+                             const struct tt_executor_thread *old) {
+    struct tt_ort_library *library = engine_of(old->engine)->library;
+    struct tt_error ignored;
+    return tt_ort_check(library,
+                        library->api->CreateRunOptions(&executor_of(thread)->scratch.run_options),
+                        &ignored);
+}
+
+static void ort_release(struct tt_executor_thread *thread) {
+    executor_release(engine_of(thread->engine), executor_of(thread));
+}
+
 static const struct tt_executor_thread_ops executor_ops = {
     .run = ort_run,
     .arm = ort_arm,
     .interrupt = ort_interrupt,
+    .renew = ort_renew,
+    .release = ort_release,
 };
 
 static int32_t ort_step_count(const struct tt_engine_model *model) {
@@ -263,15 +287,6 @@ static struct ort_executor *executor_at(struct ort_engine *self, int32_t index) 
     return executor_of(tt_thread_engine_executor(&self->threads, index));
 }
 
-static void executor_release(struct ort_engine *engine, struct ort_executor *self) {
-    if (self->scratch.run_options)
-        engine->library->api->ReleaseRunOptions(self->scratch.run_options);
-    tt_ort_scratch_fini(&self->scratch);
-    tt_cell_scratch_fini(&self->cell_scratch);
-    tt_engine_valid_members_fini(&self->valid);
-    free(self->group);
-}
-
 static void ort_close(struct tt_engine *take_engine) {
     if (!take_engine)
         return;
@@ -286,6 +301,7 @@ static const struct tt_engine_ops ops = {
     .name = "cpu",
     .device = TT_THREAD_ENGINE_DEVICE,
     .run_here = tt_thread_engine_run_here,
+    .watch = &tt_thread_engine_watch,
     .step_count = ort_step_count,
     .signature = ort_signature,
     .stage_slots = ort_stage_slots,
