@@ -4,6 +4,7 @@
 #include "cmd/serve_grpc.h"
 #include "cmd/verbs.h"
 
+#include "base/clock.h"
 #include "base/instant.h"
 #include "base/log/line_file.h"
 #include "base/log/log.h"
@@ -38,6 +39,7 @@ struct flags {
     const char *dashboard;  /* NULL: none */
     const char *access_log; /* NULL: none */
     bool dashboard_admin;
+    bool is_stuck; /* something still runs; the process must end without freeing */
 };
 
 static const struct tt_flag_row flag_rows[] = {
@@ -132,11 +134,19 @@ static bool limit_flag(int32_t index, struct tt_flag_row *out_flag) {
 static struct tt_listener *volatile running;
 static struct tt_serve_grpc *volatile running_grpc;
 static struct tt_line_file *volatile access_lines; /* NULL: no access log */
-static int64_t grace_ms;                           /* read by the signal handler */
+static struct tt_serving *volatile serving_to_end; /* for the signal handler, as these: */
+static int64_t grace_ms, drain_ms;
+static volatile int64_t end_at; /* of the grace */
+static volatile sig_atomic_t signal_count;
 
 static void on_signal(int number) {
     (void)number;
     struct tt_listener *listener = running;
+    struct tt_serving *serving = serving_to_end;
+    int64_t wait_ms = signal_count++ > 0 ? grace_ms : drain_ms + grace_ms;
+    end_at = tt_instant_add(tt_clock_now(), wait_ms * TT_MS);
+    if (serving)
+        tt_serving_hurry_at(serving, end_at);
     tt_serve_grpc_stop(running_grpc, grace_ms);
     if (listener)
         tt_listener_stop(listener, grace_ms);
@@ -234,6 +244,7 @@ static int check_flags(struct flags *self, struct tt_log *log) {
     self->listener.server_version = TUTTI_VERSION;
     self->listener.log = log;
     grace_ms = self->grace_ms;
+    drain_ms = self->listener.drain_ms;
     return -1;
 }
 
@@ -246,7 +257,9 @@ static void set_log(const struct flags *self, struct tt_log *log) {
     tt_log_settings_switch(&log->settings, TT_LOG_ERROR, self->log_error);
 }
 
-static void catch_signals(struct tt_listener *listener, struct tt_serve_grpc *grpc) {
+static void catch_signals(struct tt_serving *serving, struct tt_listener *listener,
+                          struct tt_serve_grpc *grpc) {
+    serving_to_end = serving;
     running = listener;
     running_grpc = grpc;
     struct sigaction action = {.sa_handler = on_signal};
@@ -338,7 +351,7 @@ static int serve(struct tt_control *control, const struct flags *self) {
         fprintf(stderr, "tutti serve: %s\n", why.text);
         return err == TT_ERR_NO_MEMORY ? 1 : 2;
     }
-    catch_signals(listeners.http, listeners.grpc);
+    catch_signals(tt_control_serving(control), listeners.http, listeners.grpc);
     if (options->limits.connections < self->asked_connections)
         tt_log_write(
             log, TT_LOG_WARNING, NULL,
@@ -356,6 +369,7 @@ static int serve(struct tt_control *control, const struct flags *self) {
     running = NULL;
     running_grpc = NULL;
     close_listeners(&listeners, true);
+    serving_to_end = NULL;
     tt_log_write(log, TT_LOG_INFO, NULL, "stopped");
     return 0;
 }
@@ -373,7 +387,12 @@ static int open_and_serve(struct flags *self) {
         return err == TT_ERR_NOT_FOUND || err == TT_ERR_INVALID || err == TT_ERR_IO ? 2 : 1;
     }
     int code = serve(control, self);
-    tt_control_close(control);
+    /* A load that is under way gets the rest of the grace, if there was a signal. */
+    int64_t until_at =
+        end_at ? tt_instant_max(end_at, tt_instant_add(tt_clock_now(), TT_S)) : TT_NEVER;
+    self->is_stuck = !tt_control_stop(control, until_at);
+    if (!self->is_stuck)
+        tt_control_close(control);
     return code;
 }
 
@@ -419,6 +438,8 @@ static int run(void *options) {
     if (tt_recorder_close(self->control.recorder, &why) != TT_OK)
         tt_log_write(&log, TT_LOG_WARNING, NULL, "%s", why.text); /* the requests were served */
     tt_log_fini(&log);
+    if (self->is_stuck)
+        _exit(code); /* threads that cannot be joined would use what exit() takes apart */
     return code;
 }
 

@@ -37,9 +37,11 @@ struct tt_control {
     struct tt_lock lock;
     struct tt_model_command *commands; /* newest first */
     struct tt_served_model *unused;    /* list by `next`: models without references */
+    struct tt_served_model *failed;    /* list by `next_failed`, with a reference each */
     struct tt_auto_advice *advices;    /* newest first */
     struct tt_eventcount eventcount;
-    struct tt_flag stopping;
+    struct tt_flag stopping, ended; /* ended: by the thread, as its last access */
+    struct tt_eventcount closer;    /* tt_control_stop() waits here for `ended` */
     pthread_t thread;
     bool started;
 };
@@ -128,6 +130,45 @@ static void reap(struct tt_control *self) {
     if (changed)
         publish(self);
     tt_model_entries_check(self->entries, self->leaving_count);
+}
+
+/* ---- models that fail ---- */
+
+/* In a turn. */
+static void on_failed(void *context, struct tt_served_model *model) {
+    struct tt_control *self = context;
+    tt_lock_take(&self->lock);
+    model->next_failed = self->failed;
+    self->failed = tt_served_model_ref(model);
+    tt_lock_give(&self->lock);
+    tt_eventcount_notify(&self->eventcount);
+}
+
+/* The version stops serving at once. If the engine never returns the run that took too long, the
+ * model keeps its memory, and its version's leaving_count, for ever. */
+static void fail_version(struct tt_control *self, struct tt_served_model *model) {
+    struct tt_model_entry *entry = tt_model_entry_get(&self->entries, model->name);
+    struct tt_version_entry *version = tt_version_entry_get(entry, model->version);
+    tt_assert(version != NULL); /* it was loaded */
+    say(self, TT_LOG_ERROR, "model %s version %s: %s", model->name, model->version, model->failure);
+    if (version->model != model)
+        return; /* it leaves already */
+    retire(self, version);
+    tt_version_entry_set(version, TT_MODEL_UNAVAILABLE, model->failure);
+    publish(self);
+}
+
+static void take_failed(struct tt_control *self) {
+    tt_lock_take(&self->lock);
+    struct tt_served_model *model = self->failed;
+    self->failed = NULL;
+    tt_lock_give(&self->lock);
+    for (struct tt_served_model *next; model; model = next) {
+        next = model->next_failed;
+        model->next_failed = NULL;
+        fail_version(self, model);
+        tt_served_model_unref(model);
+    }
 }
 
 /* ---- policy auto ---- */
@@ -249,7 +290,7 @@ static void take_over(struct tt_control *self, struct tt_model_entry *entry, str
             successor->unused_context = self;
             tell_advisor(self, successor);
             tt_version_entry_set(version, TT_MODEL_READY, "");
-        } else if (version->leaving_count > 0) {
+        } else if (version->leaving_count > 0 && version->state != TT_MODEL_UNAVAILABLE) {
             tt_version_entry_set(version, TT_MODEL_UNLOADING, "");
         } else {
             tt_version_entry_set(version, TT_MODEL_UNAVAILABLE, "unloaded");
@@ -600,6 +641,7 @@ static void *control_main(void *context) {
     pthread_setname_np(pthread_self(), "tutti-control");
     int64_t poll_at = tt_instant_add(tt_clock_now(), self->options.poll_ns);
     while (!tt_flag_is_raised(&self->stopping)) {
+        take_failed(self);
         reap(self);
         take_commands(self);
         take_advices(self);
@@ -615,6 +657,8 @@ static void *control_main(void *context) {
             until_at = tt_instant_min(until_at, tt_instant_add(now, RETRY_NS));
         tt_eventcount_wait(&self->eventcount, until_at);
     }
+    tt_flag_raise(&self->ended);
+    tt_eventcount_notify(&self->closer);
     return NULL;
 }
 
@@ -694,7 +738,8 @@ static enum tt_err open_parts(struct tt_control *self, struct tt_error *why) {
         err = tt_serving_start(self->serving, why);
     if (err)
         return err;
-    tt_serving_set_controller(self->serving, &(struct tt_model_controller){on_command, self});
+    tt_serving_set_controller(self->serving,
+                              &(struct tt_model_controller){on_command, on_failed, self});
     err = load_first(self, why);
     if (err)
         return err;
@@ -717,6 +762,7 @@ enum tt_err tt_control_open(const struct tt_control_options *options,
     self->options = *options;
     tt_lock_init(&self->lock);
     tt_eventcount_init(&self->eventcount);
+    tt_eventcount_init(&self->closer);
     enum tt_err err = open_parts(self, why);
     if (err) {
         tt_control_close(self);
@@ -747,6 +793,24 @@ static void await_leaving(struct tt_control *self) {
     }
 }
 
+bool tt_control_stop(struct tt_control *self, int64_t until_at) {
+    tt_flag_raise(&self->stopping);
+    tt_eventcount_notify(&self->eventcount);
+    while (self->started && !tt_flag_is_raised(&self->ended) && tt_clock_now() < until_at)
+        (void)tt_eventcount_sleep(&self->closer, until_at);
+    if (self->started && !tt_flag_is_raised(&self->ended)) {
+        say(self, TT_LOG_WARNING, "a model is still being loaded or unloaded; it is left behind");
+        return false;
+    }
+    int64_t lost = tt_serving_lost_runs(self->serving);
+    if (lost == 0)
+        return true;
+    say(self, TT_LOG_WARNING, "%lld batch%s never ended; %s left behind", (long long)lost,
+        lost == 1 ? "" : "es", lost == 1 ? "it is" : "they are");
+    tt_serving_stop(self->serving);
+    return false;
+}
+
 void tt_control_close(struct tt_control *take_self) {
     if (!take_self)
         return;
@@ -755,6 +819,7 @@ void tt_control_close(struct tt_control *take_self) {
         tt_eventcount_notify(&take_self->eventcount);
         pthread_join(take_self->thread, NULL);
     }
+    take_failed(take_self);
     tt_auto_advisor_close(take_self->advisor);
     struct batch none = {0};
     if (take_self->serving && take_self->loader) {

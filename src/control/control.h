@@ -48,7 +48,12 @@ struct tt_serving *tt_control_serving(struct tt_control *self);
 /* Counted when it was opened: versions that serve, and versions that were to serve. */
 int32_t tt_control_ready_count(const struct tt_control *self);
 int32_t tt_control_model_count(const struct tt_control *self);
-/* The ports must be closed. NULL-safe. */
+/* Ends the controller's thread, after the ports were closed. False: it was still loading or
+ * unloading a model at `until_at`, or the engine never returned some batch. Then nothing more may
+ * be called: the process must end without tt_control_close(). If only a batch was lost, no turn
+ * runs any more, so that the recorder can be closed. */
+TT_MUST_CHECK bool tt_control_stop(struct tt_control *self, int64_t until_at);
+/* The ports must be closed, and no batch lost (tt_control_stop). NULL-safe. */
 void tt_control_close(struct tt_control *take_self);
 
 #endif

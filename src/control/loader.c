@@ -504,6 +504,7 @@ static enum tt_err new_served(const struct tt_repository_model *model,
         .honours_timeout = !batching->has_rules,
         .preserve_ordering = batching->preserve_ordering,
         .input_slots = settings->input_slots,
+        .max_run_ns = settings->max_run_ns,
         .stats = stats,
     };
     return tt_served_model_new(&spec, out_served);

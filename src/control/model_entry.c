@@ -43,12 +43,14 @@ struct tt_version_entry *tt_version_entry_get(struct tt_model_entry *model, cons
 
 /* The legal moves of a version. It is KNOWN only until its first load. A version that serves
  * continues to serve during a load, and leaves before it is UNAVAILABLE, so it goes from READY to
- * UNLOADING only. The folder may change between the announcement of a load and the load itself, so
- * any other version may turn out READY, gone, or still leaving. */
+ * UNLOADING; if it failed, to UNAVAILABLE at once. The folder may change between the announcement
+ * of a load and the load itself, so any other version may turn out READY, gone, or still leaving.
+ */
 static bool may_move(enum tt_model_state from, enum tt_model_state to) {
     switch (from) {
     case TT_MODEL_KNOWN: return to != TT_MODEL_KNOWN && to != TT_MODEL_UNLOADING;
-    case TT_MODEL_READY: return to == TT_MODEL_READY || to == TT_MODEL_UNLOADING;
+    case TT_MODEL_READY:
+        return to == TT_MODEL_READY || to == TT_MODEL_UNLOADING || to == TT_MODEL_UNAVAILABLE;
     case TT_MODEL_LOADING:
     case TT_MODEL_UNLOADING:
     case TT_MODEL_UNAVAILABLE: return to != TT_MODEL_KNOWN;

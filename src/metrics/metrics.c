@@ -111,6 +111,19 @@ static void believed_runs(struct page *page, const struct family *family) {
     }
 }
 
+static void watchdog_runs(struct page *page, const struct family *family) {
+    const struct {
+        const char *action;
+        const struct tt_counter *count;
+    } rows[] = {{"stopped", &page->model->stats->runs_cut},
+                {"lost", &page->model->stats->runs_lost}};
+    for (size_t i = 0; i < TT_COUNT(rows); i++) {
+        begin(page, family, "");
+        tt_exposition_label(&page->out, "action", rows[i].action);
+        value(&page->out, family, tt_counter_get(rows[i].count));
+    }
+}
+
 static int64_t on_time(const struct tt_model_stats *stats) {
     return tt_counter_get(&stats->succeeded) - tt_counter_get(&stats->late);
 }
@@ -475,6 +488,12 @@ static const struct family families[] = {
      MODEL_VALUE(bad)},
     {"tutti_requests_cancelled_total", COUNTER, AS_COUNTED, "Requests whose clients went away",
      MODEL(cancelled)},
+    {"tutti_watchdog_total", COUNTER, AS_COUNTED,
+     "Batches that ran longer than max_run_ms: stopped, or lost because they did not stop",
+     .of_model = watchdog_runs},
+    {"tutti_watchdog_lost_batches", GAUGE, AS_COUNTED,
+     "Batches that were lost and have not ended since: each keeps a thread and memory",
+     SERVER(tt_serving_lost_runs)},
     {"tutti_queue_requests", GAUGE, AS_COUNTED, "Requests that wait for their first run",
      MODEL(waiting)},
     {"tutti_left_early_total", COUNTER, AS_COUNTED,

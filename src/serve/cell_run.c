@@ -98,7 +98,7 @@ static bool promise(struct tt_cell_run *self, int32_t more) {
 }
 
 void tt_cell_run_free(struct tt_cell_run *take_run) {
-    if (!take_run)
+    if (!take_run || take_run->is_lost)
         return;
     struct tt_cell_slots *slots = &take_run->model->cells->slots;
     tt_assert(take_run->unfolded != NULL);

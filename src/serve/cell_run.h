@@ -50,6 +50,7 @@ struct tt_cell_run {
     bool emits;                        /* cells of its answer emit */
     bool reads;                        /* a spec reads another one */
     bool is_plain; /* neither emits nor may end early: its cells are done, or fail */
+    bool is_lost;  /* a run that was given up may still read it: it is never freed */
     struct tt_cell_run_spec specs[];
 };
 _Static_assert(sizeof(void *) != 8 ||

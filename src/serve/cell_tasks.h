@@ -16,8 +16,8 @@ struct tt_cell_tasks {
     int32_t max_batch;
     struct tt_engine_cell *cells;
     struct tt_engine_sequence *sequences;
-    struct tt_error *whys;
-    int32_t *slots; /* [3 * max_batch] of the current task */
+    struct tt_error *whys; /* of the members of any task */
+    int32_t *slots;        /* [3 * max_batch] of the current task */
     struct tt_cell_row_assignment assignment;
 };
 

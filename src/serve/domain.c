@@ -2,6 +2,7 @@
 
 #include "base/instant.h"
 #include "multicore/threaded_policy.h"
+#include "serve/domain_task.h"
 #include "serve/inference_end.h"
 #include "serve/inference_state.h"
 #include "serve/input_ring.h"
@@ -11,13 +12,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-struct tt_domain_task {
-    struct tt_engine_task engine_task;
-    struct tt_task *task;
-    struct tt_tensor_view blank[TT_MAX_TENSORS]; /* of the member that fills the batch up */
-    struct tt_list_node decided;                 /* until it is handed over */
-};
 
 bool tt_domain_works_by_cells(const char *policy) {
     const struct tt_policy_kind *kind = tt_policy_find(policy);
@@ -35,7 +29,8 @@ int32_t tt_domain_depth(const char *policy, int32_t asked) {
 
 static struct tt_domain_task *slot_of(struct tt_domain *self, const struct tt_task *task) {
     const struct tt_executor *executor = &self->mechanism.executors[task->executor];
-    return &self->tasks[(ptrdiff_t)task->executor * self->depth + (task - executor->tasks)];
+    return &self->tasks[self->places[(ptrdiff_t)task->executor * self->depth +
+                                     (task - executor->tasks)]];
 }
 
 static void start(void *context, int64_t now, struct tt_task *task) {
@@ -45,6 +40,10 @@ static void start(void *context, int64_t now, struct tt_task *task) {
     struct tt_served_model *model = self->models[task->model];
     struct tt_engine_member *members =
         self->members + (slot - self->tasks) * (ptrdiff_t)task->capacity;
+    /* The engine writes messages here, since it may outlive an inference that it was too slow for.
+     */
+    struct tt_error *whys =
+        self->cell_tasks.whys + (slot - self->tasks) * (ptrdiff_t)task->capacity;
     int32_t length = task->length; /* what the policy pads to, if it pads */
     for (int32_t i = 0; !model->cells && i < task->count; i++) {
         struct tt_inference *inference = task->items[i].request->user;
@@ -52,7 +51,7 @@ static void start(void *context, int64_t now, struct tt_task *task) {
                                                .inputs = inference->inputs,
                                                .user = inference,
                                                .state = inference->state,
-                                               .why = &inference->why};
+                                               .why = &whys[i]};
         length = inference->length > length ? inference->length : length;
     }
     int32_t count = task->count;
@@ -72,6 +71,7 @@ static void start(void *context, int64_t now, struct tt_task *task) {
         .head.first_step = task->first_step,
         .head.last_step = task->last_step,
         .head.length = model->pad ? length : 0,
+        .max_run_ns = model->max_run_ns,
         .member_count = count,
         .members = members,
         .head.user = self,
@@ -210,6 +210,15 @@ static void ended(void *context, int64_t now, struct tt_request *request, enum t
                          &self->client);
         break;
     case TT_ENDING_CANCELLED:
+        if (self->watch.withdrawing) {
+            tt_counter_add(&model->stats->failed, 1);
+            tt_inference_end(inference,
+                             tt_fail(TT_ERR_UNAVAILABLE, &inference->why,
+                                     "request to model '%s' failed: %s", model->name,
+                                     model->failure),
+                             &self->client);
+            break;
+        }
         tt_counter_add(&model->stats->cancelled, 1);
         tt_inference_end(inference, tt_fail(TT_ERR_CANCELLED, &inference->why, "request cancelled"),
                          &self->client);
@@ -265,15 +274,27 @@ static enum tt_err observe(struct tt_domain *self, const struct tt_domain_option
     return err || !self->is_threaded ? err : record_parties(self, options->recorder, why);
 }
 
-static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_options *options,
-                               struct tt_error *why) {
-    int32_t tasks = options->executor_count * self->depth;
+/* The arrays of places, and what is as long. */
+static bool make_places(struct tt_domain *self, const struct tt_domain_options *options) {
+    int32_t used = options->executor_count * self->depth, tasks = used + TT_DOMAIN_SPARES;
+    self->places = calloc((size_t)used, sizeof(*self->places));
+    for (int32_t i = 0; self->places && i < used; i++)
+        self->places[i] = i;
+    self->place_count = tasks;
     self->tasks = calloc((size_t)tasks, sizeof(*self->tasks));
     self->members = calloc((size_t)tasks * (size_t)options->max_batch, sizeof(*self->members));
     self->step_ends = calloc((size_t)tasks, TT_DOMAIN_STEP_ENDS * sizeof(*self->step_ends));
     self->step_rounds = calloc((size_t)tasks, TT_DOMAIN_STEP_ENDS * sizeof(*self->step_rounds));
     self->done = calloc((size_t)options->executor_count, sizeof(*self->done));
     self->models = calloc((size_t)options->model_capacity, sizeof(struct tt_served_model *));
+    return self->places && self->tasks && self->members && self->step_ends && self->step_rounds &&
+           self->done && self->models &&
+           tt_domain_watch_init(&self->watch, options->executor_count, used) == TT_OK &&
+           tt_cell_tasks_init(&self->cell_tasks, tasks, options->max_batch) == TT_OK;
+}
+
+static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_options *options,
+                               struct tt_error *why) {
     self->policy = strdup(options->policy);
     for (int32_t i = 0; i < options->option_count; i++, self->option_count++) {
         self->options[i] = (struct tt_option){.key = strdup(options->options[i].key),
@@ -281,9 +302,7 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
         if (!self->options[i].key || !self->options[i].value)
             return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
     }
-    enum tt_err failed = tt_cell_tasks_init(&self->cell_tasks, tasks, options->max_batch);
-    if (failed || !self->tasks || !self->members || !self->step_ends || !self->step_rounds ||
-        !self->done || !self->models || !self->policy)
+    if (!make_places(self, options) || !self->policy)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
     for (; self->executor_count < options->executor_count; self->executor_count++) {
         enum tt_err err = tt_ring_init(&self->done[self->executor_count], self->depth + 1);
@@ -367,6 +386,8 @@ void tt_domain_free(struct tt_domain *take_domain) {
         tt_ring_fini(&take_domain->done[i]);
     tt_policy_destroy(&take_domain->mechanism);
     tt_mechanism_fini(&take_domain->mechanism);
+    tt_domain_watch_fini(&take_domain->watch);
+    free(take_domain->places);
     free(take_domain->tasks);
     free(take_domain->members);
     free(take_domain->step_ends);
@@ -442,6 +463,8 @@ void tt_domain_drain_model(struct tt_domain *self, int64_t now, struct tt_served
 int64_t tt_domain_decide(struct tt_domain *self, int64_t now) {
     if (self->has_news || self->is_threaded || now >= self->next_at) {
         self->has_news = false;
+        if (self->watch.withdraws)
+            tt_domain_watch_withdraw(self, now);
         tt_mechanism_decide(&self->mechanism, now);
         self->next_at = tt_mechanism_next_at(&self->mechanism);
     }
@@ -500,6 +523,12 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *
     struct tt_request *request = NULL;
     if (inference->err) { /* it could not be unfolded */
         reject(now, model, inference, inference->err);
+        return;
+    }
+    if (*model->failure) {
+        reject(now, model, inference,
+               tt_fail(TT_ERR_UNAVAILABLE, &inference->why, "request to model '%s' refused: %s",
+                       model->name, model->failure));
         return;
     }
     int32_t here = self->mechanism.model_requests[model->index];
@@ -604,14 +633,16 @@ static bool is_misplaced(const struct tt_served_model *model, const struct tt_en
 }
 
 static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task *engine_task) {
-    struct tt_domain_task *slot = TT_CONTAINER_OF(engine_task, struct tt_domain_task, engine_task);
+    struct tt_domain_task *slot = tt_domain_task_of(engine_task);
     struct tt_task *task = slot->task;
     tt_assert(task->user == slot);
     tt_assert(!tt_list_linked(&slot->decided));
     struct tt_served_model *model = self->models[task->model];
     tt_assert(model != NULL);
-    tt_assert(engine_task->head.outcome != TT_OUTCOME_LOST); /* engines are in this process */
-    task->outcome = engine_task->head.outcome;
+    tt_assert(engine_task->head.outcome != TT_OUTCOME_LOST); /* these come another way */
+    bool was_cut = tt_domain_watch_was_cut(engine_task);
+    bool fails = was_cut || (*model->failure && engine_task->head.outcome == TT_OUTCOME_ABORTED);
+    task->outcome = fails ? TT_OUTCOME_FAILED : engine_task->head.outcome;
     task->last_step_done = engine_task->head.last_step_done;
     task->started_at = engine_task->head.started_at;
     task->ended_at = engine_task->head.ended_at;
@@ -639,6 +670,8 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
         inference->infer_ns += engine_task->infer_ns;
         inference->computed_at = engine_task->head.ended_at;
         inference->err = member->err;
+        if (member->err)
+            tt_fail(member->err, &inference->why, "%s", member->why->text);
         if (member->next_step >= 0) { /* D8: an exit's condition moved it */
             bool leaves = member->next_step == model->step_model.step_count;
             task->items[i].fate = leaves ? TT_FATE_LEAVES : TT_FATE_JUMPS;
@@ -652,6 +685,10 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
             task->items[i].jump = task->first_step;
         }
     }
+    if (was_cut)
+        tt_domain_watch_fail(self, slot);
+    else if (*model->failure)
+        self->watch.withdraws = true;              /* those that have steps left */
     if (engine_task->member_count > task->count) { /* the blank rows */
         struct tt_engine_member *blank = &engine_task->members[task->count];
         if (blank->result)
@@ -662,16 +699,17 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
 }
 
 int64_t tt_domain_step_ended_at(const struct tt_task *task, int32_t step) {
-    const struct tt_domain_task *slot = task->user;
+    const struct tt_domain_task *slot = task->user; /* NULL: it was given up */
     int32_t index = step - task->first_step;
-    return index >= 0 && index < TT_DOMAIN_STEP_ENDS ? slot->engine_task.step_ends[index]
-                                                     : TT_NEVER;
+    return slot && index >= 0 && index < TT_DOMAIN_STEP_ENDS ? slot->engine_task.step_ends[index]
+                                                             : TT_NEVER;
 }
 
 int32_t tt_domain_step_rounds(const struct tt_task *task, int32_t step) {
     const struct tt_domain_task *slot = task->user;
     int32_t index = step - task->first_step;
-    return index >= 0 && index < TT_DOMAIN_STEP_ENDS ? slot->engine_task.step_rounds[index] : 1;
+    return slot && index >= 0 && index < TT_DOMAIN_STEP_ENDS ? slot->engine_task.step_rounds[index]
+                                                             : 1;
 }
 
 void tt_domain_collect(struct tt_domain *self, int64_t now) {
@@ -680,11 +718,32 @@ void tt_domain_collect(struct tt_domain *self, int64_t now) {
         while ((engine_task = tt_ring_pop(&self->done[i])))
             finished(self, now, engine_task);
     }
+    if (tt_domain_watch_has_news(&self->watch))
+        tt_domain_watch_collect(self, now);
 }
 
 void tt_domain_done(struct tt_device_task *task) {
     struct tt_domain *self = task->user;
+    if (task->outcome == TT_OUTCOME_LOST) {
+        tt_domain_watch_returned(self, tt_domain_task_of(tt_engine_task_of(task)));
+        return;
+    }
     bool pushed =
         tt_ring_push(&self->done[task->executor - self->first_executor], tt_engine_task_of(task));
     tt_assert(pushed);
+}
+
+void tt_domain_check(const struct tt_domain *self) {
+    tt_mechanism_check(&self->mechanism);
+    tt_domain_watch_check(self);
+    for (int32_t e = 0; e < self->executor_count; e++) {
+        const struct tt_executor *executor = &self->mechanism.executors[e];
+        for (int32_t k = 0; k < executor->queued; k++) {
+            const struct tt_task *task = &executor->tasks[(executor->oldest + k) % executor->depth];
+            const struct tt_domain_task *slot = task->user;
+            tt_assert(slot->task == task);
+            tt_assert(slot->lost_model == NULL);
+            tt_assert(self->models[task->model] != NULL);
+        }
+    }
 }

@@ -19,6 +19,7 @@
 #include "record/trace.h"
 #include "serve/cell_tasks.h"
 #include "serve/domain_meter.h"
+#include "serve/domain_watch.h"
 #include "serve/inference_end.h"
 #include "serve/pace.h"
 
@@ -44,9 +45,13 @@ struct tt_domain {
     int32_t first_executor; /* of the engine; the domain's executor e is first_executor + e there */
     int32_t executor_count;
     int32_t depth;
-    struct tt_domain_task *tasks; /* [executor_count * depth] */
+    /* A task uses a place in the arrays below: that of its place on its executor. They change only
+     * when a run is given up (serve/domain_watch.h). */
+    int32_t *places;              /* [executor_count * depth] */
+    struct tt_domain_task *tasks; /* [place_count], as the arrays below */
+    int32_t place_count;          /* executor_count * depth + TT_DOMAIN_SPARES */
     struct tt_engine_member *members;
-    int64_t *step_ends;   /* [executor_count * depth][TT_DOMAIN_STEP_ENDS] */
+    int64_t *step_ends;   /* [place_count][TT_DOMAIN_STEP_ENDS] */
     int32_t *step_rounds; /* the same */
     struct tt_cell_tasks cell_tasks;
     struct tt_ring *done; /* per executor: struct tt_engine_task * */
@@ -59,6 +64,7 @@ struct tt_domain {
     bool is_threaded; /* other threads report to its policy, too: it always decides */
     int64_t next_at;  /* as of its last decision */
     struct tt_domain_meter meter;
+    struct tt_domain_watch watch;
     struct tt_pace pace;
     struct tt_recorder_stream *recording;         /* NULL: not recorded */
     struct tt_recorder_stream **party_recordings; /* [party_count], if it is threaded */
@@ -134,5 +140,8 @@ static inline struct tt_inference *tt_domain_inference_of(const struct tt_reques
 /* An executor of the engine finished a task of a domain: to the domain's ring. Executor's thread.
  */
 void tt_domain_done(struct tt_device_task *task);
+/* Asserts that the domain's books agree with each other and with the mechanism. O(everything). In a
+ * turn. */
+void tt_domain_check(const struct tt_domain *self);
 
 #endif

@@ -13,6 +13,7 @@
 #include "core/mechanism.h"
 
 struct tt_inference;
+struct tt_served_model;
 
 /* What a domain calls upwards. It gets this at its creation, and calls nothing else above it. */
 struct tt_domain_client {
@@ -20,6 +21,11 @@ struct tt_domain_client {
     /* The inference has ended: err, why and result are set, and it belongs to its port. In a turn.
      */
     void (*ended)(void *context, struct tt_inference *inference);
+    /* An inference that ended while the engine still used it: the engine has returned it. In a
+     * turn. */
+    void (*given_back)(void *context, struct tt_inference *inference);
+    /* The model fails all its requests from now on; `failure` in it says why. Once, in a turn. */
+    void (*failed)(void *context, struct tt_served_model *model);
     /* The domain's own threads have something for it: it needs a turn. Any of those threads. */
     void (*wake)(void *context);
 };

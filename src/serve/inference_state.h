@@ -5,7 +5,8 @@
  * by its lane for reuse. It belongs to its port's thread until submit, to the scheduler until it
  * comes back through the port's mailbox, and to the port's thread again. A cancellation is a
  * message of its own, and is acknowledged, so that the memory is not reused while that message is
- * under way. */
+ * under way. An inference whose run was given up is answered, and comes back once more when the
+ * engine has returned it; until then its memory is not reused either. */
 #ifndef TT_SERVE_INFERENCE_STATE_H
 #define TT_SERVE_INFERENCE_STATE_H
 
@@ -42,6 +43,9 @@ struct tt_inference {
     int64_t bytes;  /* of its inputs */
     /* The port's */
     bool submitted, finished, cancel_sent, cancel_acknowledged, released;
+    /* Set by the scheduler before it sends the inference back, cleared by the port: the engine
+     * still uses its inputs (serve/domain_watch.h). */
+    bool is_lost;
     void (*done)(void *context, struct tt_inference *inference, enum tt_err err, const char *why);
     void *context;
     /* The scheduler's, from submit on */

@@ -51,6 +51,10 @@ static const struct tt_limit limits[] = {
      "quantile of a batch's recent run times within which it is believed to end; 0: policies "
      "believe the profile, whatever batches take",
      OF(learn_percent), TT_BELIEF_PERCENT, 0, TT_BELIEF_MAX_PERCENT},
+    {"max-run-ms", "ms",
+     "a batch that runs longer is stopped, and its model serves no more; max_run_ms of tutti.pbtxt "
+     "takes precedence; 0: 100 times what the profile says, at least 10 s",
+     OF(max_run_ms), 0, 0, 24 * HOUR_MS},
     {"idle-timeout-ms", "ms", "time until an idle connection is closed", OF(idle_timeout_ms), 75000,
      10, 24 * HOUR_MS},
     {"header-timeout-ms", "ms", "time to receive the request line and headers",

@@ -30,6 +30,7 @@ struct tt_limits {
     int64_t lateness_us;    /* struct tt_policy_setup: how late a decision may be */
     int64_t control_delay_us, data_delay_us; /* struct tt_policy_setup: of messages to executors */
     int64_t learn_percent; /* struct tt_mechanism_options; 0: policies believe profiles */
+    int64_t max_run_ms;    /* of a batch, where the model does not say it; 0: from its profile */
     int64_t idle_timeout_ms, header_timeout_ms, body_timeout_ms, write_timeout_ms;
 };
 

@@ -1,8 +1,9 @@
 /* The two rings between a port and the scheduler, and whether the port's thread sleeps.
  *
- * A port's thread sends inferences and cancellations; the scheduler sends back ended inferences and
- * acknowledged cancellations. Each inference has at most two messages under way in each direction:
- * itself and its cancellation. The rings have room for that, so a push never fails.
+ * A port's thread sends inferences and cancellations; the scheduler sends back ended inferences,
+ * acknowledged cancellations, and inferences that the engine returned after their end. Each
+ * inference has at most one message of each kind under way. The rings have room for that, so a push
+ * never fails.
  *
  * Life: a part of its port, which opens it with _init(), has it added to the scheduler
  * (serve/scheduler.h), and takes it out again before _fini(). An inference that is sent belongs to
@@ -20,9 +21,16 @@ struct tt_inference;
 /* Wakes the port's thread. Called from other threads; must not block. */
 typedef void tt_mailbox_wake_fn(void *context);
 
+enum tt_mail {
+    TT_MAIL_INFERENCE,  /* it is submitted, or has ended */
+    TT_MAIL_CANCEL,     /* its cancellation, or the acknowledgement of it */
+    TT_MAIL_GIVEN_BACK, /* to the port: it ended before, and now the engine has returned it */
+    TT_MAIL_MASK,
+};
+
 struct tt_mailbox {
-    struct tt_ring to_scheduler; /* struct tt_inference *; lowest bit set: its cancellation */
-    struct tt_ring to_port;      /* the same; lowest bit set: its cancellation is acknowledged */
+    struct tt_ring to_scheduler; /* struct tt_inference *, with enum tt_mail in the lowest bits */
+    struct tt_ring to_port;      /* the same */
     struct tt_eventcount eventcount; /* whether the port's thread must be woken; see _claim() */
     tt_mailbox_wake_fn *wake;
     void *wake_context;
@@ -36,29 +44,28 @@ TT_MUST_CHECK enum tt_err tt_mailbox_init(struct tt_mailbox *self, int32_t capac
 void tt_mailbox_fini(struct tt_mailbox *self);
 
 static inline void tt_mailbox_push(struct tt_ring *ring, const struct tt_inference *inference,
-                                   uintptr_t tag) {
-    bool pushed = tt_ring_push(ring, (void *)((uintptr_t)inference | tag));
+                                   enum tt_mail mail) {
+    bool pushed = tt_ring_push(ring, (void *)((uintptr_t)inference | (uintptr_t)mail));
     tt_assert(pushed);
 }
-static inline struct tt_inference *tt_mailbox_pop(struct tt_ring *ring, bool *out_tagged) {
+static inline struct tt_inference *tt_mailbox_pop(struct tt_ring *ring, enum tt_mail *out_mail) {
     uintptr_t message = (uintptr_t)tt_ring_pop(ring);
-    *out_tagged = message & 1;
-    return (struct tt_inference *)(message & ~(uintptr_t)1);
+    *out_mail = (enum tt_mail)(message & TT_MAIL_MASK);
+    return (struct tt_inference *)(message & ~(uintptr_t)TT_MAIL_MASK);
 }
 
 /* ---- the port's thread ---- */
 
 static inline void tt_mailbox_send(struct tt_mailbox *self, struct tt_inference *inference) {
-    tt_mailbox_push(&self->to_scheduler, inference, 0);
+    tt_mailbox_push(&self->to_scheduler, inference, TT_MAIL_INFERENCE);
 }
 static inline void tt_mailbox_send_cancel(struct tt_mailbox *self, struct tt_inference *inference) {
-    tt_mailbox_push(&self->to_scheduler, inference, 1);
+    tt_mailbox_push(&self->to_scheduler, inference, TT_MAIL_CANCEL);
 }
-/* The next ended inference, or (*out_acknowledges) one whose cancellation is acknowledged; NULL: no
- * more. */
+/* The next inference with news; NULL: no more. */
 static inline struct tt_inference *tt_mailbox_receive(struct tt_mailbox *self,
-                                                      bool *out_acknowledges) {
-    return tt_mailbox_pop(&self->to_port, out_acknowledges);
+                                                      enum tt_mail *out_mail) {
+    return tt_mailbox_pop(&self->to_port, out_mail);
 }
 static inline bool tt_mailbox_is_empty(struct tt_mailbox *self) {
     return tt_ring_is_empty(&self->to_port);
@@ -68,17 +75,25 @@ static inline bool tt_mailbox_is_empty(struct tt_mailbox *self) {
 
 /* The next submitted inference, or (*out_cancels) one that is cancelled; NULL: no more. */
 static inline struct tt_inference *tt_mailbox_take(struct tt_mailbox *self, bool *out_cancels) {
-    return tt_mailbox_pop(&self->to_scheduler, out_cancels);
+    enum tt_mail mail;
+    struct tt_inference *inference = tt_mailbox_pop(&self->to_scheduler, &mail);
+    *out_cancels = mail == TT_MAIL_CANCEL;
+    return inference;
 }
 /* The inference has ended: it is the port's again. */
 static inline void tt_mailbox_return(struct tt_mailbox *self, struct tt_inference *inference) {
     self->has_mail = true;
-    tt_mailbox_push(&self->to_port, inference, 0);
+    tt_mailbox_push(&self->to_port, inference, TT_MAIL_INFERENCE);
 }
 /* The scheduler has no message about the inference's cancellation any more. */
 static inline void tt_mailbox_acknowledge(struct tt_mailbox *self, struct tt_inference *inference) {
     self->has_mail = true;
-    tt_mailbox_push(&self->to_port, inference, 1);
+    tt_mailbox_push(&self->to_port, inference, TT_MAIL_CANCEL);
+}
+/* The engine has returned an inference that had ended before. */
+static inline void tt_mailbox_give_back(struct tt_mailbox *self, struct tt_inference *inference) {
+    self->has_mail = true;
+    tt_mailbox_push(&self->to_port, inference, TT_MAIL_GIVEN_BACK);
 }
 
 #endif

@@ -22,6 +22,7 @@
 
 struct tt_command_box;
 struct tt_model_command;
+struct tt_served_model;
 
 struct tt_model_file {
     char *path; /* in the model's directory, as "1/model.onnx"; the controller checks it */
@@ -58,6 +59,9 @@ void tt_model_command_free(struct tt_model_command *take_command); /* NULL-safe 
  * answers later, on any thread, by tt_model_command_finish(). */
 struct tt_model_controller {
     void (*submit)(void *context, struct tt_model_command *take_command); /* NULL: none */
+    /* The model fails all its requests from now on; `failure` in it says why. In a turn: must not
+     * block. NULL: it is not notified. */
+    void (*failed)(void *context, struct tt_served_model *model);
     void *context;
 };
 /* `err` and `why` are set. Any thread that holds no lock; may wake the port's thread. */

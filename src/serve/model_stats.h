@@ -76,8 +76,9 @@ struct tt_model_stats {
     struct tt_counter rows;                               /* computed */
     struct tt_believed_stats believed[TT_BELIEVED_SIZES]; /* of the version added last */
     struct tt_counter belief_moves;
-    struct tt_counter left_early; /* D8: requests that left before the model's last step */
-    struct tt_counter skipped;    /* times that a request skipped steps */
+    struct tt_counter left_early;          /* D8: requests that left before the model's last step */
+    struct tt_counter skipped;             /* times that a request skipped steps */
+    struct tt_counter runs_cut, runs_lost; /* that took too long; lost: they did not stop */
     struct tt_counter batches;
     struct tt_counter
         ran_here; /* of those, on the thread that brought the work (serve/short_runs.h) */

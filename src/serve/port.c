@@ -44,6 +44,7 @@ struct tt_port {
     const struct tt_limits *limits;
     struct tt_lane *lanes;
     int32_t in_flight;
+    int32_t lost_count;  /* of those: finished, but the engine still uses them */
     int64_t queue_bytes; /* of the inputs of those in flight */
     struct tt_command_box commands;
     bool holds_back, has_news; /* see tt_port_hold_back() */
@@ -178,6 +179,8 @@ static void notify(struct tt_port *port) {
 /* The inputs are not read any more. */
 static void slots_give(struct tt_inference *inference) {
     struct tt_lane *lane = inference->lane;
+    if (inference->is_lost)
+        return;
     if (lane->model->inputs) {
         if (tt_input_ring_give(lane->model->inputs, inference))
             notify(lane->port);
@@ -310,7 +313,7 @@ void tt_port_send_cancel(struct tt_inference *inference) {
 
 void tt_port_recycle(struct tt_inference *inference) {
     if (!inference->released || (inference->submitted && !inference->finished) ||
-        (inference->cancel_sent && !inference->cancel_acknowledged))
+        (inference->cancel_sent && !inference->cancel_acknowledged) || inference->is_lost)
         return;
     struct tt_lane *lane = inference->lane;
     tt_assert(inference->request == NULL);
@@ -407,12 +410,17 @@ void tt_port_close(struct tt_port *take_port) {
     tt_port_drain(take_port);
     /* Cancelled requests in a running task return when it ends; those with an unacknowledged
      * cancellation, within one turn of the scheduler. */
-    while (take_port->in_flight > 0 || take_port->commands.waiting > 0) {
+    while (take_port->in_flight > take_port->lost_count || take_port->commands.waiting > 0) {
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
         tt_port_drain(take_port);
     }
-    tt_assert(take_port->queue_bytes == 0);
     tt_scheduler_remove_mailbox(take_port->scheduler, &take_port->mailbox);
+    if (take_port->lost_count > 0) { /* the engine may still read inputs, and return them */
+        tt_catalogue_unref(take_port->catalogue);
+        tt_command_box_fini(&take_port->commands);
+        return;
+    }
+    tt_assert(take_port->queue_bytes == 0);
     for (struct tt_lane *lane = take_port->lanes, *next; lane; lane = next) {
         next = lane->next;
         lane_free(lane);
@@ -429,17 +437,29 @@ void tt_port_drain(struct tt_port *port) {
     (void)tt_port_catalogue(port);
     tt_command_box_drain(&port->commands);
     struct tt_inference *inference;
-    bool acknowledges;
-    while ((inference = tt_mailbox_receive(&port->mailbox, &acknowledges))) {
+    enum tt_mail mail;
+    while ((inference = tt_mailbox_receive(&port->mailbox, &mail))) {
         tt_assert(inference->submitted);
-        if (acknowledges) {
+        switch (mail) {
+        case TT_MAIL_CANCEL:
             tt_assert(inference->cancel_sent);
             tt_assert(!inference->cancel_acknowledged);
             inference->cancel_acknowledged = true;
             tt_port_recycle(inference);
-        } else {
+            break;
+        case TT_MAIL_GIVEN_BACK:
+            tt_assert(inference->is_lost);
+            tt_assert(inference->finished);
+            inference->is_lost = false;
+            port->lost_count--;
+            tt_port_recycle(inference);
+            break;
+        case TT_MAIL_INFERENCE:
+        case TT_MAIL_MASK:
+        default:
             tt_assert(!inference->finished);
             inference->finished = true;
+            port->lost_count += inference->is_lost;
             slots_give(inference);
             inference->done(inference->context, inference, inference->err, inference->why.text);
         }

@@ -34,6 +34,8 @@ struct tt_scheduler {
     struct tt_mailbox *at_hand; /* that the holder looks at anyway; NULL: none */
     struct tt_eventcount sleep; /* its own thread's: until the next turn is due */
     struct tt_flag stopping;
+    void (*failed)(void *context, struct tt_served_model *model); /* NULL: none */
+    void *failed_context;
     pthread_t thread;
     bool started;
 };
@@ -159,10 +161,25 @@ static void on_ended(void *context, struct tt_inference *inference) {
     tt_mailbox_return(inference->mailbox, inference);
 }
 
+static void on_given_back(void *context, struct tt_inference *inference) {
+    (void)context;
+    tt_mailbox_give_back(inference->mailbox, inference);
+}
+
+static void on_failed(void *context, struct tt_served_model *model) {
+    struct tt_scheduler *self = context;
+    if (self->failed)
+        self->failed(self->failed_context, model);
+}
+
 static void on_wake(void *context) { tt_scheduler_wake(context); }
 
 struct tt_domain_client tt_scheduler_client(struct tt_scheduler *self) {
-    return (struct tt_domain_client){.context = self, .ended = on_ended, .wake = on_wake};
+    return (struct tt_domain_client){.context = self,
+                                     .ended = on_ended,
+                                     .given_back = on_given_back,
+                                     .failed = on_failed,
+                                     .wake = on_wake};
 }
 
 struct tt_list *tt_scheduler_decided(struct tt_scheduler *self) {
@@ -250,6 +267,14 @@ enum tt_err tt_scheduler_new(struct tt_scheduler **out_scheduler, struct tt_erro
     return TT_OK;
 }
 
+void tt_scheduler_on_failed(struct tt_scheduler *self,
+                            void (*failed)(void *context, struct tt_served_model *model),
+                            void *context) {
+    tt_assert(self->domains == NULL);
+    self->failed = failed;
+    self->failed_context = context;
+}
+
 enum tt_err tt_scheduler_start(struct tt_scheduler *self, struct tt_error *why) {
     tt_assert(!self->started);
     int failed = pthread_create(&self->thread, NULL, scheduler_main, self);
@@ -266,6 +291,7 @@ void tt_scheduler_stop(struct tt_scheduler *self) {
     tt_flag_raise(&self->stopping);
     tt_eventcount_notify(&self->sleep);
     pthread_join(self->thread, NULL);
+    self->started = false;
     /* An executor's thread may be in a turn: it notified of a task that its owner already saw. This
      * waits for that turn, and keeps the lock, so that it was the last one. */
     while (tt_combining_lock_post(&self->work), !tt_combining_lock_take(&self->work))

@@ -22,6 +22,7 @@
 
 struct tt_domain;
 struct tt_device_task;
+struct tt_served_model;
 struct tt_list;
 struct tt_mailbox;
 struct tt_scheduler;
@@ -29,9 +30,15 @@ struct tt_scheduler;
 /* With one reference, the caller's. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_scheduler_new(struct tt_scheduler **out_scheduler,
                                            struct tt_error *why);
+/* `failed` is notified of models that fail, in a turn (struct tt_domain_client). Before the first
+ * domain is added. */
+void tt_scheduler_on_failed(struct tt_scheduler *self,
+                            void (*failed)(void *context, struct tt_served_model *model),
+                            void *context);
 /* Starts its thread. Errors: IO. */
 TT_MUST_CHECK enum tt_err tt_scheduler_start(struct tt_scheduler *self, struct tt_error *why);
-/* Ends its thread; from here on no thread takes a turn. No mailbox is left. */
+/* Ends its thread; from here on no thread takes a turn. No mailbox is left. A second call does
+ * nothing. */
 void tt_scheduler_stop(struct tt_scheduler *self);
 void tt_scheduler_unref(struct tt_scheduler *take_self); /* NULL-safe */
 

@@ -1,5 +1,6 @@
 #include "serve/served_model.h"
 
+#include "base/instant.h"
 #include "serve/input_ring.h"
 #include "serve/served_model_state.h"
 
@@ -45,6 +46,7 @@ enum tt_err tt_served_model_new(const struct tt_served_model_spec *spec,
     self->honours_timeout = spec->honours_timeout;
     self->preserve_ordering = spec->preserve_ordering;
     self->input_slots = spec->input_slots;
+    self->max_run_ns = spec->max_run_ns;
     self->class_count = spec->class_count;
     self->pad = spec->pad;
     self->priority_count = spec->priority_count;
@@ -246,6 +248,17 @@ void tt_served_model_unavailable(struct tt_served_model *self, const char *reaso
         return;
     free(self->reason);
     self->reason = copy;
+}
+
+int64_t tt_served_model_run_limit(const struct tt_served_model *self) {
+    enum { TIMES = 100 };
+    const struct tt_profile *profile = self->profile;
+    bool known = profile && !self->cells;
+    int64_t longest_ns = profile ? tt_profile_latency(profile, profile->max_batch,
+                                                      profile->lengths[profile->length_count - 1])
+                                 : 0;
+    int64_t ns = longest_ns < TT_NEVER / TIMES ? longest_ns * TIMES : TT_NEVER;
+    return tt_instant_max(ns, known ? 10 * TT_S : 60 * TT_S);
 }
 
 bool tt_served_model_ready(const struct tt_served_model *self) {

@@ -61,6 +61,7 @@ struct tt_served_model_spec {
     bool honours_timeout; /* a request's own timeout counts where no rule mentions it */
     bool preserve_ordering;
     int32_t input_slots; /* of the input ring, where its policy waits for inputs; 0: the default */
+    int64_t max_run_ns;  /* a batch that runs longer is stopped; 0: see tt_served_model_run_limit */
     struct tt_model_stats *stats; /* to continue, a reference of the caller's; NULL: new */
 };
 
@@ -93,5 +94,8 @@ int32_t tt_served_model_priority(const struct tt_served_model *self, int32_t ask
 /* Out of memory, the previous reason stays. */
 void tt_served_model_unavailable(struct tt_served_model *self, const char *reason);
 bool tt_served_model_ready(const struct tt_served_model *self);
+/* The maximum run time of a loaded model that states none: 100 times the longest that its profile
+ * says, at least 10 s; at least 60 s where it has no profile, or runs sequences. */
+int64_t tt_served_model_run_limit(const struct tt_served_model *self);
 
 #endif

@@ -48,6 +48,8 @@ struct tt_served_model {
     struct tt_queue_rule *rules; /* [priority_count + 1]; NULL: none */
     bool honours_timeout, preserve_ordering;
     int32_t input_slots;             /* configured; 0: the default */
+    int64_t max_run_ns;              /* of a batch (serve/watchdog.h); constant once it is placed */
+    char failure[256];               /* the scheduler's: why it fails all requests; "": it serves */
     struct tt_blank_rows blank;      /* the scheduler's: what fills batches up */
     struct tt_input_ring *inputs;    /* owned; NULL: its policy does not wait for inputs */
     struct tt_short_runs short_runs; /* the scheduler's */
@@ -62,7 +64,8 @@ struct tt_served_model {
     struct tt_refcount users;
     void (*unused)(void *context, struct tt_served_model *model); /* NULL: it is freed */
     void *unused_context;
-    struct tt_served_model *next; /* its owner's */
+    struct tt_served_model *next;        /* its owner's */
+    struct tt_served_model *next_failed; /* the same */
 };
 
 #endif

@@ -11,6 +11,7 @@
 #include "serve/scheduler.h"
 #include "serve/served_model.h"
 #include "serve/served_model_state.h"
+#include "serve/watchdog.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@ struct tt_serving {
     struct tt_recorder *recorder; /* NULL: nothing is recorded */
     struct tt_trace *trace;
     int32_t scheduler_threads; /* of each domain */
+    struct tt_watchdog *watchdog;
     struct tt_catalogue_board catalogues;
     struct tt_served_model *fixed; /* by `next`: added for as long as the server lives */
     struct tt_model_controller controller;
@@ -32,6 +34,12 @@ struct tt_serving {
 };
 
 /* ---- opening ---- */
+
+static void on_failed(void *context, struct tt_served_model *model) {
+    struct tt_serving *self = context;
+    if (self->controller.failed)
+        self->controller.failed(self->controller.context, model);
+}
 
 enum tt_err tt_serving_open(struct tt_serving **out_serving, struct tt_error *why) {
     struct tt_serving *self = calloc(1, sizeof(*self));
@@ -46,6 +54,14 @@ enum tt_err tt_serving_open(struct tt_serving **out_serving, struct tt_error *wh
         free(self);
         return err;
     }
+    err = tt_watchdog_new(self->scheduler, &self->watchdog, why);
+    if (err) {
+        tt_scheduler_unref(self->scheduler);
+        tt_trace_free(self->trace);
+        free(self);
+        return err;
+    }
+    tt_scheduler_on_failed(self->scheduler, on_failed, self);
     tt_catalogue_board_init(&self->catalogues);
     tt_limits_default(&self->limits);
     *out_serving = self;
@@ -149,6 +165,10 @@ enum tt_err tt_serving_place(struct tt_serving *serving, struct tt_served_model 
             return err;
     }
     snprintf(model->chosen_policy, sizeof(model->chosen_policy), "auto (%s)", domain->policy);
+    if (model->max_run_ns == 0)
+        model->max_run_ns = serving->limits.max_run_ms > 0 ? serving->limits.max_run_ms * TT_MS
+                                                           : tt_served_model_run_limit(model);
+    tt_watchdog_limit(serving->watchdog, model->max_run_ns);
     model->policy = model->choice ? model->chosen_policy : domain->policy;
     tt_scheduler_hold(serving->scheduler);
     tt_domain_add_model(domain, tt_clock_now(), model);
@@ -227,14 +247,35 @@ enum tt_err tt_serving_start(struct tt_serving *serving, struct tt_error *why) {
     enum tt_err err = serving->fixed ? publish_fixed(serving, why) : TT_OK;
     if (!err)
         err = tt_scheduler_start(serving->scheduler, why);
+    if (!err)
+        err = tt_watchdog_start(serving->watchdog, why);
     serving->started = !err;
     return err;
+}
+
+void tt_serving_hurry_at(struct tt_serving *serving, int64_t at) {
+    tt_watchdog_hurry_at(serving->watchdog, at);
+}
+
+int64_t tt_serving_lost_runs(struct tt_serving *serving) {
+    int64_t lost = 0;
+    tt_scheduler_hold(serving->scheduler);
+    for (const struct tt_domain *domain = tt_scheduler_first_domain(serving->scheduler); domain;
+         domain = domain->next)
+        lost += tt_counter_get(&domain->watch.lost);
+    tt_scheduler_resume(serving->scheduler);
+    return lost;
+}
+
+void tt_serving_stop(struct tt_serving *serving) {
+    tt_watchdog_stop(serving->watchdog);
+    tt_scheduler_stop(serving->scheduler);
 }
 
 void tt_serving_close(struct tt_serving *take_serving) {
     if (!take_serving)
         return;
-    tt_scheduler_stop(take_serving->scheduler);
+    tt_serving_stop(take_serving);
     struct tt_domain *domain = tt_scheduler_first_domain(take_serving->scheduler);
     for (struct tt_domain *next; domain; domain = next) {
         next = domain->next;
@@ -247,6 +288,7 @@ void tt_serving_close(struct tt_serving *take_serving) {
         model->domain = NULL; /* it was freed with its models */
         tt_served_model_unref(model);
     }
+    tt_watchdog_free(take_serving->watchdog);
     tt_scheduler_unref(take_serving->scheduler);
     free(take_serving);
 }
@@ -326,7 +368,8 @@ void tt_serving_retire(struct tt_serving *serving) { tt_flag_raise(&serving->ret
 
 bool tt_serving_ready(const struct tt_serving *serving) {
     return serving->started && !tt_flag_is_raised(&serving->retired) &&
-           tt_counter_get(&serving->models_ready) != 0;
+           tt_counter_get(&serving->models_ready) != 0 &&
+           !tt_watchdog_is_exhausted(serving->watchdog);
 }
 
 enum tt_err tt_serving_trace(struct tt_serving *serving, int64_t last_ns, struct tt_text *out_json,

@@ -17,8 +17,9 @@
  *     served_model, catalogue, inference_shape     what is served
  *     cell_run, cell_tasks                         requests and tasks of models of cells
  *     load_window, inference_end, domain_meter     what an inference's end counts
+ *     run_watch, domain_task, domain_watch         runs that take too long
  *     domain                                       the mechanism and its engine
- *     scheduler                                    turns
+ *     scheduler, watchdog                          turns; looks at how long runs take
  *     port, inference                              a connection thread's side
  *     serving                                      this one
  *
@@ -71,7 +72,16 @@ void tt_serving_set_readiness(struct tt_serving *serving, struct tt_readiness re
 void tt_serving_retire(struct tt_serving *serving);
 /* Starts the scheduler. Errors: IO, NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_serving_start(struct tt_serving *serving, struct tt_error *why);
-/* Stops the scheduler and frees models and domains; the ports are closed before. NULL-safe. */
+/* The server stops: from `at` on runs that are under way are stopped, and given up if they do not
+ * stop. Their requests fail, so that ports can be closed. The last call counts. Any thread, and
+ * signal handlers. */
+void tt_serving_hurry_at(struct tt_serving *serving, int64_t at);
+/* How many runs were given up and have not returned. While there are any, the server and its engine
+ * must not be closed: the process ends without that. Any thread. */
+int64_t tt_serving_lost_runs(struct tt_serving *serving);
+/* Stops the watchdog and the scheduler: no turn runs from here on. The ports are closed before. */
+void tt_serving_stop(struct tt_serving *serving);
+/* The same, unless it was done, and frees models and domains. NULL-safe. */
 void tt_serving_close(struct tt_serving *take_serving);
 
 /* The engine's `done`; context is the struct tt_serving. */
@@ -139,7 +149,8 @@ typedef void tt_serving_stats_fn(void *context, const char *name, const char *ve
                                  const struct tt_model_stats *stats);
 void tt_serving_stats(struct tt_port *port, const char *model, const char *version,
                       tt_serving_stats_fn *each, void *context);
-/* Started, not retired, and as tt_serving_set_readiness() asks. */
+/* Started, not retired, as tt_serving_set_readiness() asks, and able to give up runs that take too
+ * long. */
 bool tt_serving_ready(const struct tt_serving *serving);
 /* What every domain did in the last `last_ns`, as Chrome trace JSON (record/trace.h), appended to
  * `out_json`. Errors: NO_MEMORY. */

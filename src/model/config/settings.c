@@ -42,6 +42,18 @@ static void take_objective(struct tt_model_settings *self, struct tt_findings *f
         self->slo_ns = slo_us > 0 ? slo_us * 1000 : (int64_t)(slo_ms * 1e6 + 0.5);
 }
 
+static void take_run_limit(struct tt_model_settings *self, struct tt_findings *findings) {
+    enum { DAY_MS = 24 * 3600 * 1000 };
+    int64_t max_run_ms = self->message->max_run_ms;
+    if (max_run_ms < 0 || max_run_ms > DAY_MS)
+        tt_model_settings_problem(self, findings, self->message, "max_run_ms",
+                                  "max_run_ms is %lld; it is a number of milliseconds up to %d, 0 "
+                                  "for the server's default",
+                                  (long long)max_run_ms, DAY_MS);
+    else
+        self->max_run_ns = max_run_ms * 1000000;
+}
+
 static void take_policy(struct tt_model_settings *self, struct tt_findings *findings) {
     const Tutti__ModelPolicy *policy = self->message->policy;
     self->policy = policy ? policy->name : "";
@@ -258,6 +270,7 @@ enum tt_err tt_model_settings_open(const char *path, struct tt_model_settings **
         return TT_OK;
     }
     take_objective(self, findings);
+    take_run_limit(self, findings);
     self->profile = self->message->profile;
     take_policy(self, findings);
     take_length(self, findings);

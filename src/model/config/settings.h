@@ -31,6 +31,7 @@ struct tt_model_settings {
     const Tutti__ModelStages *stages; /* NULL: the model has no stages; borrowed */
     const Tutti__ModelUnfold *unfold; /* NULL: the model is one graph, not cells; borrowed */
     int32_t input_slots;              /* 0: the default */
+    int64_t max_run_ns;               /* 0: the server's default */
     /* L3: [p] elements or fewer in p percent of the outputs; 0: no limit known. */
     int32_t output_quantiles[TT_QUANTILES];
 };
