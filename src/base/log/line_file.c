@@ -24,9 +24,16 @@ enum {
     POLL_MS = 50,
 };
 
-struct tt_line_file {
+/* One thread's way into the file. */
+struct writer {
     struct tt_byte_ring ring;
     struct tt_counter dropped;
+};
+
+struct tt_line_file {
+    struct writer *writers;
+    int32_t writer_count;
+    int32_t current; /* the thread's: whose lines it writes */
     struct tt_eventcount eventcount;
     struct tt_flag stopping;
     atomic_bool reopen; /* taken back by the thread */
@@ -88,12 +95,26 @@ static void open_again(struct tt_line_file *self) {
     note_success(self);
 }
 
-/* Writes some of what the ring has. 0: as much as it could, or nothing was there; else an errno,
+/* A ring with lines, and its first pieces; NULL: all are empty. A line that was begun comes first.
+ */
+static struct tt_byte_ring *find_lines(struct tt_line_file *self, struct tt_byte_piece pieces[2]) {
+    for (int32_t tried = 0; tried < self->writer_count; tried++) {
+        if (!self->inside_line)
+            self->current = (self->current + 1) % self->writer_count;
+        struct tt_byte_ring *ring = &self->writers[self->current].ring;
+        if (tt_byte_ring_peek(ring, pieces) > 0)
+            return ring;
+    }
+    return NULL;
+}
+
+/* Writes some of what the rings have. 0: as much as it could, or nothing was there; else an errno,
  * EAGAIN if the reader of a pipe is slow. */
 static int write_some(struct tt_line_file *self, size_t *out_written) {
     struct tt_byte_piece pieces[2];
     *out_written = 0;
-    if (tt_byte_ring_peek(&self->ring, pieces) == 0)
+    struct tt_byte_ring *ring = find_lines(self, pieces);
+    if (!ring)
         return 0;
     struct pollfd ready = {.fd = self->fd, .events = POLLOUT};
     if (poll(&ready, 1, POLL_MS) == 0)
@@ -105,7 +126,7 @@ static int write_some(struct tt_line_file *self, size_t *out_written) {
     if (written > 0)
         self->inside_line = pieces[0].bytes[written - 1] != '\n';
     *out_written = (size_t)written;
-    tt_byte_ring_take(&self->ring, (size_t)written);
+    tt_byte_ring_take(ring, (size_t)written);
     return 0;
 }
 
@@ -140,7 +161,7 @@ static void *line_file_main(void *context) {
     }
     struct tt_byte_piece pieces[2];
     int64_t end_at = tt_clock_now() + RETRY_NS;
-    while (!self->failing && tt_byte_ring_peek(&self->ring, pieces) > 0 && tt_clock_now() < end_at)
+    while (!self->failing && find_lines(self, pieces) && tt_clock_now() < end_at)
         empty_ring(self); /* the reader of a pipe is slow */
     return NULL;
 }
@@ -148,8 +169,10 @@ static void *line_file_main(void *context) {
 static void line_file_free(struct tt_line_file *self) {
     if (self->fd >= 0 && self->path)
         close(self->fd);
-    if (self->ring.bytes)
-        tt_byte_ring_fini(&self->ring);
+    for (int32_t i = 0; i < self->writer_count; i++)
+        if (self->writers[i].ring.bytes)
+            tt_byte_ring_fini(&self->writers[i].ring);
+    free(self->writers);
     free(self->path);
     free(self);
 }
@@ -164,12 +187,26 @@ static int start_thread(struct tt_line_file *self) {
     return failed;
 }
 
+static enum tt_err open_writers(struct tt_line_file *self,
+                                const struct tt_line_file_options *options) {
+    int32_t count = options->writers > 0 ? options->writers : 1;
+    size_t size = (size_t)count * sizeof(*self->writers);
+    self->writers = aligned_alloc(64, size);
+    if (!self->writers)
+        return TT_ERR_NO_MEMORY;
+    memset(self->writers, 0, size);
+    self->writer_count = count;
+    enum tt_err err = TT_OK;
+    for (int32_t i = 0; i < count && !err; i++)
+        err = tt_byte_ring_init(&self->writers[i].ring, options->room_bytes);
+    return err;
+}
+
 enum tt_err tt_line_file_open(const struct tt_line_file_options *options,
                               struct tt_line_file **out_file, struct tt_error *why) {
-    struct tt_line_file *self = aligned_alloc(64, sizeof(*self));
+    struct tt_line_file *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "no memory for %s", options->name);
-    memset(self, 0, sizeof(*self));
     bool is_path = strcmp(options->path, "-") != 0;
     self->fd = -1;
     self->name = options->name;
@@ -177,7 +214,7 @@ enum tt_err tt_line_file_open(const struct tt_line_file_options *options,
     self->say_context = options->say_context;
     atomic_init(&self->reopen, false);
     tt_eventcount_init(&self->eventcount);
-    enum tt_err err = tt_byte_ring_init(&self->ring, options->room_bytes);
+    enum tt_err err = open_writers(self, options);
     if (!err && is_path && !(self->path = strdup(options->path)))
         err = TT_ERR_NO_MEMORY;
     if (err) {
@@ -196,14 +233,18 @@ enum tt_err tt_line_file_open(const struct tt_line_file_options *options,
     return TT_OK;
 }
 
-void tt_line_file_put(struct tt_line_file *self, const char *line, size_t count) {
+void tt_line_file_put(struct tt_line_file *self, int32_t writer, const char *line, size_t count) {
     tt_assert(count > 0);
-    if (!tt_byte_ring_put(&self->ring, line, count))
-        tt_counter_add(&self->dropped, 1);
+    tt_assert(writer >= 0 && writer < self->writer_count);
+    if (!tt_byte_ring_put(&self->writers[writer].ring, line, count))
+        tt_counter_add(&self->writers[writer].dropped, 1);
 }
 
 int64_t tt_line_file_dropped(const struct tt_line_file *self) {
-    return tt_counter_get(&self->dropped);
+    int64_t sum = 0;
+    for (int32_t i = 0; i < self->writer_count; i++)
+        sum += tt_counter_get(&self->writers[i].dropped);
+    return sum;
 }
 
 void tt_line_file_reopen(struct tt_line_file *self) {

@@ -89,7 +89,7 @@ void tt_access_end(struct tt_access_log *self, const struct tt_access *access,
     put_inference(line, exchange, now);
     tt_text_append(line, "}\n", 2);
     if (!line->failed)
-        tt_line_file_put(self->file, line->bytes, line->length);
+        tt_line_file_put(self->file, 0, line->bytes, line->length);
     else /* no memory for this line; there may be for the next one */
         tt_text_fini(line);
 }

@@ -4,6 +4,7 @@
 #include "base/text.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -43,7 +44,7 @@ static struct tt_text text_of(const char *name) {
 static void put_number(struct tt_line_file *file, int number) {
     char line[32];
     int length = snprintf(line, sizeof(line), "line %d\n", number);
-    tt_line_file_put(file, line, (size_t)length);
+    tt_line_file_put(file, 0, line, (size_t)length);
 }
 
 /* Checks that the text is lines with growing numbers below `end`; returns how many. */
@@ -75,6 +76,61 @@ static void all_lines_in_order(void **state) {
     }
     struct tt_text text = text_of(path);
     assert_int_equal(count_lines(&text, LINES), LINES);
+    tt_text_fini(&text);
+    unlink(path);
+}
+
+enum { WRITERS = 3, LINES_OF_WRITER = 5000 };
+
+struct writing {
+    struct tt_line_file *file;
+    int32_t writer;
+};
+
+static void *write_lines(void *context) {
+    const struct writing *self = context;
+    char line[200];
+    for (int i = 0; i < LINES_OF_WRITER; i++) {
+        int length =
+            snprintf(line, sizeof(line), "writer %d line %d %.*s\n", self->writer, i, i % 100,
+                     "--------------------------------------------------------"
+                     "--------------------------------------------");
+        tt_line_file_put(self->file, self->writer, line, (size_t)length);
+    }
+    return NULL;
+}
+
+/* Lines of several threads: each is whole, those of one thread are in order, none is lost. */
+static void several_writers(void **state) {
+    (void)state;
+    make_path();
+    struct tt_line_file_options options = {
+        .path = path, .name = "a log", .room_bytes = 1 << 20, .writers = WRITERS};
+    struct tt_line_file *file;
+    struct tt_error why;
+    assert_int_equal(tt_line_file_open(&options, &file, &why), TT_OK);
+    struct writing writing[WRITERS];
+    pthread_t threads[WRITERS];
+    for (int32_t i = 0; i < WRITERS; i++) {
+        writing[i] = (struct writing){file, i};
+        assert_int_equal(pthread_create(&threads[i], NULL, write_lines, &writing[i]), 0);
+    }
+    for (int i = 0; i < WRITERS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(tt_line_file_dropped(file), 0);
+    tt_line_file_close(file);
+    struct tt_text text = text_of(path);
+    int next[WRITERS] = {0};
+    for (const char *at = tt_text_string(&text); *at; at++) {
+        int writer, number, length;
+        assert_int_equal(sscanf(at, "writer %d line %d%n", &writer, &number, &length), 2);
+        assert_in_range(writer, 0, WRITERS - 1);
+        assert_int_equal(number, next[writer]++);
+        at += length + (int)strspn(at + length, " -");
+        assert_int_equal(*at, '\n');
+    }
+    for (int i = 0; i < WRITERS; i++)
+        assert_int_equal(next[i], LINES_OF_WRITER);
     tt_text_fini(&text);
     unlink(path);
 }
@@ -182,6 +238,7 @@ int main(void) {
     signal(SIGPIPE, SIG_IGN); /* as in every verb */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_lines_in_order),
+        cmocka_unit_test(several_writers),
         cmocka_unit_test(a_slow_reader_delays_no_one),
         cmocka_unit_test(a_reader_that_leaves),
         cmocka_unit_test(a_rotation_loses_no_line),
