@@ -10,6 +10,7 @@
 #include "base/log/log.h"
 #include "control/control.h"
 #include "net/http/listener.h"
+#include "net/sockets/socket_group.h"
 #include "record/recorder.h"
 #include "serve/domain.h"
 
@@ -28,6 +29,7 @@ enum log_format { LOG_DEFAULT, LOG_ISO8601, LOG_JSON };
 struct flags {
     struct tt_control_options control;
     struct tt_limits limits;
+    struct tt_network_quotas quotas;
     struct tt_listener_options listener;
     struct tt_flag_list repositories, loads;
     int64_t asked_connections; /* before fit_connections() */
@@ -87,6 +89,10 @@ static const struct tt_flag_row flag_rows[] = {
         "served; a second signal ends it"),
     TT_INTEGER("grace-ms", "MS", grace_ms, 0, 3600000, 5000,
                "time to finish accepted requests after that"),
+    TT_INTEGER(
+        "connection-threads", "N", listener.threads, 1, TT_SOCKET_GROUP_MAX, 1,
+        "threads that serve HTTP connections, and as many for gRPC; a connection stays on the "
+        "thread with the fewest when it comes"),
     TT_HEADING("Execution"),
     TT_INTEGER("executors", "N", control.loader.executors, 1, TT_DOMAIN_MAX_EXECUTORS, 0,
                "batches that may run at once per scheduling domain (default: number of "
@@ -241,6 +247,8 @@ static int check_flags(struct flags *self, struct tt_log *log) {
     control->repository_count = self->repositories.count;
     control->limits = &self->limits;
     self->listener.limits = self->limits;
+    tt_network_quotas_init(&self->quotas, &self->limits);
+    self->listener.quotas = &self->quotas;
     self->listener.server_version = TUTTI_VERSION;
     self->listener.log = log;
     grace_ms = self->grace_ms;
@@ -301,6 +309,8 @@ static enum tt_err open_grpc(struct listeners *out, const struct flags *self,
     const struct tt_grpc_listener_options options = {.host = http->host,
                                                      .tcp_port = is_default ? GRPC_PORT
                                                                             : self->grpc_tcp_port,
+                                                     .threads = http->threads,
+                                                     .quotas = http->quotas,
                                                      .server_version = http->server_version,
                                                      .drain_ms = http->drain_ms,
                                                      .log = http->log,
@@ -402,6 +412,7 @@ static int serve_with_access_log(struct flags *self, struct tt_log *log) {
     struct tt_line_file_options options = {.path = self->access_log,
                                            .name = "the access log",
                                            .room_bytes = ACCESS_LOG_BYTES,
+                                           .writers = self->listener.threads,
                                            .say = say,
                                            .say_context = log};
     if (self->access_log && tt_line_file_open(&options, &lines, &why) != TT_OK) {

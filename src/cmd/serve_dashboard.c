@@ -76,7 +76,9 @@ enum tt_err tt_serve_dashboard_open(const char *address, bool is_admin, struct t
     self->access = (struct tt_dashboard_access){.host = self->host, .is_admin = is_admin};
     options.host = self->host;
     options.metrics_tcp_port = 0;
-    options.drain_ms = 0; /* it is closed after the other port's drain */
+    options.threads = 1;
+    options.quotas = NULL; /* its connections are few, and not the other port's */
+    options.drain_ms = 0;  /* it is closed after the other port's drain */
     options.dashboard = &self->access;
     options.access_lines = NULL; /* they belong to the other listener's thread */
     if (options.limits.connections > TT_SERVE_DASHBOARD_CONNECTIONS)

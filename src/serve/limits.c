@@ -64,6 +64,11 @@ static const struct tt_limit limits[] = {
      60000, 10, HOUR_MS},
 };
 
+void tt_network_quotas_init(struct tt_network_quotas *self, const struct tt_limits *of) {
+    tt_quota_init(&self->connections, of->connections);
+    tt_quota_init(&self->receive_bytes, of->receive_bytes);
+}
+
 int32_t tt_limit_count(void) { return (int32_t)TT_COUNT(limits); }
 const struct tt_limit *tt_limit_at(int32_t index) { return &limits[index]; }
 

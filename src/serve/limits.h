@@ -6,6 +6,8 @@
 #ifndef TT_SERVE_LIMITS_H
 #define TT_SERVE_LIMITS_H
 
+#include "base/threads/quota.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,6 +35,12 @@ struct tt_limits {
     int64_t max_run_ms;    /* of a batch, where the model does not say it; 0: from its profile */
     int64_t idle_timeout_ms, header_timeout_ms, body_timeout_ms, write_timeout_ms;
 };
+
+/* The limits of what all connections of the server hold together, on whatever threads they are. */
+struct tt_network_quotas {
+    struct tt_quota connections, receive_bytes;
+};
+void tt_network_quotas_init(struct tt_network_quotas *self, const struct tt_limits *of);
 
 struct tt_limit {
     const char *name; /* of the flag, without the dashes */

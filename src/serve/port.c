@@ -1,10 +1,10 @@
 #include "serve/port.h"
 
 #include "base/threads/counter.h"
+#include "base/threads/quota.h"
 #include "serve/catalogue.h"
 #include "serve/inference_state.h"
 #include "serve/input_ring.h"
-#include "serve/limits.h"
 #include "serve/mailbox.h"
 #include "serve/scheduler.h"
 #include "serve/served_model.h"
@@ -41,11 +41,10 @@ struct tt_port {
     struct tt_catalogue_board *catalogues;
     struct tt_catalogue *catalogue; /* as of `generation`; NULL: none yet */
     int64_t generation;
-    const struct tt_limits *limits;
     struct tt_lane *lanes;
-    int32_t in_flight;
-    int32_t lost_count;  /* of those: finished, but the engine still uses them */
-    int64_t queue_bytes; /* of the inputs of those in flight */
+    struct tt_quota_share requests;    /* in flight */
+    int32_t lost_count;                /* of those: finished, but the engine still uses them */
+    struct tt_quota_share queue_bytes; /* of the inputs of those in flight */
     struct tt_command_box commands;
     bool holds_back, has_news; /* see tt_port_hold_back() */
 };
@@ -215,21 +214,22 @@ static struct tt_inference *inference_new(struct tt_lane *lane) {
 
 enum tt_err tt_port_take(struct tt_port *port, struct tt_served_model *model,
                          struct tt_inference **out_inference, struct tt_error *why) {
-    if (port->in_flight >= port->limits->requests)
-        return tt_fail(TT_ERR_BUSY, why, "the server has %d requests in flight, its limit",
-                       port->in_flight);
+    if (!tt_quota_share_take(&port->requests, 1))
+        return tt_fail(TT_ERR_BUSY, why, "the server has %lld requests in flight, its limit",
+                       (long long)port->requests.quota->limit);
     struct tt_lane *lane = lane_of(port, model);
     struct tt_inference *inference = lane ? lane->free : NULL;
     if (inference)
         lane->free = inference->next_free;
     else if (lane)
         inference = inference_new(lane);
-    if (!inference)
+    if (!inference) {
+        tt_quota_share_give(&port->requests, 1);
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a request to model '%s'",
                        model->name);
+    }
     tt_assert(inference->slot == -1);
     tt_assert(inference->request == NULL);
-    port->in_flight++;
     lane->in_use++;
     inference->bytes = 0;
     inference->submitted = inference->finished = inference->cancel_sent = false;
@@ -276,13 +276,13 @@ enum tt_err tt_port_place_inputs(struct tt_inference *inference,
                            signature->inputs[i].name);
         view->shape = shapes[k].shape;
         view->size_bytes = size;
-        if (size > (size_t)(port->limits->queue_bytes - port->queue_bytes))
+        if (size > INT64_MAX || !tt_quota_share_take(&port->queue_bytes, (int64_t)size))
             return tt_fail(TT_ERR_BUSY, why,
                            "the inputs of requests in flight take %lld bytes, and with this one "
                            "more than the limit of %lld",
-                           (long long)port->queue_bytes, (long long)port->limits->queue_bytes);
+                           (long long)tt_quota_used(port->queue_bytes.quota),
+                           (long long)port->queue_bytes.quota->limit);
         inference->bytes += (int64_t)size;
-        port->queue_bytes += (int64_t)size;
         if (ring && inference->slot >= 0)
             view->bytes = tt_input_ring_at(ring, inference, i);
         else if (lane->row_bytes[i] && inference->slot >= 0)
@@ -332,11 +332,10 @@ void tt_port_recycle(struct tt_inference *inference) {
     tt_assert(inference->slot == -1);
     inference->next_free = lane->free;
     lane->free = inference;
-    lane->port->in_flight--;
-    lane->port->queue_bytes -= inference->bytes;
+    tt_quota_share_give(&lane->port->requests, 1);
+    tt_quota_share_give(&lane->port->queue_bytes, inference->bytes);
     lane->in_use--;
     tt_assert(lane->in_use >= 0);
-    tt_assert(lane->port->queue_bytes >= 0);
     if (lane->retired && lane->in_use == 0)
         lane_close(lane);
 }
@@ -387,8 +386,9 @@ enum tt_err tt_port_open(const struct tt_port_options *options, struct tt_port *
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a port");
     port->scheduler = options->scheduler;
     port->catalogues = options->catalogues;
-    port->limits = options->limits;
-    enum tt_err err = tt_mailbox_init(&port->mailbox, (int32_t)port->limits->requests,
+    tt_quota_share_init(&port->requests, options->requests);
+    tt_quota_share_init(&port->queue_bytes, options->queue_bytes);
+    enum tt_err err = tt_mailbox_init(&port->mailbox, (int32_t)options->requests->limit,
                                       options->wake, options->wake_context);
     if (err) {
         free(port);
@@ -410,7 +410,7 @@ void tt_port_close(struct tt_port *take_port) {
     tt_port_drain(take_port);
     /* Cancelled requests in a running task return when it ends; those with an unacknowledged
      * cancellation, within one turn of the scheduler. */
-    while (take_port->in_flight > take_port->lost_count || take_port->commands.waiting > 0) {
+    while (take_port->requests.used > take_port->lost_count || take_port->commands.waiting > 0) {
         nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
         tt_port_drain(take_port);
     }
@@ -420,7 +420,8 @@ void tt_port_close(struct tt_port *take_port) {
         tt_command_box_fini(&take_port->commands);
         return;
     }
-    tt_assert(take_port->queue_bytes == 0);
+    tt_quota_share_fini(&take_port->requests);
+    tt_quota_share_fini(&take_port->queue_bytes);
     for (struct tt_lane *lane = take_port->lanes, *next; lane; lane = next) {
         next = lane->next;
         lane_free(lane);

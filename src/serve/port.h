@@ -23,8 +23,8 @@
 struct tt_catalogue;
 struct tt_catalogue_board;
 struct tt_inference;
-struct tt_limits;
 struct tt_port;
+struct tt_quota;
 struct tt_scheduler;
 struct tt_served_model;
 
@@ -36,7 +36,7 @@ struct tt_port_options {
     struct tt_scheduler *scheduler;               /* borrowed, as all of these */
     struct tt_catalogue_board *catalogues;        /* which models there are */
     const struct tt_model_controller *controller; /* carries out model commands */
-    const struct tt_limits *limits;
+    struct tt_quota *requests, *queue_bytes;      /* in flight, of all ports together */
     tt_port_wake_fn *wake;
     void *wake_context;
 };
@@ -70,8 +70,8 @@ void tt_port_submit_command(struct tt_port *port, struct tt_model_command *take_
 
 /* ---- for serve/inference.c ---- */
 
-/* An inference on the model's lane, in its first state. Errors: BUSY (the port's limit of requests
- * in flight), NO_MEMORY. */
+/* An inference on the model's lane, in its first state. Errors: BUSY (the limit of requests in
+ * flight), NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_port_take(struct tt_port *port, struct tt_served_model *model,
                                        struct tt_inference **out_inference, struct tt_error *why);
 /* Reserves memory for the inputs: inference->inputs are set, to be written to. inference->rows is

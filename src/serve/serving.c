@@ -20,7 +20,8 @@
 struct tt_serving {
     struct tt_scheduler *scheduler;
     struct tt_limits limits;
-    struct tt_recorder *recorder; /* NULL: nothing is recorded */
+    struct tt_quota requests, queue_bytes; /* of `limits`, for all ports together */
+    struct tt_recorder *recorder;          /* NULL: nothing is recorded */
     struct tt_trace *trace;
     int32_t scheduler_threads; /* of each domain */
     struct tt_watchdog *watchdog;
@@ -63,7 +64,9 @@ enum tt_err tt_serving_open(struct tt_serving **out_serving, struct tt_error *wh
     }
     tt_scheduler_on_failed(self->scheduler, on_failed, self);
     tt_catalogue_board_init(&self->catalogues);
-    tt_limits_default(&self->limits);
+    struct tt_limits limits;
+    tt_limits_default(&limits);
+    tt_serving_set_limits(self, &limits);
     *out_serving = self;
     return TT_OK;
 }
@@ -72,6 +75,8 @@ void tt_serving_set_limits(struct tt_serving *serving, const struct tt_limits *l
     tt_assert(!tt_scheduler_has_ports(serving->scheduler));
     tt_assert(tt_scheduler_first_domain(serving->scheduler) == NULL);
     serving->limits = *limits;
+    tt_quota_init(&serving->requests, limits->requests);
+    tt_quota_init(&serving->queue_bytes, limits->queue_bytes);
 }
 
 void tt_serving_use_threads(struct tt_serving *serving, int32_t scheduler_threads) {
@@ -301,7 +306,8 @@ enum tt_err tt_serving_open_port(struct tt_serving *serving, tt_port_wake_fn *wa
     struct tt_port_options options = {.scheduler = serving->scheduler,
                                       .catalogues = &serving->catalogues,
                                       .controller = &serving->controller,
-                                      .limits = &serving->limits,
+                                      .requests = &serving->requests,
+                                      .queue_bytes = &serving->queue_bytes,
                                       .wake = wake,
                                       .wake_context = wake_context};
     return tt_port_open(&options, out_port, why);

@@ -37,6 +37,7 @@
 
 struct tt_engine;
 struct tt_device_task;
+struct tt_limits;
 struct tt_model_stats;
 struct tt_option;
 struct tt_recorder;

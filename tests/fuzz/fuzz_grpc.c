@@ -34,6 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct tt_http2_timers timers;
     struct tt_http2_session session;
     struct tt_limits limits;
+    struct tt_network_quotas quotas;
     struct tt_error why;
     const struct tt_http2_limits http2_limits = {100, 100, 16384};
     if (size < 1)
@@ -44,7 +45,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tt_limits_default(&limits);
     const struct tt_kserve_service service = {
         .serving = &serving, .port = port, .server_version = "0.1.0"};
-    tt_grpc_calls_init(&calls, &tt_grpc_operations, &service, &limits, NULL);
+    tt_network_quotas_init(&quotas, &limits);
+    tt_grpc_calls_init(&calls, &tt_grpc_operations, &service, &limits, &quotas, NULL);
     calls.touch = no_touch;
     tt_http2_timers_init(&timers, 1000, 1000);
     err = tt_http2_session_init(&session, &tt_grpc_handler, &http2_limits, &timers, NULL, &calls);

@@ -47,9 +47,9 @@ struct tt_grpc_operations {
 struct tt_grpc_calls {
     const struct tt_grpc_operations *operations;
     struct tt_kserve_service service;
-    const struct tt_limits *limits; /* borrowed */
-    struct tt_log *log;             /* NULL: silent */
-    struct tt_grpc_budget budget;
+    const struct tt_limits *limits;                  /* borrowed */
+    struct tt_log *log;                              /* NULL: silent */
+    struct tt_quota_share budget;                    /* bytes of bodies in receipt */
     void (*touch)(struct tt_http2_session *session); /* something waits to be sent */
     void (*on_gone)(void *owner);                    /* a call is gone */
     void *owner;
@@ -88,10 +88,12 @@ struct tt_grpc_call {
 /* The handler of its streams; its context is a struct tt_grpc_calls. */
 extern const struct tt_http2_handler tt_grpc_handler;
 
-/* `service.port` and `touch` may be set later. */
+/* `service.port` and `touch` may be set later. `quotas` (borrowed): of all connections of the
+ * server.
+ */
 void tt_grpc_calls_init(struct tt_grpc_calls *self, const struct tt_grpc_operations *operations,
                         const struct tt_kserve_service *service, const struct tt_limits *limits,
-                        struct tt_log *log);
+                        struct tt_network_quotas *quotas, struct tt_log *log);
 void tt_grpc_calls_fini(struct tt_grpc_calls *self);
 /* Ends the calls that would go on for ever. */
 void tt_grpc_calls_stop(struct tt_grpc_calls *self);

@@ -3,10 +3,10 @@
 
 void tt_grpc_calls_init(struct tt_grpc_calls *self, const struct tt_grpc_operations *operations,
                         const struct tt_kserve_service *service, const struct tt_limits *limits,
-                        struct tt_log *log) {
+                        struct tt_network_quotas *quotas, struct tt_log *log) {
     *self = (struct tt_grpc_calls){
         .operations = operations, .service = *service, .limits = limits, .log = log};
-    self->budget.limit_bytes = (size_t)limits->receive_bytes;
+    tt_quota_share_init(&self->budget, &quotas->receive_bytes);
     tt_list_init(&self->streams);
     tt_list_init(&self->free_calls);
     tt_list_init(&self->free_inferences);

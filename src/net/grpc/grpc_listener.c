@@ -3,57 +3,71 @@
 #include "base/log/log.h"
 #include "net/grpc/grpc_operations.h"
 #include "net/http2/http2_connection.h"
-#include "net/sockets/socket_server.h"
+#include "net/sockets/socket_group.h"
 
 #include <stdlib.h>
 
-struct tt_grpc_listener {
+/* What one connection thread has. */
+struct worker {
     struct tt_socket_server server;
-    int32_t bound_tcp_port;
-    struct tt_grpc_listener_options options;
     struct tt_grpc_calls calls;
     struct tt_http2_connections connections;
 };
 
+struct tt_grpc_listener {
+    struct tt_socket_group group;
+    struct worker *workers[TT_SOCKET_GROUP_MAX];
+    int32_t worker_count;
+    int32_t bound_tcp_port;
+    struct tt_grpc_listener_options options;
+    struct tt_network_quotas own_quotas; /* where the options have none */
+};
+
 /* --- struct tt_socket_protocol --- */
 
-static bool accept_one(void *context, uv_stream_t *socket, int which, bool is_full) {
-    struct tt_grpc_listener *self = context;
+static bool accept_one(void *context, tt_take_socket_fn *take, void *client, int which,
+                       bool is_full) {
+    struct worker *self = context;
     (void)which;
-    return tt_http2_connections_accept(&self->connections, socket, is_full);
+    return tt_http2_connections_accept(&self->connections, take, client, is_full);
+}
+
+static int64_t ended(const void *context) {
+    return tt_counter_get(&((const struct worker *)context)->connections.ended);
 }
 
 static void expire(void *context) {
-    struct tt_grpc_listener *self = context;
+    struct worker *self = context;
     tt_grpc_calls_watch(&self->calls);
     tt_http2_connections_expire(&self->connections);
 }
 
 static uint64_t tick_ms(const void *context) {
-    return tt_http2_connections_tick_ms(&((const struct tt_grpc_listener *)context)->connections);
+    return tt_http2_connections_tick_ms(&((const struct worker *)context)->connections);
 }
 
 static bool flush(void *context) {
-    return tt_http2_connections_flush(&((struct tt_grpc_listener *)context)->connections);
+    return tt_http2_connections_flush(&((struct worker *)context)->connections);
 }
 
 static void stop(void *context) {
-    struct tt_grpc_listener *self = context;
+    struct worker *self = context;
     tt_grpc_calls_stop(&self->calls);
     tt_http2_connections_stop(&self->connections);
     tt_http2_connections_flush(&self->connections);
 }
 
 static void close_all(void *context) {
-    tt_http2_connections_close_all(&((struct tt_grpc_listener *)context)->connections);
+    tt_http2_connections_close_all(&((struct worker *)context)->connections);
 }
 
 static bool is_empty(const void *context) {
-    const struct tt_grpc_listener *self = context;
+    const struct worker *self = context;
     return tt_http2_connections_empty(&self->connections) && self->calls.call_count == 0;
 }
 
 static const struct tt_socket_protocol protocol = {.accept = accept_one,
+                                                   .ended = ended,
                                                    .expire = expire,
                                                    .tick_ms = tick_ms,
                                                    .flush = flush,
@@ -62,50 +76,71 @@ static const struct tt_socket_protocol protocol = {.accept = accept_one,
                                                    .is_empty = is_empty};
 
 static void on_gone(void *owner) {
-    struct tt_grpc_listener *self = owner;
+    struct worker *self = owner;
     if (self->server.stopping)
         tt_socket_server_check_stopped(&self->server);
 }
 
 /* --- the listener --- */
 
-static void start(struct tt_grpc_listener *self, struct tt_serving *serving) {
-    const struct tt_grpc_listener_options *options = &self->options;
+static void start(struct tt_grpc_listener *self, struct worker *worker,
+                  struct tt_serving *serving) {
+    struct tt_grpc_listener_options *options = &self->options;
+    struct tt_network_quotas *quotas = options->quotas ? options->quotas : &self->own_quotas;
     const struct tt_kserve_service service = {.serving = serving,
                                               .port = NULL,
                                               .server_version = options->server_version,
                                               .log_settings =
                                                   options->log ? &options->log->settings : NULL};
-    tt_grpc_calls_init(&self->calls, &tt_grpc_operations, &service, &options->limits, options->log);
-    self->calls.touch = tt_http2_connections_touch;
-    self->calls.on_gone = on_gone;
-    self->calls.owner = self;
-    tt_http2_connections_init(&self->connections, &self->server.loop, &options->limits,
-                              &tt_grpc_handler, &self->calls, on_gone, self);
+    tt_grpc_calls_init(&worker->calls, &tt_grpc_operations, &service, &options->limits, quotas,
+                       options->log);
+    worker->calls.touch = tt_http2_connections_touch;
+    worker->calls.on_gone = on_gone;
+    worker->calls.owner = worker;
+    tt_http2_connections_init(&worker->connections, &worker->server.loop, &options->limits, quotas,
+                              &tt_grpc_handler, &worker->calls, on_gone, worker);
+}
+
+static enum tt_err add_worker(struct tt_grpc_listener *self, struct tt_serving *serving,
+                              struct tt_error *why) {
+    struct worker *worker = calloc(1, sizeof(*worker));
+    if (!worker)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "no memory for a listener");
+    worker->server.drain_ms = self->worker_count ? 0 : self->options.drain_ms;
+    start(self, worker, serving);
+    self->workers[self->worker_count++] = worker;
+    tt_socket_group_add(&self->group, &worker->server);
+    return tt_socket_server_init(&worker->server, serving, &protocol, worker, self->options.log,
+                                 why);
 }
 
 enum tt_err tt_grpc_listener_open(struct tt_serving *serving,
                                   const struct tt_grpc_listener_options *options,
                                   struct tt_grpc_listener **out_listener, struct tt_error *why) {
+    int32_t threads = options->threads > 1 ? options->threads : 1;
+    tt_assert(threads <= TT_SOCKET_GROUP_MAX);
     struct tt_grpc_listener *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "no memory for a listener");
     self->options = *options;
     self->options.host = NULL; /* borrowed for this call only */
-    self->server.drain_ms = options->drain_ms;
-    start(self, serving);
-    enum tt_err err =
-        tt_socket_server_init(&self->server, serving, &protocol, self, options->log, why);
+    tt_network_quotas_init(&self->own_quotas, &options->limits);
+    enum tt_err err = TT_OK;
+    while (!err && self->worker_count < threads)
+        err = add_worker(self, serving, why);
     if (!err)
-        err = tt_socket_server_bind(&self->server, 0, options->host, options->tcp_port,
+        err = tt_socket_server_bind(&self->workers[0]->server, 0, options->host, options->tcp_port,
                                     &self->bound_tcp_port, why);
     if (!err)
-        err = tt_socket_server_open_port(&self->server, why);
+        err = tt_socket_group_open_ports(&self->group, why);
+    for (int32_t i = 0; i < self->worker_count; i++)
+        self->workers[i]->calls.service.port = self->workers[i]->server.port;
+    if (!err)
+        err = tt_socket_group_start(&self->group, "tutti-grpc", why);
     if (err) {
         tt_grpc_listener_close(self);
         return err;
     }
-    self->calls.service.port = self->server.port;
     *out_listener = self;
     return TT_OK;
 }
@@ -114,18 +149,21 @@ int32_t tt_grpc_listener_tcp_port(const struct tt_grpc_listener *self) {
     return self->bound_tcp_port;
 }
 
-void tt_grpc_listener_run(struct tt_grpc_listener *self) { tt_socket_server_run(&self->server); }
+void tt_grpc_listener_run(struct tt_grpc_listener *self) { tt_socket_group_run(&self->group); }
 
 void tt_grpc_listener_stop(struct tt_grpc_listener *self, int64_t grace_ms) {
-    tt_socket_server_stop(&self->server, grace_ms);
+    tt_socket_server_stop(&self->workers[0]->server, grace_ms);
 }
 
 void tt_grpc_listener_close(struct tt_grpc_listener *take_self) {
     if (!take_self)
         return;
-    tt_socket_server_close(&take_self->server);
-    tt_http2_connections_fini(&take_self->connections);
-    tt_grpc_calls_fini(&take_self->calls);
+    tt_socket_group_close(&take_self->group);
+    for (int32_t i = 0; i < take_self->worker_count; i++) {
+        tt_http2_connections_fini(&take_self->workers[i]->connections);
+        tt_grpc_calls_fini(&take_self->workers[i]->calls);
+        free(take_self->workers[i]);
+    }
     free(take_self);
 }
 
@@ -133,13 +171,19 @@ void tt_grpc_listener_close(struct tt_grpc_listener *take_self) {
 
 void tt_grpc_listener_counts(const struct tt_grpc_listener *self,
                              struct tt_grpc_counts *out_counts) {
-    const struct tt_grpc_calls *calls = &self->calls;
-    *out_counts = (struct tt_grpc_counts){.accepted = tt_counter_get(&self->connections.accepted),
-                                          .connections = tt_counter_get(&self->connections.open),
-                                          .answered = tt_counter_get(&calls->answered),
-                                          .gone = tt_counter_get(&calls->gone),
-                                          .in_flight = tt_counter_get(&calls->in_flight),
-                                          .requests = tt_counter_get(&calls->requests)};
+    struct tt_grpc_counts sum = {0};
+    for (int32_t i = 0; i < self->worker_count; i++) {
+        const struct tt_grpc_calls *calls = &self->workers[i]->calls;
+        const struct tt_http2_connections *connections = &self->workers[i]->connections;
+        int64_t ended = tt_counter_get(&connections->ended); /* before those that were opened */
+        sum.accepted += tt_counter_get(&connections->accepted);
+        sum.connections += tt_counter_get(&connections->opened) - ended;
+        sum.answered += tt_counter_get(&calls->answered);
+        sum.gone += tt_counter_get(&calls->gone);
+        sum.in_flight += tt_counter_get(&calls->in_flight);
+        sum.requests += tt_counter_get(&calls->requests);
+    }
+    *out_counts = sum;
 }
 
 void tt_grpc_listener_metrics(const void *listener, struct tt_text *page) {

@@ -1,8 +1,8 @@
 /* The server's gRPC side: a socket server (net/sockets) whose connections are HTTP/2 (net/http2)
  * and whose streams are calls (grpc_call.h).
  *
- * Life as that of net/http/listener.h: open, run on a thread of its own, stop, close. Implemented
- * in grpc_listener.c. */
+ * Life and threads as those of net/http/listener.h: open, run on a thread of its own, stop, close.
+ * Implemented in grpc_listener.c. */
 #ifndef TT_NET_GRPC_GRPC_LISTENER_H
 #define TT_NET_GRPC_GRPC_LISTENER_H
 
@@ -16,10 +16,13 @@ struct tt_log;
 struct tt_grpc_listener_options {
     const char *host; /* a name or an address to bind to; borrowed for the call to _open */
     int32_t tcp_port; /* 0: any free one */
+    int32_t threads;  /* at most TT_SOCKET_GROUP_MAX; 0 or 1: the caller's of _run alone */
     const char *server_version;
     int64_t drain_ms;   /* after the first _stop: not ready, but everything is served */
     struct tt_log *log; /* borrowed; clients may change its settings; NULL: silent */
     struct tt_limits limits;
+    struct tt_network_quotas
+        *quotas; /* borrowed: shared with other listeners; NULL: its own, of `limits` */
 };
 
 /* INVALID (host, port number), IO (port in use, not allowed), NO_MEMORY. */
@@ -28,7 +31,7 @@ TT_MUST_CHECK enum tt_err tt_grpc_listener_open(struct tt_serving *serving,
                                                 struct tt_grpc_listener **out_listener,
                                                 struct tt_error *why);
 int32_t tt_grpc_listener_tcp_port(const struct tt_grpc_listener *self);
-/* Serves on the calling thread until stopped. */
+/* Serves on the calling thread, and on those that were started, until stopped. */
 void tt_grpc_listener_run(struct tt_grpc_listener *self);
 /* From any thread or a signal handler; see tt_socket_server_stop(). */
 void tt_grpc_listener_stop(struct tt_grpc_listener *self, int64_t grace_ms);

@@ -4,7 +4,7 @@
 
 enum { WHOLE_BYTES = 1 << 20 }; /* up to this, memory for the whole message is taken at once */
 
-void tt_grpc_receiver_init(struct tt_grpc_receiver *self, struct tt_grpc_budget *budget,
+void tt_grpc_receiver_init(struct tt_grpc_receiver *self, struct tt_quota_share *budget,
                            size_t limit_bytes) {
     *self = (struct tt_grpc_receiver){.budget = budget, .limit_bytes = limit_bytes};
 }
@@ -12,8 +12,7 @@ void tt_grpc_receiver_init(struct tt_grpc_receiver *self, struct tt_grpc_budget 
 static void drop_body(struct tt_grpc_receiver *self) {
     if (!self->body.bytes)
         return;
-    tt_assert(self->budget->used_bytes >= self->body.length);
-    self->budget->used_bytes -= self->body.length;
+    tt_quota_share_give(self->budget, (int64_t)self->body.length);
     tt_text_fini(&self->body);
     tt_text_init(&self->body);
 }
@@ -36,16 +35,16 @@ static enum tt_grpc_received collect(struct tt_grpc_receiver *self, const char *
                                      size_t *out_used) {
     size_t missing = self->wanted_bytes - self->body.length;
     size_t used = count < missing ? count : missing;
-    struct tt_grpc_budget *budget = self->budget;
     *out_used = used;
-    if (used > budget->limit_bytes - budget->used_bytes)
+    if (!tt_quota_share_take(self->budget, (int64_t)used))
         return TT_GRPC_NO_ROOM;
     if (!self->body.bytes && self->wanted_bytes <= WHOLE_BYTES)
         tt_text_reserve(&self->body, self->wanted_bytes);
     tt_text_append(&self->body, bytes, used);
-    if (self->body.failed)
+    if (self->body.failed) {
+        tt_quota_share_give(self->budget, (int64_t)used);
         return TT_GRPC_NO_ROOM;
-    budget->used_bytes += used;
+    }
     return used == missing ? take(self, self->body.bytes) : TT_GRPC_MORE;
 }
 

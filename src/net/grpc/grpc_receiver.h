@@ -7,13 +7,9 @@
 #define TT_NET_GRPC_GRPC_RECEIVER_H
 
 #include "base/text.h"
+#include "base/threads/quota.h"
 
 enum { TT_GRPC_HEAD_BYTES = 5 };
-
-/* What all calls of a loop may hold together. */
-struct tt_grpc_budget {
-    size_t limit_bytes, used_bytes;
-};
 
 enum tt_grpc_received {
     TT_GRPC_MORE,    /* all bytes are used up */
@@ -23,7 +19,7 @@ enum tt_grpc_received {
 };
 
 struct tt_grpc_receiver {
-    struct tt_grpc_budget *budget; /* borrowed */
+    struct tt_quota_share *budget; /* borrowed: bytes of all bodies together */
     size_t limit_bytes;            /* of a message */
     size_t wanted_bytes, head_count;
     unsigned char head[TT_GRPC_HEAD_BYTES];
@@ -34,7 +30,7 @@ struct tt_grpc_receiver {
     size_t message_bytes;
 };
 
-void tt_grpc_receiver_init(struct tt_grpc_receiver *self, struct tt_grpc_budget *budget,
+void tt_grpc_receiver_init(struct tt_grpc_receiver *self, struct tt_quota_share *budget,
                            size_t limit_bytes);
 void tt_grpc_receiver_fini(struct tt_grpc_receiver *self);
 /* Takes bytes up to the end of a message; *out_used: how many. */

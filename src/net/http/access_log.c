@@ -10,8 +10,9 @@
 
 enum { ID_BYTES = 128 };
 
-void tt_access_log_init(struct tt_access_log *self, struct tt_line_file *file) {
+void tt_access_log_init(struct tt_access_log *self, struct tt_line_file *file, int32_t writer) {
     self->file = file;
+    self->writer = writer;
     tt_text_init(&self->line);
 }
 
@@ -89,7 +90,7 @@ void tt_access_end(struct tt_access_log *self, const struct tt_access *access,
     put_inference(line, exchange, now);
     tt_text_append(line, "}\n", 2);
     if (!line->failed)
-        tt_line_file_put(self->file, 0, line->bytes, line->length);
+        tt_line_file_put(self->file, self->writer, line->bytes, line->length);
     else /* no memory for this line; there may be for the next one */
         tt_text_fini(line);
 }

@@ -3,8 +3,8 @@
  *
  * Life of a line: `tt_access_begin` when a request is complete keeps what its connection forgets;
  * `tt_access_end` composes the line and puts it into a bounded file of lines
- * (base/log/line_file.h), which drops lines rather than wait. One log belongs to the thread of one
- * listener.
+ * (base/log/line_file.h), which drops lines rather than wait. One log belongs to one thread of a
+ * listener, which is one writer of the file.
  *
  * It holds no tensor, no header and no address of a client. Implemented in access_log.c. */
 #ifndef TT_NET_HTTP_ACCESS_LOG_H
@@ -23,10 +23,11 @@ enum {
 
 struct tt_access_log {
     struct tt_line_file *file; /* borrowed; NULL: no log, and nothing else is called */
+    int32_t writer;            /* of the file: this log's thread */
     struct tt_text line;       /* of one request; its memory is kept */
 };
 
-void tt_access_log_init(struct tt_access_log *self, struct tt_line_file *file);
+void tt_access_log_init(struct tt_access_log *self, struct tt_line_file *file, int32_t writer);
 void tt_access_log_fini(struct tt_access_log *self);
 
 /* What a request leaves behind until its end; the caller's memory. */

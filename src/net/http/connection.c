@@ -21,6 +21,7 @@ struct tt_connection {
     enum tt_wait wait;
     bool reading;
     bool only_metrics;
+    bool has_place; /* in the quota of connections */
 };
 
 /* An exchange and what it takes to send its reply. It outlives its connection while the exchange
@@ -54,7 +55,7 @@ static void wait_for(struct tt_connection *self, enum tt_wait wait) {
 }
 
 bool tt_connections_empty(const struct tt_connections *self) {
-    return self->counts.connections == 0 && self->exchange_count == 0;
+    return self->connection_count == 0 && self->exchange_count == 0;
 }
 
 static void tell_empty(struct tt_connections *self) {
@@ -89,8 +90,7 @@ static struct sending *sending_new(struct tt_connection *connection) {
     tt_exchange_init(&sending->exchange, &all->context, on_exchanged);
     connection->sending = sending;
     all->exchange_count++;
-    all->counts.requests++;
-    all->counts.in_flight++;
+    tt_counter_add(&all->counts.requests, 1);
     return sending;
 }
 
@@ -99,16 +99,14 @@ static void sending_free(struct sending *sending, bool answered) {
     if (all->access_log.file)
         tt_access_end(&all->access_log, &sending->access, &sending->exchange,
                       answered ? sending->body_bytes : -1);
-    if (answered)
-        all->counts.by_status[sending->exchange.reply.status - TT_HTTP_STATUS_FIRST]++;
+    int status = sending->exchange.reply.status - TT_HTTP_STATUS_FIRST;
+    tt_counter_add(answered ? &all->counts.by_status[status] : &all->counts.gone, 1);
     tt_exchange_fini(&sending->exchange);
     tt_text_fini(&sending->head);
     tt_text_fini(&sending->packed);
     free(sending);
     tt_assert(all->exchange_count > 0);
     all->exchange_count--;
-    all->counts.in_flight--;
-    *(answered ? &all->counts.answered : &all->counts.gone) += 1;
     tell_empty(all);
 }
 
@@ -121,9 +119,12 @@ static void on_closed(uv_handle_t *handle) {
     tt_list_remove(&self->node);
     tt_http1_fini(&self->http);
     tt_text_fini(&self->ahead);
+    if (self->has_place)
+        tt_quota_give(all->places, 1);
     free(self);
-    tt_assert(all->counts.connections > 0);
-    all->counts.connections--;
+    tt_assert(all->connection_count > 0);
+    all->connection_count--;
+    tt_counter_add(&all->counts.ended, 1);
     tell_empty(all);
 }
 
@@ -532,8 +533,8 @@ void tt_connections_close_all(struct tt_connections *self) {
         close_waiting(self, wait);
 }
 
-bool tt_connections_accept(struct tt_connections *self, uv_stream_t *server, bool only_metrics,
-                           bool is_full) {
+bool tt_connections_accept(struct tt_connections *self, tt_take_socket_fn *take, void *client,
+                           bool only_metrics, bool is_full) {
     struct tt_connection *connection = calloc(1, sizeof(*connection));
     if (!connection)
         return false;
@@ -542,17 +543,18 @@ bool tt_connections_accept(struct tt_connections *self, uv_stream_t *server, boo
     tt_http1_init(&connection->http, &self->http_limits);
     uv_tcp_init(self->loop, &connection->tcp);
     connection->tcp.data = connection;
-    self->counts.connections++;
+    self->connection_count++;
+    tt_counter_add(&self->counts.opened, 1);
+    connection->has_place = tt_quota_take(self->places, 1);
     wait_for(connection, TT_WAIT_IDLE);
-    if (uv_accept(server, (uv_stream_t *)&connection->tcp) < 0) {
+    if (take(client, &connection->tcp) < 0) {
         connection_close(connection);
         return true;
     }
-    self->counts.accepted++;
+    tt_counter_add(&self->counts.accepted, 1);
     uv_tcp_nodelay(&connection->tcp, 1);
     set_reading(connection, true);
-    if (connection->wait == TT_WAIT_IDLE &&
-        (is_full || self->counts.connections > self->limits->connections))
+    if (connection->wait == TT_WAIT_IDLE && (is_full || !connection->has_place))
         refuse(connection, 503, "too many connections; try again later");
     return true;
 }
@@ -564,20 +566,20 @@ static size_t body_limit(void *context, const char *target) {
 }
 
 void tt_connections_init(struct tt_connections *self, uv_loop_t *loop,
-                         const struct tt_limits *limits, const struct tt_http_context *context,
-                         tt_connections_changed_fn *on_empty, void *owner) {
+                         const struct tt_limits *limits, struct tt_network_quotas *quotas,
+                         const struct tt_http_context *context, tt_connections_changed_fn *on_empty,
+                         void *owner) {
     self->loop = loop;
     self->limits = limits;
     self->context = *context;
-    self->context.counts = &self->counts;
     self->on_empty = on_empty;
     self->owner = owner;
     self->stopping = false;
-    self->exchange_count = 0;
-    self->counts = (struct tt_listener_counts){0};
-    tt_access_log_init(&self->access_log, context->access_lines);
-    self->body_budget =
-        (struct tt_http1_budget){.limit_bytes = (size_t)limits->receive_bytes, .used_bytes = 0};
+    self->exchange_count = self->connection_count = 0;
+    memset(&self->counts, 0, sizeof(self->counts));
+    tt_access_log_init(&self->access_log, context->access_lines, context->access_writer);
+    self->places = &quotas->connections;
+    tt_quota_share_init(&self->body_budget, &quotas->receive_bytes);
     self->http_limits =
         (struct tt_http1_limits){.head_bytes = (size_t)limits->header_bytes,
                                  .header_count = (int32_t)limits->header_count,
@@ -601,6 +603,7 @@ void tt_connections_init(struct tt_connections *self, uv_loop_t *loop,
 void tt_connections_fini(struct tt_connections *self) {
     tt_assert(tt_connections_empty(self));
     tt_access_log_fini(&self->access_log);
+    tt_quota_share_fini(&self->body_budget);
 }
 
 uint64_t tt_connections_tick_ms(const struct tt_connections *self) {

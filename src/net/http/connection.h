@@ -17,6 +17,7 @@
 #include "net/http/access_log.h"
 #include "net/http/http1.h"
 #include "net/http/http_routes.h"
+#include "net/sockets/socket_server.h"
 #include "serve/limits.h"
 
 #include <uv.h>
@@ -47,27 +48,32 @@ struct tt_connections {
     bool stopping; /* every reply is the last of its connection */
 
     struct tt_http1_limits http_limits;
-    struct tt_http1_budget body_budget;
+    struct tt_quota *places; /* of connections, shared with other threads; borrowed */
+    struct tt_quota_share body_budget;
     struct tt_list waits[TT_WAIT_COUNT];
-    uint64_t limits_ms[TT_WAIT_COUNT]; /* 0: none */
-    struct tt_listener_counts counts;
+    uint64_t limits_ms[TT_WAIT_COUNT];      /* 0: none */
+    struct tt_http_counters counts;         /* other threads may read */
+    int32_t connection_count;               /* not closed yet */
     struct tt_access_log access_log;        /* without a file: no access log */
     int32_t exchange_count;                 /* not finished yet, abandoned ones too */
     char read_buffer[TT_READ_BUFFER_BYTES]; /* one for all: libuv reads and delivers at once */
 };
 
-/* `context->counts` is set here. Everything borrowed must outlive the connections. */
+/* `quotas`: of all connections of the server, on this and on other loops. Everything borrowed must
+ * outlive the connections. */
 void tt_connections_init(struct tt_connections *self, uv_loop_t *loop,
-                         const struct tt_limits *limits, const struct tt_http_context *context,
-                         tt_connections_changed_fn *on_empty, void *owner);
+                         const struct tt_limits *limits, struct tt_network_quotas *quotas,
+                         const struct tt_http_context *context, tt_connections_changed_fn *on_empty,
+                         void *owner);
 /* After the last connection. */
 void tt_connections_fini(struct tt_connections *self);
 /* The period in which tt_connections_expire should be called. */
 uint64_t tt_connections_tick_ms(const struct tt_connections *self);
-/* Accepts a client that waits on `server`. `only_metrics`: it may ask for /metrics only. `is_full`:
- * it is answered 503 and closed. False: no memory; the client waits on, try again later. */
-bool tt_connections_accept(struct tt_connections *self, uv_stream_t *server, bool only_metrics,
-                           bool is_full);
+/* Accepts a client, whose socket `take` moves to the connection. `only_metrics`: it may ask for
+ * /metrics only. `is_full`: it is answered 503 and closed. False: no memory, and `take` was not
+ * called; try again later. */
+bool tt_connections_accept(struct tt_connections *self, tt_take_socket_fn *take, void *client,
+                           bool only_metrics, bool is_full);
 /* Ends the connections whose time limit is over. */
 void tt_connections_expire(struct tt_connections *self);
 /* Lets requests that have begun finish, and closes idle connections. */

@@ -246,18 +246,17 @@ static int check_head(struct tt_http1 *self) {
 
 /* Takes bytes that have arrived from the budget of all bodies. */
 static bool take_budget(struct tt_http1 *self, size_t bytes) {
-    struct tt_http1_budget *budget = self->limits->budget;
+    struct tt_quota_share *budget = self->limits->budget;
     struct tt_http1_request *request = self->request;
     if (!budget)
         return true;
-    if (bytes > budget->limit_bytes - budget->used_bytes) {
+    if (!tt_quota_share_take(budget, (int64_t)bytes)) {
         refuse(request, 503,
-               "bodies that are being received take %zu bytes, and with this one more than the "
-               "limit of %zu; try again later",
-               budget->used_bytes, budget->limit_bytes);
+               "bodies that are being received take %lld bytes, and with this one more than the "
+               "limit of %lld; try again later",
+               (long long)tt_quota_used(budget->quota), (long long)budget->quota->limit);
         return false;
     }
-    budget->used_bytes += bytes;
     request->budget_bytes += bytes;
     return true;
 }
@@ -332,11 +331,8 @@ void tt_http1_init(struct tt_http1 *self, const struct tt_http1_limits *limits) 
 
 void tt_http1_fini(struct tt_http1 *self) {
     if (self->request) {
-        struct tt_http1_budget *budget = self->limits->budget;
-        if (budget) {
-            tt_assert(budget->used_bytes >= self->request->budget_bytes);
-            budget->used_bytes -= self->request->budget_bytes;
-        }
+        if (self->limits->budget)
+            tt_quota_share_give(self->limits->budget, (int64_t)self->request->budget_bytes);
         tt_text_fini(&self->request->body);
         free(self->request);
         self->request = NULL;

@@ -19,6 +19,7 @@
 #define TT_NET_HTTP_HTTP1_H
 
 #include "base/text.h"
+#include "base/threads/quota.h"
 #include "net/coding/content_coding.h"
 
 #include <llhttp.h>
@@ -37,14 +38,10 @@ struct tt_http1_limits {
     tt_http1_body_limit_fn *body_limit;
     void *context;
     size_t small_body_bytes;
-    struct tt_http1_budget *budget; /* of the bodies of all parsers together; NULL: no limit */
-    bool keeps_origin;              /* requests get `host` and `origin` */
-};
-
-/* Counts bytes that have arrived, not bytes that a Content-Length promises: a client that sends
- * nothing takes nothing from the others. */
-struct tt_http1_budget {
-    size_t limit_bytes, used_bytes;
+    /* Bytes of all bodies together. It counts what has arrived, not what a Content-Length promises:
+     * a client that sends nothing takes nothing from the others. NULL: no limit. */
+    struct tt_quota_share *budget;
+    bool keeps_origin; /* requests get `host` and `origin` */
 };
 
 enum tt_http1_event { TT_HTTP1_MORE, TT_HTTP1_HEAD, TT_HTTP1_MESSAGE, TT_HTTP1_BAD };

@@ -1,9 +1,11 @@
 /* Counts of connections and requests of a listener: requests == answered + gone + in_flight, and
- * answered == the sum of by_status, between any two events of the loop. Types only. */
+ * answered == the sum of by_status, at every reading. Each thread counts in a struct
+ * tt_http_counters of its own, which only grow; any thread sums them. Implemented in http_counts.c.
+ */
 #ifndef TT_NET_HTTP_HTTP_COUNTS_H
 #define TT_NET_HTTP_HTTP_COUNTS_H
 
-#include <stdint.h>
+#include "base/threads/counter.h"
 
 enum { TT_HTTP_STATUS_FIRST = 200, TT_HTTP_STATUS_END = 512 };
 
@@ -14,5 +16,16 @@ struct tt_listener_counts {
     int64_t by_status[TT_HTTP_STATUS_END - TT_HTTP_STATUS_FIRST]; /* `answered`, by its status */
     int32_t connections, in_flight;
 };
+
+/* Of one thread. */
+struct tt_http_counters {
+    struct tt_counter opened, accepted,
+        ended; /* connections; a socket may fail before `accepted` */
+    struct tt_counter requests, gone;
+    struct tt_counter by_status[TT_HTTP_STATUS_END - TT_HTTP_STATUS_FIRST]; /* answered */
+};
+/* Adds what the thread counted so far. `out_counts` is zero before the first thread's. */
+void tt_http_counters_add(const struct tt_http_counters *self,
+                          struct tt_listener_counts *out_counts);
 
 #endif

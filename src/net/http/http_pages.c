@@ -76,12 +76,35 @@ static void add_counts(struct tt_text *page, const struct tt_listener_counts *co
                            (long long)counts->by_status[status - TT_HTTP_STATUS_FIRST]);
 }
 
+/* How clients are spread over the connection threads. */
+static void add_thread_counts(struct tt_text *page, const struct tt_http_context *context) {
+    static const char *const names[] = {"tutti_http_thread_connections",
+                                        "tutti_http_thread_requests_total"};
+    static const char *const headings[] = {"Connections open, by connection thread",
+                                           "HTTP requests, by connection thread"};
+    for (int family = 0; family < 2; family++) {
+        struct tt_listener_counts counts;
+        int32_t threads = context->counts(context->counts_context, -1, &counts);
+        tt_text_printf(page, "# HELP %s %s\n# TYPE %s %s\n", names[family], headings[family],
+                       names[family], family ? "counter" : "gauge");
+        for (int32_t thread = 0; thread < threads; thread++) {
+            context->counts(context->counts_context, thread, &counts);
+            tt_text_printf(page, "%s{thread=\"%d\"} %lld\n", names[family], thread,
+                           (long long)(family ? counts.requests : counts.connections));
+        }
+    }
+}
+
 void tt_page_metrics(const struct tt_http_context *context, struct tt_reply *reply) {
     reply->status = 200;
     reply->content_type = "text/plain; version=0.0.4; charset=utf-8";
     tt_metrics_write(context->service.serving, context->service.port, &reply->body);
-    if (context->counts)
-        add_counts(&reply->body, context->counts, context->access_lines);
+    if (context->counts) {
+        struct tt_listener_counts counts;
+        context->counts(context->counts_context, -1, &counts);
+        add_counts(&reply->body, &counts, context->access_lines);
+        add_thread_counts(&reply->body, context);
+    }
     if (context->more_metrics)
         context->more_metrics(context->more_metrics_context, &reply->body);
 }

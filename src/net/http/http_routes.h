@@ -21,11 +21,15 @@ struct tt_line_file;
 /* What replies are made from; all borrowed. */
 struct tt_http_context {
     struct tt_kserve_service service;
-    const struct tt_listener_counts *counts;     /* NULL: not on the metrics page */
+    /* The counts of a thread, from 0, or of all (-1). Returns how many threads there are. Any
+     * thread. NULL: they are not on the metrics page. */
+    int32_t (*counts)(const void *context, int32_t thread, struct tt_listener_counts *out_counts);
+    const void *counts_context;
     int32_t json_depth;                          /* limit of nested JSON in inference requests */
     int64_t management_bytes;                    /* see tt_route_body_limit */
     struct tt_log *log;                          /* NULL: silent */
     struct tt_line_file *access_lines;           /* of the access log; NULL: there is none */
+    int32_t access_writer;                       /* of this thread */
     const struct tt_dashboard_access *dashboard; /* of the live page's port; NULL: another port */
     void (*more_metrics)(const void *context, struct tt_text *page); /* NULL: none */
     const void *more_metrics_context;

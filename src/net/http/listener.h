@@ -6,9 +6,13 @@
  * its grace is over; `tt_listener_close` frees everything. Every request that comes in is answered,
  * or its client has gone.
  *
- * One listener owns one struct tt_port, its thread's side of the scheduler. It installs no signal
- * handlers and has no locks: other threads reach it only by uv_async and by the pipe of
- * tt_listener_stop. Implemented in listener.c. */
+ * With `threads` above 1 it starts further threads (net/sockets/socket_group.h). Each connection
+ * belongs to one thread. Each thread has a struct tt_port, its side of the scheduler, and counters
+ * of its own, which are summed at reading; limits hold for all threads together (`quotas`). Models,
+ * settings of the log and readiness belong to the server, which any port reaches.
+ *
+ * It installs no signal handlers and has no locks: other threads reach a loop only by uv_async and
+ * by the pipe of tt_listener_stop. Implemented in listener.c. */
 #ifndef TT_NET_HTTP_LISTENER_H
 #define TT_NET_HTTP_LISTENER_H
 
@@ -25,17 +29,20 @@ struct tt_listener_options {
     const char *host;         /* a name or an address to bind to */
     int32_t tcp_port;         /* 0: any free one */
     int32_t metrics_tcp_port; /* answers only /metrics; 0: none */
+    int32_t threads;          /* at most TT_SOCKET_GROUP_MAX; 0 or 1: the caller's of _run alone */
     const char *server_version;
     int64_t drain_ms; /* after the first tt_listener_stop(): not ready, but everything is served */
-    struct tt_log *log; /* borrowed; clients may change its settings; NULL: silent */
-    struct tt_line_file
-        *access_lines; /* borrowed: of the access log, this listener's alone; NULL: none */
+    struct tt_log *log;                /* borrowed; clients may change its settings; NULL: silent */
+    struct tt_line_file *access_lines; /* borrowed: of the access log, this listener's alone, with
+                                          a writer per thread; NULL: none */
     const struct tt_dashboard_access
         *dashboard; /* a port of the live page; NULL: an ordinary one */
     /* Appends metrics of others to the metrics page; on the loop's thread; NULL: none. */
     void (*more_metrics)(const void *context, struct tt_text *page);
     const void *more_metrics_context; /* borrowed until close */
     struct tt_limits limits;
+    struct tt_network_quotas
+        *quotas; /* borrowed: shared with other listeners; NULL: its own, of `limits` */
 };
 
 /* 127.0.0.1:8000, and limits for a server on the open network. */
@@ -51,7 +58,7 @@ TT_MUST_CHECK enum tt_err tt_listener_open(struct tt_serving *serving,
                                            const struct tt_listener_options *options,
                                            struct tt_listener **out_listener, struct tt_error *why);
 int32_t tt_listener_tcp_port(const struct tt_listener *self);
-/* Serves on the calling thread until stopped. */
+/* Serves on the calling thread, and on those that were started, until stopped. */
 void tt_listener_run(struct tt_listener *self);
 /* From any thread or a signal handler, once or more. The server is no longer ready. After
  * options.drain_ms, or the second call: no new connections, idle ones are closed, requests that
@@ -61,7 +68,9 @@ void tt_listener_stop(struct tt_listener *self, int64_t grace_ms);
 /* After run has returned, or instead of it. NULL-safe. */
 void tt_listener_close(struct tt_listener *take_self);
 
-/* On the loop's thread, or after run has returned. */
+/* Of all threads. Any thread. */
 struct tt_listener_counts tt_listener_counts(const struct tt_listener *self);
+/* Of one thread, from 0. Any thread. */
+struct tt_listener_counts tt_listener_thread_counts(const struct tt_listener *self, int32_t thread);
 
 #endif

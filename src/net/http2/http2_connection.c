@@ -13,6 +13,7 @@ struct connection {
     int64_t write_began_at_ms;
     bool is_writing, is_reading, is_closing;
     bool is_broken; /* it closes when what is to be sent was sent */
+    bool has_place; /* in the quota of connections */
 };
 
 static struct connection *connection_of(struct tt_http2_session *session) {
@@ -30,8 +31,10 @@ static void on_closed(uv_handle_t *handle) {
     struct tt_http2_connections *all = self->all;
     tt_list_remove(&self->node);
     tt_text_fini(&self->unsent);
+    if (self->has_place)
+        tt_quota_give(all->places, 1);
     free(self);
-    tt_counter_add(&all->open, -1);
+    tt_counter_add(&all->ended, 1);
     all->on_gone(all->owner);
 }
 
@@ -185,7 +188,7 @@ static void set_reading(struct connection *self, bool reading) {
 /* --- all connections --- */
 
 void tt_http2_connections_init(struct tt_http2_connections *self, uv_loop_t *loop,
-                               const struct tt_limits *limits,
+                               const struct tt_limits *limits, struct tt_network_quotas *quotas,
                                const struct tt_http2_handler *handler, void *handler_context,
                                tt_http2_changed_fn *on_gone, void *owner) {
     self->loop = loop;
@@ -203,7 +206,9 @@ void tt_http2_connections_init(struct tt_http2_connections *self, uv_loop_t *loo
     tt_http2_timers_init(&self->timers, limits->body_timeout_ms, limits->write_timeout_ms);
     tt_http2_memory_init(&self->memory);
     tt_counter_set(&self->accepted, 0);
-    tt_counter_set(&self->open, 0);
+    tt_counter_set(&self->opened, 0);
+    tt_counter_set(&self->ended, 0);
+    self->places = &quotas->connections;
 }
 
 void tt_http2_connections_fini(struct tt_http2_connections *self) {
@@ -222,7 +227,8 @@ uint64_t tt_http2_connections_tick_ms(const struct tt_http2_connections *self) {
     return shortest_ms >= 4 ? (uint64_t)shortest_ms / 4 : 1;
 }
 
-bool tt_http2_connections_accept(struct tt_http2_connections *self, uv_stream_t *server,
+bool tt_http2_connections_accept(struct tt_http2_connections *self,
+                                 int (*take)(void *client, uv_tcp_t *tcp), void *client,
                                  bool is_full) {
     struct connection *connection = calloc(1, sizeof(*connection));
     if (!connection)
@@ -238,9 +244,9 @@ bool tt_http2_connections_accept(struct tt_http2_connections *self, uv_stream_t 
     uv_tcp_init(self->loop, &connection->tcp);
     connection->tcp.data = connection;
     tt_list_push_back(&self->all, &connection->node);
-    tt_counter_add(&self->open, 1);
-    if (uv_accept(server, (uv_stream_t *)&connection->tcp) < 0 || is_full ||
-        tt_counter_get(&self->open) > self->limits->connections) {
+    tt_counter_add(&self->opened, 1);
+    connection->has_place = tt_quota_take(self->places, 1);
+    if (take(client, &connection->tcp) < 0 || is_full || !connection->has_place) {
         connection_close(connection);
         return true;
     }

@@ -41,23 +41,26 @@ struct tt_http2_connections {
     struct tt_list dirty; /* with something to write */
     struct tt_http2_timers timers;
     struct tt_http2_memory memory;
-    struct tt_counter accepted, open; /* connections; other threads may read */
+    struct tt_counter accepted, opened, ended; /* connections; other threads may read */
+    struct tt_quota *places;                   /* of connections, shared with other threads */
     struct tt_http2_output output;
     char read_buffer[TT_HTTP2_READ_BYTES]; /* one for all: libuv reads and delivers at once */
 };
 
-/* Everything borrowed must outlive the connections. */
+/* `quotas`: of all connections of the server, on this and on other loops. Everything borrowed must
+ * outlive the connections. */
 void tt_http2_connections_init(struct tt_http2_connections *self, uv_loop_t *loop,
-                               const struct tt_limits *limits,
+                               const struct tt_limits *limits, struct tt_network_quotas *quotas,
                                const struct tt_http2_handler *handler, void *handler_context,
                                tt_http2_changed_fn *on_gone, void *owner);
 /* After the last connection is gone. */
 void tt_http2_connections_fini(struct tt_http2_connections *self);
 /* The period in which tt_http2_connections_expire should be called. */
 uint64_t tt_http2_connections_tick_ms(const struct tt_http2_connections *self);
-/* Accepts a client that waits on `server`; `is_full`: it is closed. False: no memory; the client
- * waits on, try again later. */
-bool tt_http2_connections_accept(struct tt_http2_connections *self, uv_stream_t *server,
+/* Accepts a client, whose socket `take` moves to `tcp`. `is_full`: it is closed. False: no memory,
+ * and `take` was not called; try again later. */
+bool tt_http2_connections_accept(struct tt_http2_connections *self,
+                                 int (*take)(void *client, uv_tcp_t *tcp), void *client,
                                  bool is_full);
 /* A stream of the session has something to send: it goes out with the next flush. */
 void tt_http2_connections_touch(struct tt_http2_session *session);

@@ -1,11 +1,14 @@
 #include "net/sockets/socket_server.h"
 
 #include "base/log/log.h"
+#include "net/sockets/socket_inbox.h"
 #include "serve/serving.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -19,9 +22,106 @@ static void start_tick(struct tt_socket_server *self) {
         uv_timer_start(&self->tick, on_tick, period_ms, period_ms);
 }
 
+/* --- clients --- */
+
+static int take_waiting(void *client, uv_tcp_t *tcp) {
+    return uv_accept(client, (uv_stream_t *)tcp);
+}
+
+static int take_descriptor(void *client, uv_tcp_t *tcp) {
+    int fd = *(int *)client;
+    int result = uv_tcp_open(tcp, fd);
+    if (result < 0)
+        close(fd);
+    return result;
+}
+
+/* Serves a client that was accepted already. */
+static void adopt(struct tt_socket_server *self, struct tt_handed_socket socket) {
+    if (!self->protocol->accept(self->context, take_descriptor, &socket.fd, socket.which,
+                                socket.is_full)) {
+        close(socket.fd);
+        tt_counter_add(&self->lost_count, 1);
+        tt_log_limited(self->log, TT_LOG_WARNING, NULL, "no memory for a connection");
+    }
+    start_tick(self);
+}
+
+static void take_handed(struct tt_socket_server *self) {
+    struct tt_handed_socket socket;
+    while (self->inbox && tt_socket_inbox_take(self->inbox, &socket))
+        adopt(self, socket);
+}
+
+static void on_handed(uv_async_t *async) { take_handed(async->data); }
+
+/* The server with the fewest connections; of equals the one after the last that was chosen, so that
+ * short connections go around too. */
+static int32_t choose_peer(const struct tt_socket_server *self) {
+    int32_t chosen = 0;
+    int64_t least = INT64_MAX;
+    for (int32_t i = 1; i <= self->peer_count; i++) {
+        int32_t index = (self->last_peer + i) % self->peer_count;
+        const struct tt_socket_server *peer = self->peers[index];
+        int64_t open = peer->given_count - peer->protocol->ended(peer->context) -
+                       tt_counter_get(&peer->lost_count);
+        if (open < least) {
+            least = open;
+            chosen = index;
+        }
+    }
+    return chosen;
+}
+
+static void free_handle(uv_handle_t *handle) { free(handle); }
+
+/* The descriptor of a waiting client, out of libuv's hands; -1: it is gone. */
+static int detach_waiting(struct tt_socket_server *self, uv_tcp_t *tcp, int which, bool *out_full) {
+    uv_os_fd_t fd = -1;
+    int own = -1;
+    uv_tcp_init(&self->loop, tcp);
+    if (uv_accept((uv_stream_t *)&self->sockets[which], (uv_stream_t *)tcp) == 0 &&
+        uv_fileno((uv_handle_t *)tcp, &fd) == 0) {
+        own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        if (own < 0 && self->spare_fd >= 0) { /* no descriptor is left: refuse it with this one */
+            close(self->spare_fd);
+            self->spare_fd = -1;
+            own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        }
+    }
+    *out_full = self->spare_fd < 0;
+    uv_close((uv_handle_t *)tcp, free_handle);
+    return own;
+}
+
+/* Passes a waiting client to one of the others. False: this server serves it itself. */
+static bool hand_over(struct tt_socket_server *self, int which) {
+    int32_t index = choose_peer(self);
+    struct tt_socket_server *peer = self->peers[index];
+    self->last_peer = index;
+    uv_tcp_t *tcp = peer != self ? malloc(sizeof(*tcp)) : NULL;
+    if (!tcp)
+        return false;
+    struct tt_handed_socket socket = {.which = which};
+    socket.fd = detach_waiting(self, tcp, which, &socket.is_full);
+    if (socket.fd < 0)
+        return true;
+    if (tt_socket_inbox_put(peer->inbox, socket)) {
+        peer->given_count++;
+    } else { /* it does not keep up */
+        self->given_count++;
+        adopt(self, socket);
+    }
+    return true;
+}
+
 static void accept_one(struct tt_socket_server *self, int which) {
-    self->accept_waits[which] = !self->protocol->accept(
-        self->context, (uv_stream_t *)&self->sockets[which], which, self->spare_fd < 0);
+    bool is_elsewhere = self->peer_count > 1 && hand_over(self, which);
+    bool is_taken =
+        is_elsewhere || self->protocol->accept(self->context, take_waiting, &self->sockets[which],
+                                               which, self->spare_fd < 0);
+    self->accept_waits[which] = !is_taken;
+    self->given_count += is_taken && !is_elsewhere;
     start_tick(self);
 }
 
@@ -110,17 +210,21 @@ static void stop_accepting(struct tt_socket_server *self) {
         self->stopping = true;
         for (int which = 0; which < TT_SOCKET_SERVER_SOCKETS; which++)
             uv_close((uv_handle_t *)&self->sockets[which], NULL);
+        take_handed(self);
         self->protocol->stop(self->context);
     }
+    for (int32_t i = 1; i < self->peer_count; i++)
+        tt_socket_server_stop(self->peers[i], self->grace_ms);
     uv_timer_start(&self->grace, on_grace_over, (uint64_t)self->grace_ms, 0);
     tt_socket_server_check_stopped(self);
 }
 
 static void on_drain_over(uv_timer_t *timer) {
     struct tt_socket_server *self = timer->data;
-    tt_log_write(self->log, TT_LOG_INFO, NULL,
-                 "stopping: no new connections; requests get %lld ms to finish",
-                 (long long)self->grace_ms);
+    if (!self->inbox)
+        tt_log_write(self->log, TT_LOG_INFO, NULL,
+                     "stopping: no new connections; requests get %lld ms to finish",
+                     (long long)self->grace_ms);
     stop_accepting(self);
 }
 
@@ -279,6 +383,18 @@ enum tt_err tt_socket_server_open_port(struct tt_socket_server *self, struct tt_
     return TT_OK;
 }
 
+enum tt_err tt_socket_server_open_inbox(struct tt_socket_server *self, struct tt_error *why) {
+    return tt_socket_inbox_open(&self->loop, on_handed, self, &self->inbox, why);
+}
+
+void tt_socket_server_set_peers(struct tt_socket_server *self, struct tt_socket_server **peers,
+                                int32_t count) {
+    tt_assert(count >= 1);
+    tt_assert(peers[0] == self);
+    self->peers = peers;
+    self->peer_count = count;
+}
+
 void tt_socket_server_run(struct tt_socket_server *self) {
     while (!self->stopped)
         uv_run(&self->loop, UV_RUN_DEFAULT);
@@ -313,6 +429,7 @@ void tt_socket_server_close(struct tt_socket_server *self) {
         while (uv_run(&self->loop, UV_RUN_DEFAULT) != 0)
             continue;
     }
+    tt_socket_inbox_close(self->inbox);
     for (int i = 0; i < 2; i++)
         if (self->stop_pipe[i] >= 0)
             close(self->stop_pipe[i]);

@@ -7,11 +7,17 @@
  *
  * It owns one struct tt_port, its thread's side of the scheduler. It installs no signal handlers
  * and has no locks: other threads reach it only by uv_async and by the pipe of `_stop`. It never
- * looks at a byte. Implemented in socket_server.c. */
+ * looks at a byte.
+ *
+ * Several servers can serve the same sockets (net/sockets/socket_group.h): the first one accepts,
+ * and hands each client to the server with the fewest connections, itself included. When it stops
+ * accepting, it stops the others, which take what was handed to them before. Implemented in
+ * socket_server.c. */
 #ifndef TT_NET_SOCKETS_SOCKET_SERVER_H
 #define TT_NET_SOCKETS_SOCKET_SERVER_H
 
 #include "base/err.h"
+#include "base/threads/counter.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,14 +26,21 @@
 struct tt_log;
 struct tt_port;
 struct tt_serving;
+struct tt_socket_inbox;
 
 enum { TT_SOCKET_SERVER_SOCKETS = 2 };
 
-/* What a protocol supplies. All are called on the loop's thread. */
+/* Moves the client's socket to `tcp`, which belongs to the loop and is new. A libuv error: the
+ * client is gone. */
+typedef int tt_take_socket_fn(void *client, uv_tcp_t *tcp);
+
+/* What a protocol supplies. All but `ended` are called on the loop's thread. */
 struct tt_socket_protocol {
-    /* Accepts a client that waits on socket `which`. `is_full`: to be refused. False: no memory;
-     * the client waits on, and is offered again. */
-    bool (*accept)(void *context, uv_stream_t *socket, int which, bool is_full);
+    /* Accepts a client of socket `which`. `is_full`: to be refused. False: no memory, and `take`
+     * was not called. */
+    bool (*accept)(void *context, tt_take_socket_fn *take, void *client, int which, bool is_full);
+    /* How many accepted connections have ended so far. Any thread. */
+    int64_t (*ended)(const void *context);
     /* Ends what exceeded its time limit; every `tick_ms`, while anything is open. */
     void (*expire)(void *context);
     uint64_t (*tick_ms)(const void *context);
@@ -59,6 +72,13 @@ struct tt_socket_server {
     bool accept_waits[TT_SOCKET_SERVER_SOCKETS]; /* a client waits for memory */
     int spare_fd; /* closed when no descriptor is left, to accept and refuse a client; an eventfd,
                      which needs no file; -1 */
+    /* Of several servers: */
+    struct tt_socket_inbox *inbox;   /* clients that the first one hands over; NULL: the first, or
+                                        alone */
+    struct tt_socket_server **peers; /* the first one's: all, in order; borrowed; NULL: none */
+    int32_t peer_count, last_peer;   /* the first one's; which one got the last client */
+    int64_t given_count;             /* clients that it got; the first one's thread writes it */
+    struct tt_counter lost_count;    /* of those, without memory for a connection */
 };
 
 /* `self` is zero-initialised, but for `drain_ms`: after the first _stop it is not ready, but
@@ -79,6 +99,13 @@ TT_MUST_CHECK enum tt_err tt_socket_server_bind(struct tt_socket_server *self, i
 /* NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_socket_server_open_port(struct tt_socket_server *self,
                                                      struct tt_error *why);
+/* It gets its clients from the server that accepts; before _run, and without _bind. NO_MEMORY, IO.
+ */
+TT_MUST_CHECK enum tt_err tt_socket_server_open_inbox(struct tt_socket_server *self,
+                                                      struct tt_error *why);
+/* `peers[0]` is the server itself, the others have inboxes; before _run. */
+void tt_socket_server_set_peers(struct tt_socket_server *self, struct tt_socket_server **peers,
+                                int32_t count);
 /* Serves on the calling thread until stopped. */
 void tt_socket_server_run(struct tt_socket_server *self);
 /* From any thread or a signal handler, once or more. The server is no longer ready. After

@@ -32,6 +32,7 @@ struct client {
     struct tt_serving serving;
     struct tt_port *port;
     struct tt_limits limits;
+    struct tt_network_quotas quotas;
     struct tt_grpc_calls calls;
     struct tt_http2_limits http2_limits;
     struct tt_http2_timers timers;
@@ -130,7 +131,9 @@ static inline void client_init(struct client *self, uint32_t window, bool holds_
     self->limits.unpacked_bytes = 1 << 20;
     const struct tt_kserve_service service = {
         .serving = &self->serving, .port = self->port, .server_version = "0.1.0"};
-    tt_grpc_calls_init(&self->calls, &tt_grpc_operations, &service, &self->limits, NULL);
+    tt_network_quotas_init(&self->quotas, &self->limits);
+    tt_grpc_calls_init(&self->calls, &tt_grpc_operations, &service, &self->limits, &self->quotas,
+                       NULL);
     self->calls.touch = client_touch;
     self->http2_limits =
         (struct tt_http2_limits){.streams = 1024, .header_count = 100, .header_bytes = 16384};

@@ -15,6 +15,8 @@
 
 #include <cmocka.h>
 
+static int32_t connection_threads; /* of the listeners of this run */
+
 struct world {
     struct tt_serving serving;
     struct tt_listener *listener;
@@ -33,6 +35,7 @@ static void world_open(struct world *world, const struct tt_listener_options *gi
     if (given)
         options = *given;
     options.tcp_port = 0;
+    options.threads = connection_threads;
     options.server_version = "0.1.0";
     fake_serving_init(&world->serving);
     assert_int_equal(tt_listener_open(&world->serving, &options, &world->listener, &why), TT_OK);
@@ -457,12 +460,28 @@ static void test_client_that_leaves_is_cancelled(void **state) {
     assert_int_equal(counts.gone, 1);
 }
 
+static void wait_for_lines(const char *path, int wanted) {
+    struct tt_text text;
+    struct tt_error why;
+    int count;
+    do {
+        count = 0;
+        tt_text_init(&text);
+        assert_int_equal(tt_text_read_file(path, 1 << 16, &text, &why), TT_OK);
+        for (size_t i = 0; i < text.length; i++)
+            count += text.bytes[i] == '\n';
+        tt_text_fini(&text);
+        usleep(1000);
+    } while (count < wanted);
+}
+
 /* Lines of the access log: one per request, with its end; none has the memory of another one. */
 static void test_access_log(void **state) {
     (void)state;
     char path[] = "/tmp/tutti-access-XXXXXX";
     close(mkstemp(path));
-    struct tt_line_file_options file = {.path = path, .name = "a log", .room_bytes = 1 << 16};
+    struct tt_line_file_options file = {
+        .path = path, .name = "a log", .room_bytes = 1 << 16, .writers = connection_threads};
     struct tt_listener_options options;
     struct tt_error why;
     tt_listener_options_default(&options);
@@ -482,6 +501,7 @@ static void test_access_log(void **state) {
     say_text(fd, "rubbish\r\n\r\n");
     assert_int_equal(hear(fd, true, &head, &body), 400);
     close(fd);
+    wait_for_lines(path, 4); /* of another thread than the next one's */
     tt_text_clear(&request);
     post(&request, "/v2/models/held/infer", "", IN1);
     int gone = dial(&world);
@@ -621,6 +641,162 @@ static void test_open_errors(void **state) {
     world_close(&world, 0);
 }
 
+/* ---- several connection threads ---- */
+
+enum { SPREAD_THREADS = 4 };
+
+static int32_t connections_of(const struct world *world, int32_t thread) {
+    return tt_listener_thread_counts(world->listener, thread).connections;
+}
+
+static int dial_and_ask(const struct world *world) {
+    int fd = dial(world);
+    say_text(fd, GET("/v2/health/live"));
+    assert_int_equal(hear(fd, true, &head, &body), 200);
+    return fd;
+}
+
+/* A new client goes to the thread with the fewest connections. */
+static void test_clients_are_spread(void **state) {
+    (void)state;
+    struct world world;
+    int fds[3 * SPREAD_THREADS];
+    connection_threads = SPREAD_THREADS;
+    world_open(&world, NULL);
+    for (size_t i = 0; i < TT_COUNT(fds); i++)
+        fds[i] = dial_and_ask(&world);
+    int64_t requests = 0;
+    for (int32_t t = 0; t < SPREAD_THREADS; t++) {
+        assert_int_equal(connections_of(&world, t), 3);
+        requests += tt_listener_thread_counts(world.listener, t).requests;
+    }
+    assert_int_equal(requests, TT_COUNT(fds));
+    for (size_t i = 1; i < TT_COUNT(fds); i += SPREAD_THREADS) /* those of one thread leave */
+        close(fds[i]);
+    int32_t emptied = -1;
+    for (; emptied < 0; usleep(1000))
+        for (int32_t t = 0; t < SPREAD_THREADS; t++)
+            emptied = connections_of(&world, t) == 0 ? t : emptied;
+    for (size_t i = 1; i < TT_COUNT(fds); i += SPREAD_THREADS)
+        fds[i] = dial_and_ask(&world);
+    for (int32_t t = 0; t < SPREAD_THREADS; t++)
+        assert_int_equal(connections_of(&world, t), 3);
+    say_text(fds[0], GET("/metrics"));
+    assert_int_equal(hear(fds[0], true, &head, &body), 200);
+    assert_non_null(
+        strstr(tt_text_string(&body), "tutti_http_thread_connections{thread=\"3\"} 3\n"));
+    assert_non_null(strstr(tt_text_string(&body), "\ntutti_http_connections 12\n"));
+    for (size_t i = 0; i < TT_COUNT(fds); i++)
+        close(fds[i]);
+    world_close(&world, 5000);
+}
+
+/* The limit of connections holds for all threads together, and a place that is left can be taken on
+ * another thread. */
+static void test_limit_of_all_threads(void **state) {
+    (void)state;
+    struct tt_listener_options options;
+    tt_listener_options_default(&options);
+    options.limits.connections = SPREAD_THREADS - 1;
+    struct world world;
+    int fds[SPREAD_THREADS - 1];
+    connection_threads = SPREAD_THREADS;
+    world_open(&world, &options);
+    for (size_t i = 0; i < TT_COUNT(fds); i++)
+        fds[i] = dial_and_ask(&world);
+    int over = dial(&world);
+    say_text(over, GET("/v2/health/live"));
+    assert_int_equal(hear(over, true, &head, &body), 503);
+    assert_non_null(strstr(tt_text_string(&body), "too many connections"));
+    close(over);
+    close(fds[0]);
+    int status = 503;
+    while (status == 503) { /* until the server has seen that the first one left */
+        over = dial(&world);
+        say_text(over, GET("/v2/health/live"));
+        status = hear(over, true, &head, &body);
+        close(over);
+    }
+    assert_int_equal(status, 200);
+    for (size_t i = 1; i < TT_COUNT(fds); i++)
+        close(fds[i]);
+    world_close(&world, 5000);
+}
+
+/* Clients that send half a request, or do not read their answer, hold up no one: neither on their
+ * own thread nor on another one. */
+static void test_slow_clients_hold_no_one(void **state) {
+    (void)state;
+    enum { FLOATS = 4 << 20 };
+    struct world world;
+    int half[SPREAD_THREADS], deaf[SPREAD_THREADS];
+    connection_threads = SPREAD_THREADS;
+    world_open(&world, NULL);
+    char json[256];
+    int json_bytes =
+        snprintf(json, sizeof(json),
+                 "{\"inputs\":[{\"name\":\"IN\",\"shape\":[1,%d],\"datatype\":\"FP32\","
+                 "\"parameters\":{\"binary_data_size\":%d}}],\"outputs\":[{\"name\":"
+                 "\"OUT\",\"parameters\":{\"binary_data\":true}}]}",
+                 FLOATS, FLOATS * 4);
+    struct tt_text large;
+    tt_text_init(&large);
+    tt_text_printf(&large,
+                   "POST /v2/models/identity/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n"
+                   "Inference-Header-Content-Length: %d\r\n\r\n%s",
+                   json_bytes + FLOATS * 4, json_bytes, json);
+    char *zeros = calloc(FLOATS, 4);
+    tt_text_append(&large, zeros, (size_t)FLOATS * 4);
+    free(zeros);
+    for (int i = 0; i < SPREAD_THREADS; i++) {
+        half[i] = dial(&world);
+        say(half[i], large.bytes, 1000);
+        deaf[i] = dial(&world);
+        say(deaf[i], large.bytes, large.length);
+    }
+    for (int i = 0; i < 3 * SPREAD_THREADS; i++)
+        close(dial_and_ask(&world));
+    for (int i = 0; i < SPREAD_THREADS; i++) {
+        assert_int_equal(hear(deaf[i], true, &head, &body), 200); /* its answer waited for it */
+        close(half[i]);
+        close(deaf[i]);
+    }
+    tt_text_fini(&large);
+    struct tt_listener_counts counts = world_close(&world, 5000);
+    assert_int_equal(counts.answered, 4 * SPREAD_THREADS);
+}
+
+/* What is in flight on any thread is finished before the server ends; a client that was accepted
+ * and asks meanwhile is answered or closed, never left. */
+static void test_stop_of_all_threads(void **state) {
+    (void)state;
+    struct world world;
+    int busy[2 * SPREAD_THREADS];
+    connection_threads = SPREAD_THREADS;
+    world_open(&world, NULL);
+    struct tt_text request;
+    tt_text_init(&request);
+    post(&request, "/v2/models/held/infer", "", IN1);
+    for (size_t i = 0; i < TT_COUNT(busy); i++) {
+        busy[i] = dial(&world);
+        say(busy[i], request.bytes, request.length);
+    }
+    fake_wait(&world.serving, &world.serving.held_count, (int)TT_COUNT(busy));
+    int late = dial(&world); /* accepted perhaps, and handed over while the server stops */
+    tt_listener_stop(world.listener, 60000);
+    assert_int_equal(hear(late, true, &head, &body), 0);
+    fake_release_held(&world.serving);
+    for (size_t i = 0; i < TT_COUNT(busy); i++) {
+        assert_int_equal(hear(busy[i], true, &head, &body), 200);
+        assert_int_equal(hear(busy[i], true, &head, &body), 0);
+        close(busy[i]);
+    }
+    tt_text_fini(&request);
+    close(late);
+    struct tt_listener_counts counts = world_close(&world, 60000);
+    assert_int_equal(counts.answered, TT_COUNT(busy));
+}
+
 /* ---- the live page's port ---- */
 
 #define ASK(method, path, headers)                                                                 \
@@ -752,8 +928,19 @@ int main(void) {
         cmocka_unit_test(test_timeouts_and_connection_limit),
         cmocka_unit_test(test_open_errors),
     };
+    const struct CMUnitTest tests_of_threads[] = {
+        cmocka_unit_test(test_clients_are_spread),
+        cmocka_unit_test(test_limit_of_all_threads),
+        cmocka_unit_test(test_slow_clients_hold_no_one),
+        cmocka_unit_test(test_stop_of_all_threads),
+    };
     alarm(120); /* a test that hangs is a test that fails */
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = 0;
+    for (connection_threads = 1; connection_threads <= 3; connection_threads += 2) {
+        print_message("connection threads: %d\n", connection_threads);
+        failed += cmocka_run_group_tests(tests, NULL, NULL);
+    }
+    failed += cmocka_run_group_tests(tests_of_threads, NULL, NULL);
     tt_text_fini(&head);
     tt_text_fini(&body);
     return failed;

@@ -206,6 +206,50 @@ static void test_limit_in_flight(void **state) {
     client_close(&client);
 }
 
+/* Ports share the limits: what one port has in flight, another one cannot have, and gets once it
+ * has ended. */
+static void test_limits_of_all_ports(void **state) {
+    (void)state;
+    static const int64_t latency = 1;
+    enum { ROW_BYTES = 6 * 4 };
+    struct tt_limits limits;
+    tt_limits_default(&limits);
+    limits.requests = 4;
+    limits.queue_bytes = 5 * ROW_BYTES;
+    tt_serving_set_limits(bench.serving, &limits);
+    struct tt_served_model *model =
+        serving_bench_add(&bench, &plain, &bench_fixed, &latency, &zero);
+    serving_bench_start(&bench);
+    struct client other;
+    client_open(&client, bench.serving);
+    client_open(&other, bench.serving);
+    struct tt_inference_shape one[] = {{0, {2, {1, 4}}}, {1, {2, {1, 2}}}};
+    struct tt_inference_shape two[] = {{0, {2, {2, 4}}}, {1, {2, {2, 2}}}};
+    struct tt_inference *sent[4], *more;
+    struct tt_error why;
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(
+                client_begin(i & 1 ? &client : &other, model, one, 2, 9, &sent[i], &why), TT_OK);
+        assert_int_equal(client_begin(&client, model, one, 2, 9, &more, &why), TT_ERR_BUSY);
+        assert_string_equal(why.text, "the server has 4 requests in flight, its limit");
+        assert_int_equal(client_begin(&other, model, one, 2, 9, &more, &why), TT_ERR_BUSY);
+        client_submit(&client, sent[1], 9, 0);
+        client_wait(&client, 0);
+        assert_int_equal(client_begin(&other, model, two, 2, 9, &more, &why), TT_OK);
+        tt_inference_release(sent[0]);
+        assert_int_equal(client_begin(&client, model, two, 2, 9, &sent[0], &why), TT_ERR_BUSY);
+        assert_non_null(
+            strstr(why.text, "take 96 bytes, and with this one more than the limit of 120"));
+        tt_inference_release(more);
+        tt_inference_release(sent[2]);
+        tt_inference_release(sent[3]);
+    }
+    assert_int_equal(client.ok, 3);
+    client_close(&client);
+    client_close(&other);
+}
+
 static void test_hidden_outputs_and_priorities(void **state) {
     (void)state;
     static const int64_t latency = 1;
@@ -502,6 +546,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_release_before_submit, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_deadlines, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_limit_in_flight, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_limits_of_all_ports, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hidden_outputs_and_priorities, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_shapes_that_collide, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_find_and_index, set_up, tear_down),
