@@ -251,6 +251,7 @@ static int run(void *options) {
     if (code >= 0)
         return code;
     tt_outcome_catch_interrupt();
+    tt_outcome_catch_termination();
     struct work *w = tt_allocate(1, sizeof(*w));
     struct tt_error why;
     w->flags = a;

@@ -29,6 +29,12 @@ void tt_outcome_catch_interrupt(void) {
     sigaction(SIGINT, &action, NULL);
 }
 
+void tt_outcome_catch_termination(void) {
+    struct sigaction action = {.sa_handler = tt_on_interrupt};
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+}
+
 void tt_outcome_progress(void *context, int32_t finished, int32_t all) {
     (void)context;
     if (!isatty(STDERR_FILENO))

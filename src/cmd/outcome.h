@@ -23,6 +23,8 @@ extern volatile sig_atomic_t tt_interrupted;
 void tt_on_interrupt(int signal_number);
 /* Handles SIGINT without SA_RESTART, so that it also ends blocking system calls. */
 void tt_outcome_catch_interrupt(void);
+/* The same for SIGTERM and SIGHUP, for verbs that have something to tidy up. */
+void tt_outcome_catch_termination(void);
 
 /* A progress bar on stderr if that is a terminal; `context` is not used. */
 void tt_outcome_progress(void *context, int32_t finished, int32_t all);

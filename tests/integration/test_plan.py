@@ -6,9 +6,11 @@ real time."""
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import urllib.request
 
@@ -114,6 +116,47 @@ class Plan(unittest.TestCase):
             server.terminate()
             server.wait(30)
             server.stderr.close()
+
+    def test_late_requests_are_simulated_as_they_are_served(self):
+        # Alone a request takes 20 ms: of 91 per second (70 with headroom) a device serves 50. What is late and served
+        # takes the time of others.
+        bad = {}
+        for late in ("DROP", "SERVE"):
+            self.add(late.lower(), "slo_ms: 100\npolicy { name: \"serial\" }\nlate: %s\n" % late)
+            plan = self.plan("--simulate-only", "--model", late.lower(), "--rate", 70, "--devices", 1)
+            serial = next(c for c in plan["candidates"] if c["policy"] == "serial")
+            bad[late] = serial["bad_rate"]
+        self.assertGreater(bad["SERVE"], bad["DROP"])
+        self.assertGreater(bad["DROP"], 0.2)
+
+    def test_no_folder_is_left(self):
+        temporary = pathlib.Path(self.directory.name, "temporary")
+        temporary.mkdir()
+        for number, code in ((signal.SIGTERM, 130), (signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
+            plan = subprocess.Popen(
+                [PROGRAM, "plan", self.repository, "--rate", "20", "--seconds", "20"],
+                stderr=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                text=True,
+                env={**os.environ, "TMPDIR": str(temporary)},
+            )
+            self.addCleanup(plan.stderr.close)
+            for line in plan.stderr:
+                if "measuring what the server costs" in line:
+                    break
+            self.assertEqual(len(list(temporary.iterdir())), 1)
+            plan.send_signal(number)
+            self.assertEqual(plan.wait(60), code)
+            left = list(temporary.iterdir())
+            self.assertEqual(len(left), number == signal.SIGKILL)
+        # The next plan removes what a killed one left, once it is older than one that just begins.
+        again = {**os.environ, "TMPDIR": str(temporary)}
+        deadline = time.monotonic() + 60
+        while left and time.monotonic() < deadline:
+            time.sleep(1)
+            run("plan", self.repository, "--simulate-only", "--rate", "1", env=again)
+            left = list(temporary.iterdir())
+        self.assertEqual(left, [])
 
     def test_write(self):
         self.plan("--simulate-only", "--rate", 10, "--slo-ms", 1500, "--write")

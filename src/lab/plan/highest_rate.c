@@ -89,11 +89,13 @@ static enum tt_err try_factor(const struct tt_scenario *entry, double factor, do
         tt_contest_faster(entry->arrivals, entry->arrival_count, factor);
     faster.arrivals = arrivals;
     struct tt_scenario_result result;
-    enum tt_err err = tt_scenario_run(&faster, false, NULL, stop, &result, why);
+    struct tt_scenario_outputs outputs = {
+        .bad_limit = (int64_t)(bad_rate * (double)entry->arrival_count) + 1};
+    enum tt_err err = tt_scenario_run(&faster, false, &outputs, stop, &result, why);
     free(arrivals);
     if (err)
         return err;
-    *out_good = !result.interrupted;
+    *out_good = !result.interrupted && !result.cut;
     for (int32_t m = 0; m < result.measure.model_count; m++)
         *out_good = *out_good && tt_measure_bad_rate(&result.measure.models[m]) <= bad_rate;
     tt_measure_fini(&result.measure);

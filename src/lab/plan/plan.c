@@ -16,8 +16,20 @@ static int64_t longest_slo(const struct tt_scenario *scenario) {
     return slo_ns;
 }
 
-/* As many requests as tell 1 % of bad ones, and as come in many objectives. */
+static bool serves_late(const struct tt_scenario *scenario) {
+    for (int32_t m = 0; m < scenario->model_count; m++) {
+        const struct tt_queue_rule *rules = scenario->models[m].step_model.rules;
+        if (rules && rules->delay_late)
+            return true;
+    }
+    return false;
+}
+
+/* As many requests as tell 1 % of bad ones, and as come in many objectives. If late ones stay, an
+ * overload makes long queues, and the time of a run grows with their square. */
 static int64_t requests_at(const struct tt_scenario *scenario, double rate_per_s) {
+    if (serves_late(scenario))
+        return FEWEST_REQUESTS;
     double wanted = rate_per_s * (double)longest_slo(scenario) / 1e9 * SLOS_PER_RUN;
     return wanted < FEWEST_REQUESTS ? FEWEST_REQUESTS
            : wanted > MOST_REQUESTS ? MOST_REQUESTS

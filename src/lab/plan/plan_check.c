@@ -101,7 +101,7 @@ enum tt_err tt_plan_check_run(struct tt_plan *plan, const struct tt_plan_models 
     struct attempt made;
     char arrivals[320];
     bool has_load = plan->rate > 0 || plan->arrivals;
-    snprintf(arrivals, sizeof(arrivals), "%s/.arrivals.csv", trial->folder);
+    snprintf(arrivals, sizeof(arrivals), "%s/.arrivals.csv", trial->folder.path);
     enum tt_err err = tt_plan_models_set(models, trial, &plan->candidates[plan->winner], true, why);
     if (!err)
         err = tt_plan_models_write(models, executors, true, why);

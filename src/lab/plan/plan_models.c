@@ -120,7 +120,7 @@ static bool lacks_profile(const struct tt_repository_model *model, struct tt_err
 static enum tt_err measure(struct tt_plan_trial *trial, const struct tt_repository_model *model,
                            char *own, size_t capacity, const char *reason, struct tt_error *why) {
     bool beside = access(model->directory, W_OK) == 0 && !*model->settings->profile;
-    snprintf(own, capacity, "%s/.%s.pbtxt", trial->folder, model->name);
+    snprintf(own, capacity, "%s/.%s.pbtxt", trial->folder.path, model->name);
     fprintf(stderr, "tutti plan: profiling model %s (%s)%s\n", model->name, reason,
             beside ? "" : "; the profile is not kept");
     const char *args[] = {"profile",
@@ -166,14 +166,26 @@ enum tt_err tt_plan_models_prepare(struct tt_plan_models *self, struct tt_plan_t
 
 /* ---- the experiment ---- */
 
-/* `late` is left out: a late request is bad whether it is served or not, and without it an
- * overloaded simulation ends as soon as too many are bad. */
+/* What the server does with late requests, whether tutti.pbtxt or config.pbtxt says so; NULL: what
+ * the policy does. */
+static const char *late_of(const struct tt_repository_model *model) {
+    if (model->settings->late != TUTTI__MODEL_LATE__LATE_UNSPECIFIED)
+        return model->settings->late == TUTTI__MODEL_LATE__SERVE ? "SERVE" : "DROP";
+    const struct tt_model_batching *batching = &model->config->batching;
+    bool delays = false;
+    for (int32_t p = 0; p <= batching->priority_count; p++)
+        delays |= batching->rules[p].delay_late;
+    return delays ? "SERVE" : NULL;
+}
+
 static void put_model(const struct tt_plan_model *model, bool has_slo, struct tt_text *out) {
     const struct tt_model_config *config = model->from->config;
     tt_text_printf(out, "model {\n  name: \"%s\"\n  weight: %g\n", model->from->name,
                    model->weight);
     if (has_slo && model->slo_ns > 0)
         tt_text_printf(out, "  slo_ms: %.6f\n", (double)model->slo_ns / 1e6);
+    if (has_slo && late_of(model->from))
+        tt_text_printf(out, "  late: %s\n", late_of(model->from));
     if (model->length > 0)
         tt_text_printf(out, "  length: %d\n", model->length);
     if (config->batching.max_delay_ns > 0)
@@ -242,7 +254,8 @@ static bool complete(struct tt_plan_models *self, int32_t length) {
 
 enum tt_err tt_plan_models_build(struct tt_plan_models *self, struct tt_plan_trial *trial,
                                  int32_t devices, int32_t length, struct tt_error *why) {
-    snprintf(self->experiment_path, sizeof(self->experiment_path), "%s/.plan.pbtxt", trial->folder);
+    snprintf(self->experiment_path, sizeof(self->experiment_path), "%s/.plan.pbtxt",
+             trial->folder.path);
     enum tt_err err = tt_plan_models_set(self, trial, NULL, false, why);
     if (!err)
         err = tt_plan_models_write(self, devices, true, why);

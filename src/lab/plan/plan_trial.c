@@ -4,7 +4,6 @@
 #include "base/instant.h"
 #include "client/http_fetch.h"
 #include "client/metrics_page.h"
-#include "profile/machine.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -24,19 +23,22 @@ enum { MAX_ARGS = 64, LOG_BYTES = 1 << 20, ANSWER_BYTES = 16 << 20 };
 #define FETCH_NS (5 * TT_S)
 
 enum tt_err tt_plan_trial_open(struct tt_plan_trial *self, struct tt_error *why) {
-    enum tt_err err = tt_machine_scratch(self->folder, sizeof(self->folder), why);
+    enum tt_err err = tt_trial_folder_open(&self->folder, why);
     if (err)
         return err;
-    snprintf(self->log, sizeof(self->log), "%s/.server.log", self->folder);
-    snprintf(self->recording, sizeof(self->recording), "%s/.recording", self->folder);
-    return TT_OK;
+    snprintf(self->log, sizeof(self->log), "%s/.server.log", self->folder.path);
+    snprintf(self->recording, sizeof(self->recording), "%s/.recording", self->folder.path);
+    snprintf(self->temporary, sizeof(self->temporary), "%s/.temporary", self->folder.path);
+    if (mkdir(self->temporary, 0700) != 0) {
+        err = tt_fail(TT_ERR_IO, why, "%s: %s", self->temporary, strerror(errno));
+        tt_trial_folder_close(&self->folder);
+    }
+    return err;
 }
 
 void tt_plan_trial_close(struct tt_plan_trial *self) {
     tt_plan_trial_stop(self);
-    if (self->folder[0])
-        tt_machine_remove(self->folder);
-    self->folder[0] = '\0';
+    tt_trial_folder_close(&self->folder);
 }
 
 /* ---- the repository ---- */
@@ -52,7 +54,7 @@ static enum tt_err link_entry(const char *from, const char *to, struct tt_error 
 enum tt_err tt_plan_trial_add(struct tt_plan_trial *self, const struct tt_repository_model *model,
                               const char *profile, struct tt_error *why) {
     char to[4096], from[4096];
-    snprintf(to, sizeof(to), "%s/%s", self->folder, model->name);
+    snprintf(to, sizeof(to), "%s/%s", self->folder.path, model->name);
     DIR *directory = opendir(model->directory);
     if (!directory || mkdir(to, 0700) != 0) {
         enum tt_err err =
@@ -70,11 +72,11 @@ enum tt_err tt_plan_trial_add(struct tt_plan_trial *self, const struct tt_reposi
         if (is_dots || is_given || strcmp(name, "tutti.pbtxt") == 0)
             continue;
         snprintf(from, sizeof(from), "%s/%s", model->directory, name);
-        snprintf(to, sizeof(to), "%s/%s/%s", self->folder, model->name, name);
+        snprintf(to, sizeof(to), "%s/%s/%s", self->folder.path, model->name, name);
         err = link_entry(from, to, why);
     }
     closedir(directory);
-    snprintf(to, sizeof(to), "%s/%s/profile.pbtxt", self->folder, model->name);
+    snprintf(to, sizeof(to), "%s/%s/profile.pbtxt", self->folder.path, model->name);
     if (!err && profile)
         err = link_entry(profile, to, why);
     return err;
@@ -83,14 +85,14 @@ enum tt_err tt_plan_trial_add(struct tt_plan_trial *self, const struct tt_reposi
 enum tt_err tt_plan_trial_set(struct tt_plan_trial *self, const char *model,
                               const struct tt_text *settings, struct tt_error *why) {
     char path[4096];
-    snprintf(path, sizeof(path), "%s/%s/tutti.pbtxt", self->folder, model);
+    snprintf(path, sizeof(path), "%s/%s/tutti.pbtxt", self->folder.path, model);
     return tt_text_write_file(path, settings, why);
 }
 
 /* ---- children ---- */
 
 /* Forks `tutti ARGS` with the given descriptors for its output and its errors. */
-static pid_t spawn(const char *const *args, int out, int errors) {
+static pid_t spawn(const struct tt_plan_trial *self, const char *const *args, int out, int errors) {
     char *argv[MAX_ARGS] = {"tutti"};
     for (int i = 0; args[i]; i++) {
         tt_assert(i + 2 < MAX_ARGS);
@@ -103,6 +105,7 @@ static pid_t spawn(const char *const *args, int out, int errors) {
     if (getppid() != parent)
         _exit(1);
     signal(SIGINT, SIG_IGN); /* a terminal's SIGINT is for the caller, which ends its children */
+    setenv("TMPDIR", self->temporary, 1);
     dup2(out, STDOUT_FILENO);
     dup2(errors, STDERR_FILENO);
     execv("/proc/self/exe", argv);
@@ -144,7 +147,7 @@ static enum tt_err read_all(struct tt_plan_trial *self, int fd, struct tt_text *
 enum tt_err tt_plan_trial_run(struct tt_plan_trial *self, const char *const *args, int also_good,
                               bool shows_errors, struct tt_text *out_text, struct tt_error *why) {
     char path[640];
-    snprintf(path, sizeof(path), "%s/.child.log", self->folder);
+    snprintf(path, sizeof(path), "%s/.child.log", self->folder.path);
     int pipes[2], errors = shows_errors
                                ? dup(STDERR_FILENO)
                                : open(path, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
@@ -154,7 +157,7 @@ enum tt_err tt_plan_trial_run(struct tt_plan_trial *self, const char *const *arg
             close(errors);
         return err;
     }
-    pid_t child = spawn(args, pipes[1], errors);
+    pid_t child = spawn(self, args, pipes[1], errors);
     close(pipes[1]);
     close(errors);
     enum tt_err err = child > 0 ? read_all(self, pipes[0], out_text, why)
@@ -229,9 +232,17 @@ enum tt_err tt_plan_trial_start(struct tt_plan_trial *self, int32_t executors, b
                                 struct tt_error *why) {
     char count[16];
     snprintf(count, sizeof(count), "%d", executors);
-    const char *args[MAX_ARGS] = {"serve", "--model-repository", self->folder, "--http-port",
-                                  "0",     "--grpc-port",        "0",          "--executors",
-                                  count,   "--exit-on-error",    "true"};
+    const char *args[MAX_ARGS] = {"serve",
+                                  "--model-repository",
+                                  self->folder.path,
+                                  "--http-port",
+                                  "0",
+                                  "--grpc-port",
+                                  "0",
+                                  "--executors",
+                                  count,
+                                  "--exit-on-error",
+                                  "true"};
     int used = 11;
     if (self->onnxruntime) {
         args[used++] = "--onnxruntime";
@@ -244,7 +255,7 @@ enum tt_err tt_plan_trial_start(struct tt_plan_trial *self, int32_t executors, b
     int log = open(self->log, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
     if (log < 0)
         return tt_fail(TT_ERR_IO, why, "%s: %s", self->log, strerror(errno));
-    pid_t child = spawn(args, log, log);
+    pid_t child = spawn(self, args, log, log);
     close(log);
     if (child < 0)
         return tt_fail(TT_ERR_IO, why, "cannot fork: %s", strerror(errno));

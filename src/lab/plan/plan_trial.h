@@ -3,11 +3,13 @@
  *
  * Life: _open makes the folder; _add links a model into it, everything but its tutti.pbtxt; _set
  * writes that; _start, _load any number of times, _stop; _close removes the folder. The models'
- * own folders are never written to. One server at a time. Children end with this process. */
+ * own folders are never written to. One server at a time. Children end with this process, and their
+ * temporary files lie in the folder, too. */
 #ifndef TT_LAB_PLAN_PLAN_TRIAL_H
 #define TT_LAB_PLAN_PLAN_TRIAL_H
 
 #include "base/text.h"
+#include "lab/plan/trial_folder.h"
 #include "model/repository/repository.h"
 
 #include <jansson.h>
@@ -15,11 +17,12 @@
 #include <sys/types.h>
 
 struct tt_plan_trial {
-    char folder[256];        /* of the repository; "": none */
-    char log[300];           /* the server's standard error */
-    char recording[300];     /* written if _start was asked to */
-    const char *onnxruntime; /* NULL: searched for */
-    pid_t server;            /* 0: none runs */
+    struct tt_trial_folder folder; /* the repository */
+    char log[300];                 /* the server's standard error */
+    char recording[300];           /* written if _start was asked to */
+    char temporary[300];           /* the children's TMPDIR */
+    const char *onnxruntime;       /* NULL: searched for */
+    pid_t server;                  /* 0: none runs */
     int port;
     const volatile sig_atomic_t *stop; /* ends waits with CANCELLED */
 };

@@ -146,8 +146,9 @@ static enum tt_err open_run(struct run *run, const struct tt_scenario_outputs *o
     return err;
 }
 
-static bool is_too_bad(const struct run *run) {
-    int64_t bad = 0;
+/* Late requests that wait for their turn will be bad, too. */
+static bool is_too_bad(const struct run *run, const struct tt_simulation *simulation) {
+    int64_t bad = tt_simulation_mechanism(simulation)->by_age.count;
     for (int32_t m = 0; run->bad_limit > 0 && m < run->measure.model_count; m++)
         bad += tt_measure_bad(&run->measure.models[m]);
     return bad > run->bad_limit;
@@ -159,7 +160,7 @@ static void walk(struct run *run, struct tt_simulation *simulation,
     int64_t instants = run->bad_limit > 0 ? INSTANTS_PER_COUNT : INSTANTS_PER_STOP_CHECK;
     while (tt_simulation_run(simulation, instants)) {
         result->interrupted = stop && *stop;
-        result->cut = !result->interrupted && is_too_bad(run);
+        result->cut = !result->interrupted && is_too_bad(run, simulation);
         if (result->interrupted || result->cut) {
             if (run->measure.end_ns > tt_simulation_now(simulation))
                 run->measure.end_ns = TT_NEVER;

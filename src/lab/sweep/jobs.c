@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,8 +51,11 @@ static enum tt_err start(const struct tt_jobs *jobs, struct child *child, int32_
     if (pipe(ends) != 0)
         return tt_fail(TT_ERR_IO, why, "no pipe to a worker process: %s", strerror(errno));
     fflush(NULL); /* else the child would write it again */
-    pid_t pid = fork();
+    pid_t parent = getpid(), pid = fork();
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* no one else would end it */
+        if (getppid() != parent)
+            _exit(1);
         close(ends[0]);
         run_in_child(jobs, index, ends[1]);
     }
