@@ -51,6 +51,7 @@ struct run {
     int64_t started_at;
     int64_t progress_at;
     int64_t connections_opened;
+    int64_t turns; /* of the loop */
     bool shows_progress;
     enum tt_err err;
     struct tt_error why;
@@ -220,6 +221,7 @@ static void carry(struct run *run) {
     int64_t now = 0;
     while (!run->err && !tt_interrupted && !tt_load_done(&run->load, now)) {
         struct tt_load_request request;
+        run->turns++;
         for (int i = 0; !run->err && i < TAKEN_PER_TURN && tt_load_take(&run->load, now, &request);
              i++)
             run->err = send_request(run, &request);
@@ -277,6 +279,7 @@ static enum tt_err report(struct run *run, const struct tt_load_flags *flags) {
                                     .interrupted = tt_interrupted != 0,
                                     .connections_opened = run->connections_opened,
                                     .generator_cpu_s = cpu_seconds(),
+                                    .generator_turns = run->turns,
                                     .series = &run->series};
     struct tt_text text;
     tt_text_init(&text);

@@ -47,8 +47,9 @@ static const struct tt_flag_row flag_rows[] = {
                "devices to plan with (default: number of processors)"),
     TT_INTEGER("length", "N", length, 1, 1 << 20, 0,
                "input length of requests where it varies (default: the middle one profiled)"),
-    TT_DECIMAL("seconds", "S", seconds, 0.2, 60, 2,
-               "how long the real server is loaded per measurement"),
+    TT_DECIMAL(
+        "seconds", "S", seconds, 0.2, 60, 2,
+        "how long the real server is loaded per measurement; the check has three of twice as long"),
     TT_SWITCH("simulate-only", simulates_only,
               "start no server: costs and the check are left out, rates come out too high"),
     TT_SWITCH("write", writes, "write each model's tutti.pbtxt"),
@@ -179,7 +180,7 @@ static enum tt_err make_plan(struct work *w, struct tt_error *why) {
     if (!err && !a->simulates_only && w->plan.highest_per_s[w->plan.winner] > 0) {
         say("checking the best policy on a real server");
         err = tt_plan_check_run(&w->plan, &w->models, &w->trial, w->devices,
-                                (int64_t)(a->seconds * 1e9), why);
+                                (int64_t)(a->seconds * 2e9), why);
     }
     return err;
 }

@@ -3,6 +3,12 @@
 #include "base/instant.h"
 #include "sim/step_work.h"
 
+/* The device whose time an executor of `device` takes. */
+static struct tt_device *clock_of(struct tt_simulation *self, int32_t device) {
+    bool shares = self->has_server && self->threads.options.runs_models;
+    return shares ? &self->threads.processors : &self->devices[device];
+}
+
 static void refresh_device(struct tt_simulation *self, int32_t device) {
     int64_t at = tt_device_next_at(&self->devices[device]);
     if (at == TT_NEVER)
@@ -62,10 +68,8 @@ static void start_step(struct tt_simulation *self, struct tt_task *task) {
     int64_t beside_ns = executor->walked ? 0 : self->task_ns;
     for (int32_t i = 0; i < task->count; i++) {
         struct tt_sim_request *request = &self->requests[task->items[i].request->handle.index];
-        if (request->started_at < 0) {
+        if (request->started_at < 0)
             request->started_at = self->now;
-            beside_ns += self->request_ns;
-        }
         self->numbers[i] = request->number;
     }
     if (self->observer.step_started)
@@ -82,8 +86,11 @@ static void start_step(struct tt_simulation *self, struct tt_task *task) {
         work_ns =
             tt_perturbation_end(self->perturbations, self->perturbation_count, self->now, work_ns) -
             self->now;
-    tt_device_start(&self->devices[executor->device], self->now, task->executor, work_ns,
-                    tt_step_demand(profile, task));
+    struct tt_device *clock = clock_of(self, executor->device);
+    bool is_own = clock == &self->devices[executor->device];
+    tt_device_start(clock, self->now, task->executor, work_ns,
+                    is_own ? tt_step_demand(profile, task)
+                           : tt_server_threads_demand(&self->threads));
     refresh_device(self, executor->device);
 }
 
@@ -282,6 +289,13 @@ void tt_sim_executors_report(struct tt_simulation *self) {
         if (number >= 0)
             step_ended(self, number);
     }
+    while (self->has_server && tt_device_next_at(&self->threads.processors) <= self->now) {
+        int32_t number = tt_device_take_ended(&self->threads.processors, self->now);
+        if (number >= self->executor_count)
+            tt_server_threads_ended(&self->threads, self->now, number);
+        else if (number >= 0)
+            step_ended(self, number);
+    }
 }
 
 void tt_sim_executor_start(void *context, int64_t now, struct tt_task *task) {
@@ -313,7 +327,7 @@ void tt_sim_executor_abort(void *context, int64_t now, int32_t number) {
     if (executor->phase == TT_SIM_BETWEEN) /* between two steps, but not finished */
         go_on(self, number);
     if (executor->phase == TT_SIM_RUNNING) {
-        tt_device_stop(&self->devices[executor->device], now, number);
+        tt_device_stop(clock_of(self, executor->device), now, number);
         refresh_device(self, executor->device);
         struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
         task->ended_at = now;

@@ -17,6 +17,14 @@ enum {
 
 /* ---- callbacks of the mechanism ---- */
 
+/* A server's answer first goes back to the client. */
+static void report_ending(struct tt_simulation *self, const struct tt_sim_ending *ending) {
+    if (self->has_server && !self->closing)
+        tt_server_threads_answer(&self->threads, self->now, ending);
+    else if (self->observer.ended)
+        self->observer.ended(self->observer.context, ending);
+}
+
 static void on_gone(void *context, struct tt_request *request) {
     struct tt_simulation *self = context;
     tt_cell_graph_free(request->graph);
@@ -35,8 +43,6 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
             ended_at = tt_copy_engine_add(&self->copies_out[0], now, bytes);
         tt_input_pool_left(&self->pool, now, request);
     }
-    if (!self->observer.ended)
-        return;
     const struct tt_sim_request refused = {
         .number = self->admitted, .started_at = -1, .elapsed_ns = self->admitted_elapsed_ns};
     const struct tt_sim_request *known =
@@ -52,7 +58,7 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
         .ending = ending,
         .reason = reason,
         .cut_short = is_done && known->output_length > tt_sim_max_output(self, request->model)};
-    self->observer.ended(self->observer.context, &report);
+    report_ending(self, &report);
 }
 
 /* ---- events reported to the mechanism ---- */
@@ -61,8 +67,6 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
 static void turn_away(struct tt_simulation *self, const struct tt_sim_arrival *arrival,
                       int64_t number) {
     self->events++;
-    if (!self->observer.ended)
-        return;
     struct tt_sim_ending report = {.number = number,
                                    .arrived_at = arrival->at - arrival->elapsed_ns,
                                    .deadline_at = arrival->deadline_at,
@@ -71,7 +75,7 @@ static void turn_away(struct tt_simulation *self, const struct tt_sim_arrival *a
                                    .model = arrival->model,
                                    .ending = TT_ENDING_DROPPED,
                                    .reason = TT_DROP_QUEUE_FULL};
-    self->observer.ended(self->observer.context, &report);
+    report_ending(self, &report);
 }
 
 static void grow_requests(struct tt_simulation *self, int64_t index) {
@@ -165,11 +169,25 @@ static void admit(struct tt_simulation *self, const struct tt_sim_arrival *arriv
                             request->handle);
 }
 
-static void arrive(struct tt_simulation *self) {
-    self->last_arrival_at = self->next.at;
+static void submit(void *context, const struct tt_sim_arrival *arrival, int64_t number) {
+    struct tt_simulation *self = context;
     self->reported = true;
     self->events++;
-    admit(self, &self->next, self->arrived++);
+    admit(self, arrival, number);
+}
+
+static void answered(void *context, const struct tt_sim_ending *ending) {
+    struct tt_simulation *self = context;
+    if (self->observer.ended)
+        self->observer.ended(self->observer.context, ending);
+}
+
+static void arrive(struct tt_simulation *self) {
+    self->last_arrival_at = self->next.at;
+    if (self->has_server)
+        tt_server_threads_due(&self->threads, self->now, &self->next, self->arrived++);
+    else
+        submit(self, &self->next, self->arrived++);
     self->more = self->source.next(self->source.context, &self->next);
     tt_assert(!self->more || self->next.at >= self->last_arrival_at);
 }
@@ -186,6 +204,8 @@ static void cancel_due(struct tt_simulation *self) {
 static int64_t next_instant(const struct tt_simulation *self) {
     int64_t at = self->more ? self->next.at : TT_NEVER;
     at = tt_instant_min(at, tt_sim_next_at(&self->device_ends));
+    if (self->has_server)
+        at = tt_instant_min(at, tt_device_next_at(&self->threads.processors));
     at = tt_instant_min(at, tt_sim_next_at(&self->due));
     at = tt_instant_min(at, tt_sim_next_at(&self->appearing));
     at = tt_instant_min(at, tt_cancel_heap_next_at(&self->cancels));
@@ -221,7 +241,7 @@ static void cancel_leftovers(struct tt_simulation *self) {
 }
 
 static bool over(const struct tt_simulation *self, int64_t next_at) {
-    if (self->more)
+    if (self->more || (self->has_server && !tt_server_threads_idle(&self->threads)))
         return false;
     if (self->mechanism.requests.in_use == 0)
         return true;
@@ -232,6 +252,7 @@ bool tt_simulation_run(struct tt_simulation *self, int64_t budget) {
     for (int64_t i = 0; i < budget; i++) {
         int64_t at = next_instant(self);
         if (over(self, at)) {
+            self->closing = true;
             cancel_leftovers(self);
             for (int32_t d = 0; d < self->device_count; d++)
                 (void)tt_device_take_ended(&self->devices[d], self->now);
@@ -249,6 +270,8 @@ bool tt_simulation_run(struct tt_simulation *self, int64_t budget) {
         tt_sim_executors_continue(self);
         if (self->check) {
             tt_mechanism_check(&self->mechanism);
+            if (self->has_server)
+                tt_server_threads_check(&self->threads);
             if (self->pooled)
                 tt_input_pool_check(&self->pool);
         }
@@ -300,6 +323,13 @@ static enum tt_err init_tables(struct tt_simulation *self, const struct tt_sim_o
         err = tt_heap_init(&self->due, self->executor_count);
     if (!err)
         err = tt_heap_init(&self->appearing, self->executor_count);
+    if (!err && self->has_server)
+        err = tt_server_threads_init(&self->threads, &options->server, self->executor_count);
+    self->threads.perturbations = options->perturbations;
+    self->threads.perturbation_count = options->perturbation_count;
+    self->threads.context = self;
+    self->threads.submit = submit;
+    self->threads.answered = answered;
     self->pooled = options->devices[0].pool_slots > 0;
     if (!err && self->pooled) {
         tt_assert(options->device_count == 1);
@@ -367,7 +397,7 @@ enum tt_err tt_simulation_new(const struct tt_sim_options *options,
     self->jitter_permille = options->jitter_permille;
     self->spread = options->spread;
     self->task_ns = options->task_ns;
-    self->request_ns = options->request_ns;
+    self->has_server = options->server.processors > 0;
     self->noise = options->noise;
     self->perturbations = options->perturbations;
     self->perturbation_count = options->perturbation_count;
@@ -405,6 +435,8 @@ void tt_simulation_free(struct tt_simulation *take_simulation) {
     tt_heap_fini(&self->due);
     tt_heap_fini(&self->appearing);
     tt_cancel_heap_fini(&self->cancels);
+    if (self->has_server)
+        tt_server_threads_fini(&self->threads);
     if (self->pooled)
         tt_input_pool_fini(&self->pool);
     free(self->devices);

@@ -23,7 +23,8 @@
  * allocated, and only if the policy works by cells. The simulation reads no clock and prints
  * nothing.
  *
- * Implemented in simulation.c (time and events) and sim_executors.c (tasks). */
+ * Implemented in simulation.c (time and events) and sim_executors.c (tasks); the threads of a
+ * server in server_threads.c. */
 #ifndef TT_SIM_SIMULATION_H
 #define TT_SIM_SIMULATION_H
 
@@ -33,6 +34,7 @@
 #include "sim/cell_cost.h"
 #include "sim/perturbation.h"
 #include "sim/sim_cells.h"
+#include "sim/sim_server.h"
 #include "sim/spread.h"
 
 #include <stdbool.h>
@@ -131,8 +133,10 @@ struct tt_sim_options {
     const struct tt_spread *spread; /* of an execution's latency, besides the jitter; borrowed;
                                        NULL: none */
     int64_t task_ns;                /* what an executor spends on a task beside its steps */
-    int64_t request_ns;             /* and on a request, in the task that first runs it */
-    bool check;                     /* tt_mechanism_check after every instant */
+    /* The threads around the scheduler. With one, an arrival's `at` is when its client sends it,
+     * and endings are reported when the client has read the answer. */
+    struct tt_sim_server server;
+    bool check; /* tt_mechanism_check after every instant */
     /* Ascending, [perturbation_count]: when devices run at another speed than the profiles say. */
     const struct tt_perturbation *perturbations; /* borrowed */
     int32_t perturbation_count;

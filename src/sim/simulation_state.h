@@ -8,6 +8,7 @@
 #include "core/walk.h"
 #include "sim/cancel_heap.h"
 #include "sim/input_pool.h"
+#include "sim/server_threads.h"
 #include "sim/simulation.h"
 
 enum tt_sim_phase {
@@ -76,7 +77,9 @@ struct tt_simulation {
     int64_t d_ctrl_ns, d_data_ns, abort_ns;
     int32_t jitter_permille;
     const struct tt_spread *spread; /* NULL: none */
-    int64_t task_ns, request_ns;
+    int64_t task_ns;
+    struct tt_server_threads threads; /* if has_server */
+    bool has_server, closing;         /* closing: what is left is cancelled */
     struct tt_noise noise;
     const struct tt_perturbation *perturbations;
     int32_t perturbation_count;

@@ -19,12 +19,15 @@
 
 enum { TT_PLAN_MAX_DEVICES = 64 };
 
-/* What a real server did under the load that was simulated. */
+/* What a real server did under the load that was simulated. Without a load it is the highest rate
+ * that was predicted, divided by TT_PLAN_HEADROOM. */
 struct tt_plan_check {
     bool ran;
+    int32_t windows; /* that were measured; the figures are those of the median one */
     double offered_per_s, goodput_per_s, bad_rate, p99_ms;
+    double predicted_per_s, predicted_bad_rate,
+        predicted_p99_ms; /* of the same, per offered_per_s */
     double highest_per_s; /* the highest rate that it held; 0: not searched, or none */
-    double predicted_per_s, predicted_bad_rate, predicted_p99_ms; /* of the same */
 };
 
 struct tt_plan {

@@ -1,14 +1,16 @@
 #include "lab/plan/plan_check.h"
 
+#include "base/clock.h"
 #include "base/instant.h"
 #include "lab/plan/plan_load.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MAX_ATTEMPTS = 8 };
+enum { WINDOWS = 3 };
 #define STEP 1.15 /* the first, until one rate is good and one is bad */
 #define CLOSE_ENOUGH 1.1
+#define SEARCH_NS (15 * TT_S)
 #define WARM_UP_S 0.5
 
 struct attempt {
@@ -62,81 +64,133 @@ static void show(double rate, const struct attempt *made) {
             rate > 0 ? rate : made->offered_per_s, 100 * made->bad_rate);
 }
 
-static enum tt_err search(struct tt_plan *plan, struct tt_plan_trial *trial, const char *experiment,
-                          int64_t second_ns, struct tt_error *why) {
-    struct tt_plan_check *check = &plan->check;
-    double good = 0, bad = 0, step = STEP, rate = plan->highest_per_s[plan->winner];
+/* One server under one kind of load. */
+struct real {
+    struct tt_plan_trial *trial;
+    const char *experiment;
+    int64_t window_ns;
+};
+
+static bool is_good(const struct attempt *made) {
+    return made->goodput_per_s > 0 && made->bad_rate <= TT_PLAN_BAD_RATE;
+}
+
+/* Whether two of three windows of half the length hold the rate; two are enough if they agree. */
+static enum tt_err holds(const struct real *real, double rate, bool *out_holds,
+                         struct tt_error *why) {
+    int votes[2] = {0};
     enum tt_err err = TT_OK;
-    for (int i = 0; !err && i < MAX_ATTEMPTS && rate > 0.1; i++) {
+    while (!err && votes[0] < 2 && votes[1] < 2) {
         struct attempt made;
-        err = attempt(trial, experiment, rate, NULL, second_ns, &made, why);
+        err = attempt(real->trial, real->experiment, rate, NULL, real->window_ns / 2, &made, why);
         if (err)
             break;
         show(rate, &made);
-        bool is_good = made.goodput_per_s > 0 && made.bad_rate <= TT_PLAN_BAD_RATE;
-        if (is_good || good <= 0) {
-            check->offered_per_s = made.offered_per_s;
-            check->goodput_per_s = made.goodput_per_s;
-            check->bad_rate = made.bad_rate;
-            check->p99_ms = made.p99_ms;
-        }
-        if (is_good)
+        votes[is_good(&made)]++;
+    }
+    *out_holds = votes[1] == 2;
+    return err;
+}
+
+/* `good`: a rate that is held; 0: none is known, and `bad` is too high. */
+static enum tt_err search(struct tt_plan *plan, const struct real *real, double good, double bad,
+                          struct tt_error *why) {
+    double step = STEP, rate = good > 0 ? plan->highest_per_s[plan->winner] : bad / STEP;
+    int64_t until = tt_clock_now() + SEARCH_NS;
+    enum tt_err err = TT_OK;
+    while (!err && tt_clock_now() < until && rate > 0.1) {
+        bool held;
+        err = holds(real, rate, &held, why);
+        if (err)
+            break;
+        if (held)
             good = rate;
         else
             bad = rate;
         if (good > 0 && bad > 0 && bad <= good * CLOSE_ENOUGH)
             break;
-        rate = bad <= 0 ? good * step : good <= 0 ? bad / step : (good + bad) / 2;
         step *= step; /* far from the prediction, ever larger steps */
+        rate = bad <= 0 ? good * step : good <= 0 ? bad / step : (good + bad) / 2;
     }
-    check->highest_per_s = good;
+    plan->check.highest_per_s = good;
     return err;
 }
 
-enum tt_err tt_plan_check_run(struct tt_plan *plan, const struct tt_plan_models *models,
-                              struct tt_plan_trial *trial, int32_t executors, int64_t second_ns,
-                              struct tt_error *why) {
+static int by_goodput(const void *a, const void *b) {
+    const struct attempt *left = a, *right = b;
+    return (left->goodput_per_s > right->goodput_per_s) -
+           (left->goodput_per_s < right->goodput_per_s);
+}
+
+/* `rate` 0: the arrivals, once. */
+static enum tt_err measure(struct tt_plan *plan, const struct real *real, double rate,
+                           const char *arrivals, struct tt_error *why) {
+    struct attempt made[WINDOWS];
+    int count = rate > 0 ? WINDOWS : 1;
+    enum tt_err err = TT_OK;
+    for (int w = 0; !err && w < count; w++) {
+        err =
+            attempt(real->trial, real->experiment, rate, arrivals, real->window_ns, &made[w], why);
+        if (!err)
+            show(rate, &made[w]);
+    }
+    if (err)
+        return err;
+    qsort(made, (size_t)count, sizeof(*made), by_goodput);
+    const struct attempt *median = &made[count / 2];
+    struct tt_plan_check *check = &plan->check;
+    check->windows = count;
+    check->offered_per_s = median->offered_per_s;
+    check->goodput_per_s = median->goodput_per_s;
+    check->bad_rate = median->bad_rate;
+    check->p99_ms = median->p99_ms;
+    return TT_OK;
+}
+
+static enum tt_err predict(struct tt_plan *plan, double rate, struct tt_error *why) {
     struct tt_plan_check *check = &plan->check;
     struct tt_contest_result predicted;
-    struct attempt made;
+    enum tt_err err = tt_plan_predict(plan, rate, &predicted, why);
+    if (err || !predicted.ran)
+        return err;
+    /* The same share of what was really offered: drawn arrivals differ by some percent. */
+    double share = predicted.arrived > 0
+                       ? (double)(predicted.arrived - predicted.bad) / (double)predicted.arrived
+                       : 0;
+    check->predicted_per_s = share * check->offered_per_s;
+    check->predicted_bad_rate = predicted.bad_rate;
+    check->predicted_p99_ms = (double)predicted.p99_ns / 1e6;
+    return TT_OK;
+}
+
+enum tt_err tt_plan_check_run(struct tt_plan *plan, const struct tt_plan_models *models,
+                              struct tt_plan_trial *trial, int32_t executors, int64_t window_ns,
+                              struct tt_error *why) {
+    struct real real = {
+        .trial = trial, .experiment = models->experiment_path, .window_ns = window_ns};
     char arrivals[320];
     bool has_load = plan->rate > 0 || plan->arrivals;
+    double rate = plan->arrivals ? 0
+                  : has_load     ? plan->rate
+                                 : plan->highest_per_s[plan->winner] / TT_PLAN_HEADROOM;
     snprintf(arrivals, sizeof(arrivals), "%s/.arrivals.csv", trial->folder.path);
     enum tt_err err = tt_plan_models_set(models, trial, &plan->candidates[plan->winner], true, why);
     if (!err)
         err = tt_plan_models_write(models, executors, true, why);
     if (!err && plan->arrivals)
-        err = tt_plan_load_write(arrivals, models, plan->arrivals, plan->arrival_count, second_ns,
+        err = tt_plan_load_write(arrivals, models, plan->arrivals, plan->arrival_count, window_ns,
                                  why);
     if (!err)
         err = tt_plan_trial_start(trial, executors, false, why);
-    if (!err && has_load)
-        err = attempt(trial, models->experiment_path, plan->arrivals ? 0 : plan->rate, arrivals,
-                      second_ns, &made, why);
-    else if (!err)
-        err = search(plan, trial, models->experiment_path, second_ns, why);
-    tt_plan_trial_stop(trial);
-    if (err)
-        return err;
-    check->ran = true;
-    check->predicted_per_s = plan->highest_per_s[plan->winner];
-    if (has_load) {
-        show(0, &made);
-        check->offered_per_s = made.offered_per_s;
-        check->goodput_per_s = made.goodput_per_s;
-        check->bad_rate = made.bad_rate;
-        check->p99_ms = made.p99_ms;
+    if (!err)
+        err = measure(plan, &real, rate, arrivals, why);
+    if (!err && !has_load) {
+        bool held = plan->check.bad_rate <= TT_PLAN_BAD_RATE && plan->check.goodput_per_s > 0;
+        err = search(plan, &real, held ? rate : 0, held ? 0 : rate, why);
     }
-    /* What was simulated of the rate that the check reports. */
-    double rate = has_load                   ? 0
-                  : check->highest_per_s > 0 ? check->highest_per_s
-                                             : check->offered_per_s;
-    err = tt_plan_predict(plan, rate, &predicted, why);
-    if (err || !predicted.ran)
-        return err;
-    check->predicted_bad_rate = predicted.bad_rate;
-    check->predicted_p99_ms = (double)predicted.p99_ns / 1e6;
-    if (has_load)
-        check->predicted_per_s = predicted.goodput_per_s;
-    return TT_OK;
+    tt_plan_trial_stop(trial);
+    if (!err)
+        err = predict(plan, rate, why);
+    plan->check.ran = !err;
+    return err;
 }

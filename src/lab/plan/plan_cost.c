@@ -11,18 +11,21 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { MAX_CLIENTS = 256, FEWEST_BATCHES = 20 };
+enum { MAX_CLIENTS = 256, FEWEST_BATCHES = 20, CONNECTIONS = 256 /* of tutti load */ };
+/* Of the rate that many clients reach: high enough for what happens near it, low enough to hold. */
+#define OPEN_SHARE 0.6
 
-/* ---- one closed loop ---- */
+/* ---- one load ---- */
 
 struct sample {
     int64_t at;
     struct tt_plan_trial_cpu cpu;
-    double batches, short_batches, busy_s;
+    double batches, short_batches, busy_s, turns;
 };
 
 struct loop {
-    double requests, batches, short_batches;
+    double requests, batches, short_batches, per_s;
+    double turns, client_turns;
     double main_ns, executors_ns, busy_ns, client_ns; /* in all */
     double ran_ns, waited_ns, took_ns;                /* of all threads of the server; real time */
 };
@@ -32,6 +35,7 @@ static struct sample take_sample(const struct tt_plan_trial *trial) {
                            .cpu = tt_plan_trial_cpu(trial),
                            .batches = tt_plan_trial_metric(trial, "tutti_batch_size_count"),
                            .short_batches = tt_plan_trial_metric(trial, "tutti_short_runs_total"),
+                           .turns = tt_plan_trial_metric(trial, "tutti_http_turns_total"),
                            .busy_s =
                                tt_plan_trial_metric(trial, "tutti_executor_busy_seconds_total")};
 }
@@ -40,16 +44,21 @@ static double total_ns(const struct tt_plan_trial_cpu *cpu) {
     return (double)(cpu->main_ns + cpu->executors_ns + cpu->others_ns);
 }
 
+/* `clients` 0: requests at random instants, `rate` per second. */
 static enum tt_err run_loop(struct tt_plan_trial *trial, const struct tt_plan_cost_options *options,
-                            int32_t clients, int64_t duration_ns, struct loop *out,
+                            int32_t clients, double rate, int64_t duration_ns, struct loop *out,
                             struct tt_error *why) {
-    char url[64], concurrency[16], duration[32];
+    char url[64], size[32], duration[32];
     snprintf(url, sizeof(url), "http://127.0.0.1:%d", trial->port);
-    snprintf(concurrency, sizeof(concurrency), "%d", clients);
+    if (clients > 0)
+        snprintf(size, sizeof(size), "%d", clients);
+    else
+        snprintf(size, sizeof(size), "%.6f", rate);
     snprintf(duration, sizeof(duration), "%g", (double)duration_ns / 1e9);
-    const char *args[] = {"load",          url,         "--load",     options->experiment,
-                          "--concurrency", concurrency, "--duration", duration,
-                          "--give-up-ms",  "60000",     "--json",     NULL};
+    const char *kind = clients > 0 ? "--concurrency" : "--rate";
+    const char *args[] = {"load",         url,     "--load",     options->experiment,
+                          kind,           size,    "--duration", duration,
+                          "--give-up-ms", "60000", "--json",     NULL};
     struct tt_text text;
     tt_text_init(&text);
     struct sample before = take_sample(trial);
@@ -60,17 +69,21 @@ static enum tt_err run_loop(struct tt_plan_trial *trial, const struct tt_plan_co
     if (err)
         return err;
     const json_t *total = json_object_get(report, "total");
-    *out = (struct loop){.requests = json_number_value(json_object_get(total, "ok")),
-                         .batches = after.batches - before.batches,
-                         .short_batches = after.short_batches - before.short_batches,
-                         .main_ns = (double)(after.cpu.main_ns - before.cpu.main_ns),
-                         .executors_ns = (double)(after.cpu.executors_ns - before.cpu.executors_ns),
-                         .waited_ns = (double)(after.cpu.waited_ns - before.cpu.waited_ns),
-                         .ran_ns = total_ns(&after.cpu) - total_ns(&before.cpu),
-                         .took_ns = (double)(after.at - before.at),
-                         .busy_ns = (after.busy_s - before.busy_s) * 1e9,
-                         .client_ns =
-                             json_number_value(json_object_get(report, "generator_cpu_s")) * 1e9};
+    *out = (struct loop){
+        .requests = json_number_value(json_object_get(total, "ok")),
+        .batches = after.batches - before.batches,
+        .short_batches = after.short_batches - before.short_batches,
+        .main_ns = (double)(after.cpu.main_ns - before.cpu.main_ns),
+        .executors_ns = (double)(after.cpu.executors_ns - before.cpu.executors_ns),
+        .turns = after.turns - before.turns,
+        .client_turns = json_number_value(json_object_get(report, "generator_turns")),
+        .waited_ns = (double)(after.cpu.waited_ns - before.cpu.waited_ns),
+        .ran_ns = total_ns(&after.cpu) - total_ns(&before.cpu),
+        .took_ns = (double)(after.at - before.at),
+        .busy_ns = (after.busy_s - before.busy_s) * 1e9,
+        .client_ns = json_number_value(json_object_get(report, "generator_cpu_s")) * 1e9};
+    double window_s = json_number_value(json_object_get(report, "window_s"));
+    out->per_s = window_s > 0 ? out->requests / window_s : 0;
     json_decref(report);
     return out->requests > 0 && out->batches > 0
                ? TT_OK
@@ -154,7 +167,7 @@ static void make_spread(double *ratios, int64_t count, double mean, struct tt_sp
         out->permille[p] = (int32_t)fmin(fmax(1, scaled[p] * scale * 1000), INT32_MAX);
 }
 
-/* The batches of the second loop: what the profiles say of one on average, and their ratios. */
+/* The batches after the first `skip`: what the profiles say of one on average, and their ratios. */
 static enum tt_err read_batches(const char *path, double skip, double *out_mean_ns,
                                 double **out_ratios, int64_t *out_count, struct tt_error *why) {
     struct tt_recording recording;
@@ -212,29 +225,71 @@ static double mean_of(const double *values, int64_t count) {
     return count > 0 ? sum / (double)count : 1;
 }
 
-/* Divides the accounted time between requests, batches and models. `one`: the loop of one client,
- * whose batches nothing interrupts. Unless models run `on_processors`, the time of the executor
- * threads says nothing about them, and their batches take what they took. */
-static void divide(const struct loop *one, const struct loop *many, double mean_ns, double *ratios,
-                   int64_t count, bool on_processors, struct tt_server_cost *out) {
-    out->share = share_of(many, out->cores);
+/* A thread's time per request and per turn, of two loads in which it had other numbers of turns per
+ * request. */
+struct shares {
+    double request_ns, turn_ns;
+};
+
+static struct shares share_out(double many_ns, double many_turns, double open_ns,
+                               double open_turns) {
+    double more = open_turns - many_turns;
+    struct shares out = {.turn_ns = more > 0 ? fmax(0, (open_ns - many_ns) / more) : 0};
+    out.turn_ns = fmin(out.turn_ns, many_turns > 0 ? many_ns / many_turns : out.turn_ns);
+    out.request_ns = many_ns - out.turn_ns * many_turns;
+    return out;
+}
+
+/* Of the connection thread, in a load. Where it runs batches itself, those that others ran count
+ * with it; else those that it ran do not. */
+static double front_ns(const struct loop *loop, bool runs_batches, double batch_ns) {
+    double others_ns = runs_batches ? loop->executors_ns : -loop->short_batches * batch_ns;
+    return fmax(0, loop->main_ns + others_ns) / loop->requests;
+}
+
+static struct loop sum_of(const struct loop *a, const struct loop *b) {
+    return (struct loop){.batches = a->batches + b->batches,
+                         .short_batches = a->short_batches + b->short_batches,
+                         .executors_ns = a->executors_ns + b->executors_ns};
+}
+
+struct loads {
+    struct loop one, many, open;
+};
+
+/* Divides the accounted time between turns, requests, batches and models. `one` has batches that
+ * nothing interrupts. Unless models run `on_processors`, the time of the executor threads says
+ * nothing about them, and their batches take what they took. */
+static void divide(const struct loads *loads, double mean_ns, double *ratios, int64_t count,
+                   bool on_processors, struct tt_server_cost *out) {
+    const struct loop *one = &loads->one, *many = &loads->many, *open = &loads->open;
+    struct loop both = sum_of(many, open);
     double handed_one = one->batches - one->short_batches;
-    double handed = many->batches - many->short_batches;
+    double handed = both.batches - both.short_batches;
     double batch_ns = 0, factor = 1;
+    out->share = share_of(many, out->cores);
+    out->emulates = !on_processors;
+    out->runs_batches = handed <= both.batches / 2;
     if (handed_one >= FEWEST_BATCHES)
         batch_ns = fmax(0, (one->executors_ns - one->busy_ns) / handed_one);
-    /* Where short batches run on the connection thread, its time says little about them. */
     if (!on_processors)
         factor = mean_of(ratios, count);
-    else if (handed > many->batches / 2 && mean_ns > 0)
-        factor = fmax(0, many->executors_ns / handed - batch_ns) / mean_ns;
+    else if (!out->runs_batches && mean_ns > 0)
+        factor = fmax(0, both.executors_ns / handed - batch_ns) / mean_ns;
     else
         batch_ns = 0;
-    double models_ns = on_processors ? many->short_batches * mean_ns * factor : 0;
-    double strangers_ns =
-        handed > many->batches / 2 ? 0 : fmax(0, many->executors_ns - handed * mean_ns);
-    out->request_ns = (int64_t)(fmax(0, many->main_ns - models_ns + strangers_ns) / many->requests);
-    out->client_ns = (int64_t)(many->client_ns / many->requests);
+    double short_ns = on_processors ? mean_ns * factor : 0;
+    struct shares front =
+        share_out(front_ns(many, out->runs_batches, short_ns), many->turns / many->requests,
+                  front_ns(open, out->runs_batches, short_ns), open->turns / open->requests);
+    struct shares client =
+        share_out(many->client_ns / many->requests, many->client_turns / many->requests,
+                  open->client_ns / open->requests, open->client_turns / open->requests);
+    out->turn_ns = (int64_t)front.turn_ns;
+    out->request_ns = (int64_t)front.request_ns;
+    out->client_turn_ns = (int64_t)client.turn_ns;
+    out->client_ns = (int64_t)client.request_ns;
+    out->connections = CONNECTIONS;
     out->batch_ns = (int64_t)batch_ns;
     if (count > 0)
         make_spread(ratios, count, factor, &out->spread);
@@ -268,21 +323,23 @@ static int64_t loop_ns(const struct tt_plan_cost_options *options, bool full) {
 enum tt_err tt_plan_cost_measure(struct tt_plan_trial *trial,
                                  const struct tt_plan_cost_options *options,
                                  struct tt_server_cost *out_cost, struct tt_error *why) {
-    struct loop one, many;
+    struct loads loads;
     double mean_ns = 0, *ratios = NULL;
-    int64_t count = 0;
+    int64_t count = 0, full_ns = loop_ns(options, true);
     enum tt_err err = tt_plan_trial_start(trial, options->executors, true, why);
     if (!err)
-        err = run_loop(trial, options, 1, loop_ns(options, false), &one, why);
+        err = run_loop(trial, options, 1, 0, loop_ns(options, false), &loads.one, why);
     if (!err)
-        err = run_loop(trial, options, many_clients(options), loop_ns(options, true), &many, why);
+        err = run_loop(trial, options, many_clients(options), 0, full_ns, &loads.many, why);
+    if (!err)
+        err = run_loop(trial, options, 0, OPEN_SHARE * loads.many.per_s, full_ns, &loads.open, why);
     tt_plan_trial_stop(trial);
     if (!err)
-        err = read_batches(trial->recording, one.batches, &mean_ns, &ratios, &count, why);
+        err = read_batches(trial->recording, loads.one.batches, &mean_ns, &ratios, &count, why);
     if (!err) {
         long cores = sysconf(_SC_NPROCESSORS_ONLN);
         *out_cost = (struct tt_server_cost){.cores = cores > 0 ? (int32_t)cores : 1};
-        divide(&one, &many, mean_ns, ratios, count, options->on_processors, out_cost);
+        divide(&loads, mean_ns, ratios, count, options->on_processors, out_cost);
     }
     free(ratios);
     return err;

@@ -3,6 +3,7 @@
 #include "base/instant.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char *name_of(const struct tt_plan *plan, int32_t index) {
@@ -27,14 +28,19 @@ static void put_check(const struct tt_plan *plan, struct tt_text *out) {
     const struct tt_plan_check *check = &plan->check;
     if (!check->ran)
         return;
-    double real = plan->load_per_s > 0 ? check->goodput_per_s : check->highest_per_s;
+    double real = check->goodput_per_s;
     if (real <= 0) {
-        tt_text_puts(out, " The real server did not hold any rate that was tried.");
+        tt_text_printf(out, " Of %.6g per second the real server answered none in time.",
+                       check->offered_per_s);
         return;
     }
-    tt_text_printf(out, " The real server %s %.6g per second; predicted were %.6g (%+.0f %%).",
-                   plan->load_per_s > 0 ? "answered in time" : "held", real, check->predicted_per_s,
+    tt_text_printf(out,
+                   " Of %.6g per second the real server answered %.6g in time; predicted were %.6g "
+                   "(%+.0f %%).",
+                   check->offered_per_s, real, check->predicted_per_s,
                    100 * (check->predicted_per_s / real - 1));
+    if (plan->load_per_s <= 0 && check->highest_per_s > 0)
+        tt_text_printf(out, " It held up to %.6g per second.", check->highest_per_s);
 }
 
 void tt_plan_report_verdict(const struct tt_plan_report *self, struct tt_text *out) {
@@ -86,14 +92,16 @@ static void put_costs(const struct tt_plan *plan, struct tt_text *out) {
         tt_text_puts(out, "server costs: not measured; real servers hold less\n");
         return;
     }
-    tt_text_printf(out,
-                   "server costs: %.1f us per request, %.1f us per batch, load generator %.1f us "
-                   "per request;\n  batches take %.2f (median) to %.2f (p99) times their profile; "
-                   "%d processor%s,\n  of which other programs left %.0f %%\n",
-                   (double)cost->request_ns / 1e3, (double)cost->batch_ns / 1e3,
-                   (double)cost->client_ns / 1e3, cost->spread.permille[50] / 1e3,
-                   cost->spread.permille[99] / 1e3, cost->cores, plural(cost->cores),
-                   100 * cost->share);
+    tt_text_printf(
+        out,
+        "server costs: %.1f us per request and %.1f us per turn of its loop, %.1f us per "
+        "batch,\n  load generator %.1f us per request and %.1f us per turn;\n  batches take %.2f "
+        "(median) to %.2f (p99) times their profile; "
+        "%d processor%s,\n  of which other programs left %.0f %%\n",
+        (double)cost->request_ns / 1e3, (double)cost->turn_ns / 1e3, (double)cost->batch_ns / 1e3,
+        (double)cost->client_ns / 1e3, (double)cost->client_turn_ns / 1e3,
+        cost->spread.permille[50] / 1e3, cost->spread.permille[99] / 1e3, cost->cores,
+        plural(cost->cores), 100 * cost->share);
 }
 
 static void put_real(const struct tt_plan *plan, struct tt_text *out) {
@@ -101,12 +109,13 @@ static void put_real(const struct tt_plan *plan, struct tt_text *out) {
     if (!check->ran)
         return;
     tt_text_printf(out, "%-26s %12s %12s\n", "", "predicted", "real server");
+    char offered[40];
+    snprintf(offered, sizeof(offered), "goodput at %.6g 1/s", check->offered_per_s);
     if (plan->load_per_s <= 0)
-        tt_text_printf(out, "%-26s %12.6g %12.6g\n", "highest rate, 1/s", check->predicted_per_s,
-                       check->highest_per_s);
-    else
-        tt_text_printf(out, "%-26s %12.6g %12.6g\n", "goodput at the load, 1/s",
-                       check->predicted_per_s, check->goodput_per_s);
+        tt_text_printf(out, "%-26s %12.6g %12.6g\n", "highest rate, 1/s",
+                       plan->highest_per_s[plan->winner], check->highest_per_s);
+    tt_text_printf(out, "%-26s %12.6g %12.6g\n", offered, check->predicted_per_s,
+                   check->goodput_per_s);
     tt_text_printf(out, "%-26s %12.2f %12.2f\n", "bad there, %", 100 * check->predicted_bad_rate,
                    100 * check->bad_rate);
     tt_text_printf(out, "%-26s %12.3f %12.3f\n", "p99 there, ms", check->predicted_p99_ms,
@@ -186,21 +195,23 @@ static json_t *models_json(const struct tt_plan_report *self) {
 static json_t *check_json(const struct tt_plan_check *check) {
     if (!check->ran)
         return json_null();
-    return json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "highest_per_s", check->highest_per_s,
-                     "offered_per_s", check->offered_per_s, "goodput_per_s", check->goodput_per_s,
-                     "bad_rate", check->bad_rate, "p99_ms", check->p99_ms, "predicted_per_s",
-                     check->predicted_per_s, "predicted_bad_rate", check->predicted_bad_rate,
-                     "predicted_p99_ms", check->predicted_p99_ms);
+    return json_pack("{s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "windows", check->windows,
+                     "highest_per_s", check->highest_per_s, "offered_per_s", check->offered_per_s,
+                     "goodput_per_s", check->goodput_per_s, "bad_rate", check->bad_rate, "p99_ms",
+                     check->p99_ms, "predicted_per_s", check->predicted_per_s, "predicted_bad_rate",
+                     check->predicted_bad_rate, "predicted_p99_ms", check->predicted_p99_ms);
 }
 
 static json_t *cost_json(const struct tt_server_cost *cost) {
     if (cost->cores == 0)
         return json_null();
-    return json_pack("{s:i,s:f,s:f,s:f,s:f,s:f,s:f}", "cores", cost->cores, "processor_share",
-                     cost->share, "request_us", (double)cost->request_ns / 1e3, "client_us",
-                     (double)cost->client_ns / 1e3, "batch_us", (double)cost->batch_ns / 1e3,
-                     "batch_over_profile_p50", cost->spread.permille[50] / 1e3,
-                     "batch_over_profile_p99", cost->spread.permille[99] / 1e3);
+    return json_pack(
+        "{s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:b,s:f,s:f}", "cores", cost->cores, "processor_share",
+        cost->share, "request_us", (double)cost->request_ns / 1e3, "turn_us",
+        (double)cost->turn_ns / 1e3, "client_us", (double)cost->client_ns / 1e3, "client_turn_us",
+        (double)cost->client_turn_ns / 1e3, "batch_us", (double)cost->batch_ns / 1e3,
+        "runs_batches_itself", cost->runs_batches, "batch_over_profile_p50",
+        cost->spread.permille[50] / 1e3, "batch_over_profile_p99", cost->spread.permille[99] / 1e3);
 }
 
 json_t *tt_plan_report_json(const struct tt_plan_report *self) {

@@ -49,14 +49,14 @@ json_t *tt_load_report_json(const struct tt_load_report *self) {
         json_object_set_new(reasons, load->reasons[i].text, json_integer(load->reasons[i].count));
     for (int32_t i = 0; examples && i < load->reason_count; i++)
         json_object_set_new(examples, load->reasons[i].text, json_string(load->reasons[i].example));
-    json_t *out =
-        json_pack("{s:s,s:s,s:s,s:i,s:I,s:b,s:f,s:f,s:I,s:f,s:o,s:o,s:o,s:o}", "title", self->title,
-                  "url", self->url, "loop", load->concurrency ? "closed" : "open", "concurrency",
-                  load->concurrency, "seed", (json_int_t)scenario->seed, "interrupted",
-                  self->interrupted, "warm_up_s", (double)scenario->warm_up_ns / 1e9, "window_s",
-                  seconds, "connections_opened", (json_int_t)self->connections_opened,
-                  "generator_cpu_s", self->generator_cpu_s, "total", figures(&total, seconds),
-                  "models", models, "reasons", reasons, "reason_examples", examples);
+    json_t *out = json_pack(
+        "{s:s,s:s,s:s,s:i,s:I,s:b,s:f,s:f,s:I,s:f,s:I,s:o,s:o,s:o,s:o}", "title", self->title,
+        "url", self->url, "loop", load->concurrency ? "closed" : "open", "concurrency",
+        load->concurrency, "seed", (json_int_t)scenario->seed, "interrupted", self->interrupted,
+        "warm_up_s", (double)scenario->warm_up_ns / 1e9, "window_s", seconds, "connections_opened",
+        (json_int_t)self->connections_opened, "generator_cpu_s", self->generator_cpu_s,
+        "generator_turns", (json_int_t)self->generator_turns, "total", figures(&total, seconds),
+        "models", models, "reasons", reasons, "reason_examples", examples);
     tt_load_model_fini(&total);
     return out;
 }

@@ -16,6 +16,7 @@ struct tt_load_report {
     bool interrupted;
     int64_t connections_opened;
     double generator_cpu_s;              /* processor time of the generator itself */
+    int64_t generator_turns;             /* of its loop */
     const struct tt_load_series *series; /* for the page */
 };
 

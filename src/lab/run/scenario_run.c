@@ -24,7 +24,6 @@ struct run {
     struct tt_trace_tap *tap; /* NULL: no trace */
     int64_t bad_limit;
     struct tt_arrival_source source;
-    int64_t front_free_at; /* when the simulated server's connection thread is idle */
     const char **names;
     struct tt_sim_model *models;
 };
@@ -57,38 +56,14 @@ static void on_step_ended(void *context, int64_t now, const struct tt_task *task
         run->also->step_ended(run->also->context, now, task, step);
 }
 
-/* A request passes the connection thread of the server before it reaches the scheduler. */
 static bool next_arrival(void *context, struct tt_sim_arrival *out_arrival) {
     struct run *run = context;
-    if (!tt_arrival_source_next(&run->source, out_arrival))
-        return false;
-    const struct tt_server_cost *server = &run->scenario->server;
-    if (server->cores > 0) {
-        run->front_free_at = tt_perturbation_end(
-            run->scenario->perturbations, run->scenario->perturbation_count,
-            tt_instant_max(out_arrival->at, run->front_free_at), server->request_ns);
-        out_arrival->elapsed_ns += run->front_free_at - out_arrival->at;
-        out_arrival->at = run->front_free_at;
-    }
-    return true;
+    return tt_arrival_source_next(&run->source, out_arrival);
 }
 
 static bool given_cells(void *context, int64_t number, struct tt_sim_given *out_given) {
     struct run *run = context;
     return tt_arrival_source_given(&run->source, number, out_given);
-}
-
-/* Of the whole load, in the unit of rates; INT64_MAX: not known. */
-static int64_t mean_rate(const struct tt_scenario *s) {
-    if (s->arrivals) {
-        int64_t span_ns = s->arrivals[s->arrival_count - 1].at - s->arrivals[0].at;
-        __int128 rate = (__int128)s->arrival_count * TT_S * TT_RATE_ONE / (span_ns + 1);
-        return rate < INT64_MAX ? (int64_t)rate : INT64_MAX;
-    }
-    bool is_constant = !s->arrivals_path && s->segment_count == 0 && s->step_every == 0;
-    return !is_constant         ? INT64_MAX
-           : s->interval_ns > 0 ? (int64_t)(TT_RATE_ONE * TT_S / s->interval_ns)
-                                : s->rate;
 }
 
 static enum tt_err create_policy(void *context, struct tt_mechanism *mechanism,
@@ -188,6 +163,7 @@ static enum tt_err simulate(struct run *run, bool check, const volatile sig_atom
         .seed = s->seed,
         .spread = &s->server.spread,
         .task_ns = s->server.batch_ns,
+        .server = tt_server_cost_threads(&s->server),
         .learn_percent = s->learns ? TT_BELIEF_PERCENT : 0,
         .perturbations = s->perturbations,
         .perturbation_count = s->perturbation_count,
@@ -199,10 +175,6 @@ static enum tt_err simulate(struct run *run, bool check, const volatile sig_atom
                      .step_ended = on_step_ended},
         .create_policy = create_policy,
         .create_context = run};
-    int32_t executors = 0;
-    for (int32_t d = 0; d < s->device_count; d++)
-        executors += s->devices[d].executors;
-    options.request_ns = tt_server_cost_shared_ns(&s->server, executors, mean_rate(s));
     struct tt_simulation *simulation;
     enum tt_err err = tt_simulation_new(&options, &simulation, why);
     if (err)

@@ -61,6 +61,8 @@ static void add_counts(struct tt_text *page, const struct tt_listener_counts *co
          counts->gone},
         {"tutti_access_log_dropped_total", "Lines of the access log that were dropped", "counter",
          access_lines ? tt_line_file_dropped(access_lines) : 0},
+        {"tutti_http_turns_total", "Turns of the connection threads' loops", "counter",
+         counts->turns},
         {"tutti_http_in_flight", "HTTP requests not answered yet", "gauge", counts->in_flight},
     };
     for (size_t i = 0; i < TT_COUNT(rows); i++)

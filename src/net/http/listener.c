@@ -188,10 +188,15 @@ void tt_listener_close(struct tt_listener *self) {
     free(self);
 }
 
+static void add_counts(const struct worker *worker, struct tt_listener_counts *out_counts) {
+    tt_http_counters_add(&worker->connections.counts, out_counts);
+    out_counts->turns += tt_counter_get(&worker->server.turns);
+}
+
 struct tt_listener_counts tt_listener_counts(const struct tt_listener *self) {
     struct tt_listener_counts counts = {0};
     for (int32_t i = 0; i < self->worker_count; i++)
-        tt_http_counters_add(&self->workers[i]->connections.counts, &counts);
+        add_counts(self->workers[i], &counts);
     return counts;
 }
 
@@ -199,6 +204,6 @@ struct tt_listener_counts tt_listener_thread_counts(const struct tt_listener *se
                                                     int32_t thread) {
     struct tt_listener_counts counts = {0};
     tt_assert(thread >= 0 && thread < self->worker_count);
-    tt_http_counters_add(&self->workers[thread]->connections.counts, &counts);
+    add_counts(self->workers[thread], &counts);
     return counts;
 }

@@ -176,6 +176,7 @@ static void on_tick(uv_timer_t *timer) {
  * once more before waiting, for the rest. Answers that exist by then go out at once. */
 static void on_after_wait(uv_check_t *check) {
     struct tt_socket_server *self = check->data;
+    tt_counter_add(&self->turns, 1);
     if (!self->port)
         return;
     tt_port_flush(self->port);

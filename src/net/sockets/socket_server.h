@@ -67,6 +67,7 @@ struct tt_socket_server {
     struct tt_serving *serving;
     struct tt_port *port; /* NULL before _open_port */
     struct tt_log *log;
+    struct tt_counter turns;    /* of the loop so far; any thread reads it */
     int64_t drain_ms, grace_ms; /* grace: of the last _stop */
     bool has_loop, draining, stopping, stopped;
     bool accept_waits[TT_SOCKET_SERVER_SOCKETS]; /* a client waits for memory */

@@ -178,16 +178,67 @@ static void costs_limit_the_rate(void **state) {
     tt_profile_free(w.profile);
 }
 
-static void shared_cost_is_what_no_processor_has_left(void **state) {
+/* A processor that no executor uses pays for the other threads. */
+static void spare_processors_pay_for_requests(void **state) {
     (void)state;
-    struct tt_server_cost cost = {.cores = 2, .request_ns = 60, .client_ns = 40};
-    assert_int_equal(tt_server_cost_shared_ns(&cost, 2, TT_RATE_ONE), 100);
-    cost.cores = 3; /* one processor is left: 10^9 / 2 * 10^7 = 50 ns per request */
-    assert_int_equal(tt_server_cost_shared_ns(&cost, 2, 20000000 * TT_RATE_ONE), 50);
-    assert_int_equal(tt_server_cost_shared_ns(&cost, 2, 1000 * TT_RATE_ONE), 0);
-    assert_int_equal(tt_server_cost_shared_ns(&cost, 4, INT64_MAX), 100);
-    cost.cores = 0;
-    assert_int_equal(tt_server_cost_shared_ns(&cost, 2, TT_RATE_ONE), 0);
+    struct world w;
+    world_init(&w, 2);
+    int64_t without = highest(&w, "deferred");
+    w.scenario.server =
+        (struct tt_server_cost){.cores = 3, .request_ns = 60 * TT_US, .client_ns = 10 * TT_US};
+    int64_t with = highest(&w, "deferred");
+    assert_true((double)with > 0.95 * (double)without);
+    w.scenario.server.cores = 2;
+    assert_true((double)highest(&w, "deferred") < 0.8 * (double)with);
+    tt_profile_free(w.profile);
+}
+
+/* A thread that is behind needs fewer turns: their time delays requests, and limits no rate. */
+static void turns_are_shared_by_what_waits(void **state) {
+    (void)state;
+    struct world w;
+    struct tt_contest_result alone;
+    world_init(&w, 1);
+    w.scenario.server = (struct tt_server_cost){.cores = 8,
+                                                .request_ns = 10 * TT_US,
+                                                .turn_ns = 400 * TT_US,
+                                                .client_turn_ns = 100 * TT_US};
+    w.scenario.process = TT_PROCESS_UNIFORM;
+    w.scenario.rate = 100 * TT_RATE_ONE;
+    w.scenario.request_limit = 100;
+    assert_int_equal(tt_contest_run(&w.scenario, w.candidates, 1, NULL, &alone, NULL), TT_OK);
+    /* Two turns of each thread, and a batch of one. */
+    assert_int_equal(alone.mean_ns, 2 * 500 * TT_US + 10 * TT_US + ALPHA_NS + BETA_NS);
+    w.scenario.process = TT_PROCESS_POISSON;
+    w.scenario.request_limit = 60000;
+    /* 1 / 400 us would be 2500 per second. */
+    assert_true(highest(&w, "deferred") > 5000 * TT_RATE_ONE);
+    tt_profile_free(w.profile);
+}
+
+/* Without an idle connection a request waits at its client, and is late without having been sent.
+ */
+static void connections_limit_what_is_under_way(void **state) {
+    (void)state;
+    struct world w;
+    struct tt_contest_result result;
+    world_init(&w, 1);
+    w.scenario.server =
+        (struct tt_server_cost){.cores = 8, .request_ns = 10 * TT_US, .connections = 1};
+    w.scenario.process = TT_PROCESS_UNIFORM;
+    w.scenario.rate = 500 * TT_RATE_ONE;
+    w.scenario.request_limit = 1000;
+    int32_t eager = index_of(&w, "eager");
+    const struct tt_contest_candidate *candidate = &w.candidates[eager];
+    assert_int_equal(tt_contest_run(&w.scenario, candidate, 1, NULL, &result, NULL), TT_OK);
+    assert_int_equal(result.bad, 0);
+    w.scenario.rate = 2000 * TT_RATE_ONE; /* one at a time, about 1 ms each */
+    assert_int_equal(tt_contest_run(&w.scenario, candidate, 1, NULL, &result, NULL), TT_OK);
+    assert_true(result.bad > 400); /* 500 but for those of the last objective */
+    w.scenario.server.connections = 100;
+    assert_int_equal(tt_contest_run(&w.scenario, candidate, 1, NULL, &result, NULL), TT_OK);
+    assert_int_equal(result.bad, 0);
+    tt_profile_free(w.profile);
 }
 
 /* A spread of one factor makes every batch longer by it. */
@@ -299,7 +350,9 @@ int main(void) {
         cmocka_unit_test(best_policy_is_known),
         cmocka_unit_test(ties_go_to_the_simplest),
         cmocka_unit_test(costs_limit_the_rate),
-        cmocka_unit_test(shared_cost_is_what_no_processor_has_left),
+        cmocka_unit_test(spare_processors_pay_for_requests),
+        cmocka_unit_test(turns_are_shared_by_what_waits),
+        cmocka_unit_test(connections_limit_what_is_under_way),
         cmocka_unit_test(spread_lengthens_batches),
         cmocka_unit_test(spread_follows_its_quantiles),
         cmocka_unit_test(arrivals_in_memory),

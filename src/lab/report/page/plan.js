@@ -1,20 +1,22 @@
 /* The page of a plan: the highest rate of each policy, what a real server did, and what to write. */
 
 const CHECKED = [
-  ['highest rate, r/s', 'predicted_per_s', 'highest_per_s'],
   ['goodput, r/s', 'predicted_per_s', 'goodput_per_s'],
   ['bad, %', 'predicted_bad_rate', 'bad_rate'],
   ['p99, ms', 'predicted_p99_ms', 'p99_ms'],
 ];
 
-/* The figures of the check, of the load that the plan is for. */
+/* The figures of the check at one rate and, where it was searched, the highest rate. */
 function checkTable(plan) {
-  const check = plan.check, skipped = plan.load.rate_per_s > 0 ? 'highest_per_s' : 'goodput_per_s';
-  const scale = (key) => (key.endsWith('bad_rate') ? 100 : 1);
-  const rows = CHECKED.filter((row) => row[2] !== skipped)
-                   .map(
-                       ([name, predicted, real]) =>
-                           ({name, predicted: scale(predicted) * check[predicted], real: scale(real) * check[real]}));
+  const check = plan.check, scale = (key) => (key.endsWith('bad_rate') ? 100 : 1);
+  const at = ' at ' + number(check.offered_per_s) + ' r/s';
+  const rows = CHECKED.map(([name, predicted, real]) => ({
+                             name: name + at,
+                             predicted: scale(predicted) * check[predicted],
+                             real: scale(real) * check[real],
+                           }));
+  if (!(plan.load.rate_per_s > 0))
+    rows.unshift({name: 'highest rate, r/s', predicted: plan.goodput_per_s, real: check.highest_per_s});
   return table(
       'The best policy on a real server',
       [
