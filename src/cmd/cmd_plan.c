@@ -5,6 +5,7 @@
 #include "cmd/verbs.h"
 
 #include "base/instant.h"
+#include "base/processors.h"
 #include "lab/plan/pauses.h"
 #include "lab/plan/plan_check.h"
 #include "lab/plan/plan_cost.h"
@@ -17,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MAX_MODELS = 64 }; /* named by --model */
 #define SPIN_NS TT_S
@@ -65,10 +65,10 @@ static int check_flags(const struct flags *a) {
         return tt_flags_refuse(&tt_verb_plan,
                                "--rate, --recording and --url exclude each other: each states the "
                                "load");
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    int32_t processors = tt_processors_usable();
     if (!a->simulates_only && a->devices > processors)
         return tt_flags_refuse(&tt_verb_plan,
-                               "--devices is %d, and this machine has %ld processors for them; "
+                               "--devices is %d, and this machine has %d processors for them; "
                                "--simulate-only plans without a server",
                                a->devices, processors);
     return -1;
@@ -258,8 +258,7 @@ static int run(void *options) {
     w->flags = a;
     w->trial.stop = &tt_interrupted;
     w->trial.onnxruntime = a->onnxruntime;
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    w->devices = a->devices > 0 ? a->devices : processors > 0 ? (int32_t)processors : 1;
+    w->devices = a->devices > 0 ? a->devices : tt_processors_usable();
     if (getloadavg(&w->load_average, 1) != 1)
         w->load_average = 0;
     enum tt_err err = make_plan(w, &why);

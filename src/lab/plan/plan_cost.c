@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/instant.h"
+#include "base/processors.h"
 #include "lab/plan/pauses.h"
 #include "lab/replay/replay.h"
 #include "lab/scenario/allocate.h"
@@ -337,8 +338,7 @@ enum tt_err tt_plan_cost_measure(struct tt_plan_trial *trial,
     if (!err)
         err = read_batches(trial->recording, loads.one.batches, &mean_ns, &ratios, &count, why);
     if (!err) {
-        long cores = sysconf(_SC_NPROCESSORS_ONLN);
-        *out_cost = (struct tt_server_cost){.cores = cores > 0 ? (int32_t)cores : 1};
+        *out_cost = (struct tt_server_cost){.cores = tt_processors_usable()};
         divide(&loads, mean_ns, ratios, count, options->on_processors, out_cost);
     }
     free(ratios);

@@ -123,14 +123,13 @@ static enum tt_err measure(struct tt_plan_trial *trial, const struct tt_reposito
     snprintf(own, capacity, "%s/.%s.pbtxt", trial->folder.path, model->name);
     fprintf(stderr, "tutti plan: profiling model %s (%s)%s\n", model->name, reason,
             beside ? "" : "; the profile is not kept");
-    const char *args[] = {"profile",
-                          model->directory,
-                          trial->onnxruntime ? "--onnxruntime" : NULL,
-                          trial->onnxruntime,
-                          NULL,
-                          NULL,
-                          NULL};
-    int used = trial->onnxruntime ? 4 : 2;
+    /* What executors do to each other is measured on the server. */
+    const char *args[10] = {"profile", model->directory, "--executors", "1"};
+    int used = 4;
+    if (trial->onnxruntime) {
+        args[used++] = "--onnxruntime";
+        args[used++] = trial->onnxruntime;
+    }
     if (!beside) {
         args[used++] = "--output";
         args[used++] = own;
