@@ -181,9 +181,10 @@ static void print_json(const struct tt_flag_list *names) {
 static int refuse_policy(const char *name) {
     enum { MAX_POLICIES = 64 };
     const char *known[MAX_POLICIES];
-    int32_t count = tt_policy_count() < MAX_POLICIES ? tt_policy_count() : MAX_POLICIES;
-    for (int32_t i = 0; i < count; i++)
-        known[i] = tt_policy_at(i)->name;
+    int32_t count = 0;
+    known[count++] = tt_auto_name;
+    for (int32_t i = 0; i < tt_policy_count() && count < MAX_POLICIES; i++)
+        known[count++] = tt_policy_at(i)->name;
     const char *near = tt_textproto_nearest(name, known, (size_t)count);
     return tt_flags_refuse(&tt_verb_policies,
                            "unknown policy '%s'%s%s%s; without a name, all are listed", name,

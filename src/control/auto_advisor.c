@@ -21,8 +21,15 @@ enum {
     TRIAL_NS = 500 * 1000 * 1000, /* of a processor; a trial that takes more is given up */
 };
 
+/* What was last said of a domain that keeps its policy, known by its first model. */
+struct stay {
+    char *model, *reason;
+    struct stay *next;
+};
+
 struct tt_auto_advisor {
     struct tt_auto_advisor_options options;
+    struct stay *stays;
     struct tt_eventcount eventcount;
     struct tt_flag stopping;
     struct tt_counter charged_ns; /* by _charge, ever */
@@ -118,6 +125,79 @@ static void advise(struct tt_auto_advisor *self, const struct tt_auto_view *view
         self->options.advise(self->options.advise_context, advice);
 }
 
+/* ---- why a policy stays ---- */
+
+static struct stay *find_stay(struct tt_auto_advisor *self, const char *model) {
+    struct stay *stay = self->stays;
+    while (stay && strcmp(stay->model, model) != 0)
+        stay = stay->next;
+    if (stay)
+        return stay;
+    stay = calloc(1, sizeof(*stay));
+    if (!stay)
+        return NULL;
+    stay->model = strdup(model);
+    if (!stay->model) {
+        free(stay);
+        return NULL;
+    }
+    stay->next = self->stays;
+    self->stays = stay;
+    return stay;
+}
+
+static void free_stays(struct tt_auto_advisor *self) {
+    for (struct stay *stay = self->stays, *next; stay; stay = next) {
+        next = stay->next;
+        free(stay->model);
+        free(stay->reason);
+        free(stay);
+    }
+}
+
+/* Says why the domain's policy stays, unless that is what was said last: a reason is told apart by
+ * `kind`, and `figures` may change without being news. */
+static void say_stays(struct tt_auto_advisor *self, const struct tt_auto_view *view,
+                      const char *kind, const char *figures) {
+    struct stay *stay = find_stay(self, view->models[0].name);
+    char line[600];
+    if (!stay || (stay->reason && strcmp(stay->reason, kind) == 0))
+        return;
+    free(stay->reason);
+    stay->reason = strdup(kind);
+    snprintf(line, sizeof(line), "model %s: policy auto keeps %s: %s%s", view->models[0].name,
+             view->current->name, kind, figures);
+    self->options.say(self->options.say_context, TT_LOG_INFO, line);
+}
+
+/* After a comparison that changed nothing. */
+static void explain(struct tt_auto_advisor *self, const struct tt_auto_view *view,
+                    const struct tt_auto_result *results, int32_t current) {
+    const struct tt_auto_choice *choice = &view->choice;
+    int32_t least = choice->options.gain_permille;
+    char kind[200], figures[200] = "";
+    struct tt_auto_closest closest =
+        tt_auto_closest_of(results, choice->candidate_count, current, least);
+    const char *other = closest.choice < 0 ? "" : choice->candidates[closest.choice]->name;
+    if (!results[current].is_valid) {
+        snprintf(kind, sizeof(kind), "its simulation takes too long to compare it");
+    } else if (closest.choice < 0) {
+        snprintf(kind, sizeof(kind), "no other policy could be simulated in time");
+    } else if (closest.reason == TT_AUTO_STAYS) {
+        snprintf(kind, sizeof(kind), "no other policy is better in both halves of the requests");
+    } else {
+        bool fails = closest.fails_at_twice_the_rate;
+        snprintf(kind, sizeof(kind),
+                 fails ? "%s gains now and loses at twice the rate"
+                       : "%s gains less than a change needs",
+                 other);
+        snprintf(figures, sizeof(figures), ": %s: %.1f %% and %.1f %%; `gain` is %.1f %%",
+                 closest.reason == TT_AUTO_ON_TIME ? "requests on time" : "latency",
+                 closest.gain_permille[0] / 10.0, closest.gain_permille[1] / 10.0, least / 10.0);
+    }
+    say_stays(self, view, kind, figures);
+}
+
 /* Compares the candidates of a loaded view. */
 static void compare(struct tt_auto_advisor *self, const struct tt_auto_view *view) {
     const struct tt_auto_choice *choice = &view->choice;
@@ -142,6 +222,15 @@ static void compare(struct tt_auto_advisor *self, const struct tt_auto_view *vie
         tt_auto_decide(results, choice->candidate_count, current, choice->options.gain_permille);
     if (verdict.reason != TT_AUTO_STAYS)
         advise(self, view, &verdict, cpu_now() - began_ns);
+    else
+        explain(self, view, results, current);
+}
+
+static void say_few(struct tt_auto_advisor *self, const struct tt_auto_view *view) {
+    char figures[100];
+    snprintf(figures, sizeof(figures), ": %d of the %d that a comparison needs",
+             view->arrival_count, LEAST_REQUESTS);
+    say_stays(self, view, "too few requests came within `window`", figures);
 }
 
 /* ---- all domains ---- */
@@ -152,11 +241,19 @@ static void compare_all(struct tt_auto_advisor *self, int64_t now) {
     enum tt_err err = tt_auto_views_take(self->options.serving, &views, &why);
     for (struct tt_auto_view *view = views; !err && view; view = view->next) {
         int64_t from_at = now - view->choice.options.window_ns;
-        if (view->changed_at > from_at || view->choice.candidate_count < 2)
+        if (view->changed_at > from_at)
             continue;
+        if (view->choice.candidate_count < 2) {
+            say_stays(self, view, "no other policy can run all models of its domain", "");
+            continue;
+        }
         err = tt_auto_view_load(view, from_at, &why);
-        if (!err && view->arrival_count >= LEAST_REQUESTS)
+        if (err)
+            break;
+        if (view->arrival_count >= LEAST_REQUESTS)
             compare(self, view);
+        else
+            say_few(self, view);
     }
     tt_auto_views_free(views);
     if (err)
@@ -217,5 +314,6 @@ void tt_auto_advisor_close(struct tt_auto_advisor *take_self) {
     tt_flag_raise(&take_self->stopping);
     tt_eventcount_notify(&take_self->eventcount);
     pthread_join(take_self->thread, NULL);
+    free_stays(take_self);
     free(take_self);
 }

@@ -30,17 +30,23 @@ static int32_t latency_gain(const struct tt_auto_half *now, const struct tt_auto
     return (int32_t)((now_ns - other_ns) * 1000 / now_ns);
 }
 
+static int32_t (*const gain_of[])(const struct tt_auto_half *, const struct tt_auto_half *) = {
+    [TT_AUTO_ON_TIME] = on_time_gain, [TT_AUTO_LATENCY] = latency_gain};
+
+static bool fails_when_faster(const struct tt_auto_result *now, const struct tt_auto_result *other,
+                              int32_t least_permille) {
+    return other->faster.on_time * 1000 < now->faster.on_time * (1000 - least_permille);
+}
+
 static enum tt_auto_reason reason_of(const struct tt_auto_result *now,
                                      const struct tt_auto_result *other, int32_t least_permille,
                                      int32_t *out_gains) {
-    if (other->faster.on_time * 1000 < now->faster.on_time * (1000 - least_permille))
+    if (fails_when_faster(now, other, least_permille))
         return TT_AUTO_STAYS;
-    static int32_t (*const gains[])(const struct tt_auto_half *, const struct tt_auto_half *) = {
-        [TT_AUTO_ON_TIME] = on_time_gain, [TT_AUTO_LATENCY] = latency_gain};
     for (enum tt_auto_reason reason = TT_AUTO_ON_TIME; reason <= TT_AUTO_LATENCY; reason++) {
         bool is_sure = true;
         for (int32_t h = 0; h < TT_AUTO_HALVES; h++) {
-            out_gains[h] = gains[reason](&now->halves[h], &other->halves[h]);
+            out_gains[h] = gain_of[reason](&now->halves[h], &other->halves[h]);
             is_sure = is_sure && out_gains[h] > 0 && out_gains[h] >= least_permille;
         }
         if (is_sure)
@@ -84,6 +90,32 @@ struct tt_auto_verdict tt_auto_decide(const struct tt_auto_result *results, int3
         if (goes_first ||
             (other.reason == best.reason && is_better(&results[best.choice], &results[i])))
             best = other;
+    }
+    return best;
+}
+
+struct tt_auto_closest tt_auto_closest_of(const struct tt_auto_result *results, int32_t count,
+                                          int32_t current, int32_t gain_permille) {
+    struct tt_auto_closest best = {.choice = -1};
+    int32_t best_gain = -1;
+    for (int32_t i = 0; i < count; i++) {
+        if (i == current || !results[i].is_valid)
+            continue;
+        for (enum tt_auto_reason reason = TT_AUTO_ON_TIME; reason <= TT_AUTO_LATENCY; reason++) {
+            int32_t gains[TT_AUTO_HALVES];
+            for (int32_t h = 0; h < TT_AUTO_HALVES; h++)
+                gains[h] = gain_of[reason](&results[current].halves[h], &results[i].halves[h]);
+            int32_t least = gains[0] < gains[1] ? gains[0] : gains[1];
+            if (least <= best_gain)
+                continue;
+            best_gain = least;
+            best = (struct tt_auto_closest){
+                .choice = i,
+                .reason = least > 0 ? reason : TT_AUTO_STAYS,
+                .gain_permille = {least > 0 ? gains[0] : 0, least > 0 ? gains[1] : 0},
+                .fails_at_twice_the_rate =
+                    fails_when_faster(&results[current], &results[i], gain_permille)};
+        }
     }
     return best;
 }

@@ -48,6 +48,18 @@ enum { TT_AUTO_MAX_GAIN = 1000000 };
 struct tt_auto_verdict tt_auto_decide(const struct tt_auto_result *results, int32_t count,
                                       int32_t current, int32_t gain_permille);
 
+/* The result that comes closest to a change: the larger its smaller gain of the two halves, for
+ * either reason, the closer; of equal ones the first. It may lose more at twice the rate than is
+ * allowed. -1: no other result is valid. For the log: why a policy stays. */
+struct tt_auto_closest {
+    int32_t choice;
+    enum tt_auto_reason reason;            /* of its gains; TT_AUTO_STAYS: it has none */
+    int32_t gain_permille[TT_AUTO_HALVES]; /* 0 with TT_AUTO_STAYS */
+    bool fails_at_twice_the_rate;          /* it loses more than `gain_permille` there */
+};
+struct tt_auto_closest tt_auto_closest_of(const struct tt_auto_result *results, int32_t count,
+                                          int32_t current, int32_t gain_permille);
+
 /* The best gain in requests on time of any result over both halves, in permille; >= 0. For the
  * metrics. */
 int32_t tt_auto_best_gain(const struct tt_auto_result *results, int32_t count, int32_t current);

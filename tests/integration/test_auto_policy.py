@@ -109,6 +109,10 @@ class Serving(unittest.TestCase):
         self.wait("a second comparison", lambda: self.metric("tutti_auto_comparisons_total") >= 2)
         codes = light.end()
         self.assertEqual(self.metric("tutti_auto_changes_total"), 0, self.server.said())
+        # It says why, and does not repeat itself.
+        kept = re.findall(r"model \w+: policy auto keeps window: (.*)", self.server.said())
+        self.assertGreaterEqual(len(kept), 1, self.server.said())
+        self.assertTrue(all(before != after for before, after in zip(kept, kept[1:])), kept)
         self.assertEqual(self.shown_policies(), dict.fromkeys(("em", "idle"), "auto (window)"))
         self.assertEqual(set(codes), {200})
         heavy = Clients(self.server.address, CLIENTS, TIMEOUT_US, 0.2)

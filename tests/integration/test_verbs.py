@@ -157,6 +157,7 @@ class Policies(unittest.TestCase):
         refused = run("policies", "lazyy")
         self.assertEqual((refused.returncode, refused.stdout), (2, ""))
         self.assertIn("unknown policy 'lazyy' (did you mean 'lazy'?)", refused.stderr)
+        self.assertIn("(did you mean 'auto'?)", run("policies", "aut").stderr)
 
     def test_json_says_what_a_policy_is(self):
         listed = [line.split()[0] for line in run("policies").stdout.splitlines()]

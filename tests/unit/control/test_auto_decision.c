@@ -96,6 +96,20 @@ static void agrees_with_the_naive_model(void **state) {
             assert_true(verdict.reason == TT_AUTO_STAYS ? verdict.gain_permille[h] == 0
                                                         : verdict.gain_permille[h] >= permille);
         seen[verdict.reason]++;
+        /* What the log says of a policy that stays does not contradict the decision. */
+        struct tt_auto_closest closest = tt_auto_closest_of(results, count, current, permille);
+        assert_true(closest.choice >= -1);
+        assert_true(closest.choice != current);
+        if (closest.choice < 0 || !results[current].is_valid)
+            continue;
+        assert_true(results[closest.choice].is_valid);
+        int32_t least = closest.gain_permille[0] < closest.gain_permille[1]
+                            ? closest.gain_permille[0]
+                            : closest.gain_permille[1];
+        if (verdict.reason == TT_AUTO_STAYS)
+            assert_true(least < permille || closest.fails_at_twice_the_rate);
+        else
+            assert_true(least >= permille);
     }
     for (int32_t reason = 0; reason < 3; reason++)
         assert_true(seen[reason] > WORLDS / 100);
