@@ -1,7 +1,7 @@
 #include "control/warm_up.h"
 
 #include "base/prng.h"
-#include "base/text.h"
+#include "base/regular_file.h"
 #include "profile/calibrate.h"
 
 #include <stdio.h>
@@ -65,7 +65,7 @@ static enum tt_err fill_from_file(const char *directory, const char *file,
         snprintf(path, sizeof(path), "%s/warmup/%s", directory, file) >= (int)sizeof(path))
         return tt_fail(TT_ERR_INVALID, why, "'%s' is not the name of a file below warmup/", file);
     struct tt_text content;
-    enum tt_err err = tt_text_read_file(path, MAX_FILE_BYTES, &content, why);
+    enum tt_err err = tt_regular_file_read(path, MAX_FILE_BYTES, &content, why);
     if (err)
         return err;
     if (content.length != size_bytes)

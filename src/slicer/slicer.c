@@ -1,6 +1,7 @@
 #include "slicer/slicer.h"
 
 #include "base/instant.h"
+#include "base/regular_file.h"
 #include "base/sort.h"
 #include "engine/synthetic_input.h"
 #include "model/onnx/slices.h"
@@ -42,7 +43,7 @@ static enum tt_err take_apart(struct tt_slicer *self, const char *path, struct t
     struct tt_text bytes;
     tt_assert(!self->graph);
     tt_text_init(&bytes);
-    enum tt_err err = tt_text_read_file(path, MAX_FILE_BYTES, &bytes, why);
+    enum tt_err err = tt_regular_file_read(path, MAX_FILE_BYTES, &bytes, why);
     if (!err)
         err = tt_onnx_graph_new(self->options.path, bytes.bytes, bytes.length, &self->graph, why);
     tt_text_fini(&bytes);

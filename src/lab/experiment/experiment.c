@@ -19,8 +19,14 @@ enum tt_err tt_experiment_open(struct tt_experiment *self, const char *path, str
                                    .folder = tt_format_text("%.*s", length, path)};
     tt_textproto_places_init(&self->places);
     ProtobufCMessage *message = NULL;
-    enum tt_err err =
-        tt_textproto_read_file(path, &tutti__experiment__descriptor, &self->places, &message, why);
+    struct tt_text text; /* of any kind of file: a pipe, too */
+    enum tt_err err = tt_text_read_file(path, TT_TEXTPROTO_MAX_FILE_BYTES, &text, why);
+    if (!err) {
+        err =
+            tt_textproto_read_places(path, tt_text_string(&text), text.length,
+                                     &tutti__experiment__descriptor, &self->places, &message, why);
+        tt_text_fini(&text);
+    }
     if (err)
         tt_experiment_close(self);
     else

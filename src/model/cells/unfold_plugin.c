@@ -2,17 +2,16 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/regular_file.h"
 #include "model/cells/unfold_internal.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
-#include <sys/stat.h>
 #include <tutti/unfold.h>
 #include <unistd.h>
 
@@ -47,16 +46,11 @@ enum { STOP = -1 };
 /* ---- opening ---- */
 
 /* Copies the file to memory; -1: not possible. */
-static int copy_file(const char *path) {
-    int from = open(path, O_RDONLY | O_CLOEXEC);
-    int to = from < 0 ? -1 : memfd_create("tutti-plugin", MFD_CLOEXEC);
-    struct stat status;
+static int copy_file(int from) {
+    int to = memfd_create("tutti-plugin", MFD_CLOEXEC);
     ssize_t sent = 1;
-    if (to >= 0 && fstat(from, &status) == 0 && S_ISREG(status.st_mode))
-        while (sent > 0) /* to the end of the file, even if it grows */
-            sent = sendfile(to, from, NULL, 1 << 20);
-    if (from >= 0)
-        close(from);
+    while (to >= 0 && sent > 0) /* to the end of the file, even if it grows */
+        sent = sendfile(to, from, NULL, 1 << 20);
     if (to >= 0 && sent != 0) {
         close(to);
         to = -1;
@@ -67,21 +61,27 @@ static int copy_file(const char *path) {
 /* Loads a copy. Overwriting a plug-in that is in use would crash the server, and loading it again
  * under its old name would return the old one. If no copy can be made (or run: a kernel may forbid
  * it), the file itself is loaded. */
-static void load_library(struct tt_unfold_plugin *self) {
+static enum tt_err load_library(struct tt_unfold_plugin *self, struct tt_error *why) {
     char name[64];
-    self->copy = copy_file(self->file);
+    int file;
+    enum tt_err err = tt_regular_file_open(self->file, &file, why);
+    if (err)
+        return err;
+    self->copy = copy_file(file);
+    close(file);
     snprintf(name, sizeof(name), "/proc/self/fd/%d", self->copy);
     if (self->copy >= 0)
         self->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!self->library)
         self->library = dlopen(self->file, RTLD_NOW | RTLD_LOCAL);
+    return self->library ? TT_OK : tt_fail(TT_ERR_INVALID, why, "%s", dlerror());
 }
 
 static bool find_table(struct tt_unfold_plugin *self, struct tt_cells_work *work) {
     const Tutti__ModelUnfold *unfold = work->settings->unfold;
-    load_library(self);
-    if (!self->library) {
-        tt_cells_problem(work, unfold, "plugin", "%s", dlerror());
+    struct tt_error why;
+    if (load_library(self, &why)) {
+        tt_cells_problem(work, unfold, "plugin", "%s", why.text);
         return false;
     }
     const struct tutti_unfold_plugin *(*give)(void) = NULL;

@@ -1,5 +1,6 @@
 #include "model/config/config.h"
 
+#include "base/regular_file.h"
 #include "model/config/config_internal.h"
 #include "model/text/json_textproto.h"
 #include "model/text/protobuf_json.h"
@@ -13,7 +14,7 @@
 static enum tt_err fetch_text(const struct tt_model_config *self, const char *json,
                               struct tt_text *out_text, struct tt_error *why) {
     if (!json)
-        return tt_text_read_file(self->file_name, TT_TEXTPROTO_MAX_FILE_BYTES, out_text, why);
+        return tt_regular_file_read(self->file_name, TT_TEXTPROTO_MAX_FILE_BYTES, out_text, why);
     tt_text_init(out_text);
     enum tt_err err =
         tt_json_textproto(json, strlen(json), &inference__model_config__descriptor, out_text, why);

@@ -1,6 +1,6 @@
 #include "model/config/settings.h"
 
-#include "base/text.h"
+#include "base/regular_file.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -238,7 +238,8 @@ struct tt_cut_request tt_model_settings_cut(const struct tt_model_settings *self
 static enum tt_err read_settings_file(struct tt_model_settings *self, struct tt_findings *findings,
                                       struct tt_error *why) {
     struct tt_text text = {0};
-    enum tt_err err = tt_text_read_file(self->file_name, TT_TEXTPROTO_MAX_FILE_BYTES, &text, why);
+    enum tt_err err =
+        tt_regular_file_read(self->file_name, TT_TEXTPROTO_MAX_FILE_BYTES, &text, why);
     self->from_file = err != TT_ERR_NOT_FOUND;
     ProtobufCMessage *message = NULL;
     if (!err || err == TT_ERR_NOT_FOUND)

@@ -1,11 +1,11 @@
 #include "model/onnx/onnx_file.h"
 
 #include "base/array.h"
+#include "base/regular_file.h"
 #include "base/varint.h"
 #include "model/onnx/onnx_graph.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -439,16 +439,13 @@ enum tt_err tt_onnx_file_parse(const char *file_name, const void *bytes, size_t 
 
 enum tt_err tt_onnx_file_read(const char *path, struct tt_onnx_file **out_file,
                               struct tt_error *why) {
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0)
-        return tt_fail(errno == ENOENT ? TT_ERR_NOT_FOUND : TT_ERR_IO, why, "%s: %s", path,
-                       strerror(errno));
+    int descriptor;
+    enum tt_err err = tt_regular_file_open(path, &descriptor, why);
+    if (err)
+        return err;
     struct stat status;
-    enum tt_err err = TT_OK;
     if (fstat(descriptor, &status) != 0)
         err = tt_fail(TT_ERR_IO, why, "%s: %s", path, strerror(errno));
-    else if (!S_ISREG(status.st_mode))
-        err = tt_fail(TT_ERR_INVALID, why, "%s: not a regular file", path);
     else if (status.st_size == 0)
         err = tt_fail(TT_ERR_INVALID, why, "%s: the file is empty", path);
     if (err) {

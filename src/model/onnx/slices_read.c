@@ -1,10 +1,10 @@
 #include "model/onnx/slices.h"
 
 #include "base/array.h"
+#include "base/regular_file.h"
 #include "model/text/textproto.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,7 +189,7 @@ static enum tt_err read_stage(struct reader *r, int32_t index) {
         return tt_fail(TT_ERR_INVALID, r->why, "%s/slices.pbtxt: '%s' is not a file of the folder",
                        r->directory, file);
     snprintf(path, sizeof(path), "%s/%s", r->directory, file);
-    enum tt_err err = tt_text_read_file(path, MAX_STAGE_BYTES, &stage->bytes, r->why);
+    enum tt_err err = tt_regular_file_read(path, MAX_STAGE_BYTES, &stage->bytes, r->why);
     if (err)
         return err;
     stage->model = onnx__model__unpack(NULL, stage->bytes.length,
@@ -229,15 +229,16 @@ static enum tt_err read_stages(struct reader *r) {
 static enum tt_err map_weights(struct reader *r) {
     char path[4096];
     snprintf(path, sizeof(path), "%s/weights.bin", r->directory);
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    int descriptor;
+    enum tt_err err = tt_regular_file_open(path, &descriptor, r->why);
+    if (err)
+        return err;
     struct stat status;
-    if (descriptor < 0 || fstat(descriptor, &status) != 0) {
-        enum tt_err err = tt_fail(TT_ERR_IO, r->why, "%s: %s", path, strerror(errno));
-        if (descriptor >= 0)
-            close(descriptor);
+    if (fstat(descriptor, &status) != 0) {
+        err = tt_fail(TT_ERR_IO, r->why, "%s: %s", path, strerror(errno));
+        close(descriptor);
         return err;
     }
-    enum tt_err err = TT_OK;
     if (status.st_size > 0) {
         void *bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
         if (bytes == MAP_FAILED)

@@ -19,6 +19,13 @@ static bool is_file(const char *directory, const char *name) {
     return length < (int)sizeof(path) && stat(path, &status) == 0 && S_ISREG(status.st_mode);
 }
 
+static bool exists(const char *directory, const char *name) {
+    char path[4096];
+    struct stat status;
+    int length = snprintf(path, sizeof(path), "%s/%s", directory, name);
+    return length < (int)sizeof(path) && stat(path, &status) == 0;
+}
+
 /* The folder of a path; "." without one. */
 static void folder_of(const char *path, char *out, size_t capacity) {
     const char *slash = strrchr(path, '/');
@@ -67,8 +74,10 @@ void tt_repository_check_files(struct tt_repository_version *version,
     for (int32_t i = 0; i < onnx->external_count; i++)
         if (!is_file(folder, onnx->externals[i]))
             tt_findings_add(findings, TT_FINDING_PROBLEM,
-                            "%s: its weights are in %s/%s, and there is no such file; copy it from "
-                            "where the model was exported",
+                            exists(folder, onnx->externals[i])
+                                ? "%s: its weights are in %s/%s, which is not a regular file"
+                                : "%s: its weights are in %s/%s, and there is no such file; copy "
+                                  "it from where the model was exported",
                             version->path, folder, onnx->externals[i]);
 }
 

@@ -1,10 +1,13 @@
 #include "model/text/digest.h"
 
+#include "base/regular_file.h"
+
 #include <errno.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { CHUNK_BYTES = 1 << 20 };
 
@@ -49,13 +52,17 @@ static enum tt_err digest_stream(FILE *file, const char *path, EVP_MD_CTX *conte
 
 enum tt_err tt_digest_file(const char *path, char out_digest[TT_DIGEST_BYTES],
                            struct tt_error *why) {
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return tt_fail(errno == ENOENT ? TT_ERR_NOT_FOUND : TT_ERR_IO, why, "%s: %s", path,
-                       strerror(errno));
+    int descriptor;
+    enum tt_err err = tt_regular_file_open(path, &descriptor, why);
+    if (err)
+        return err;
+    FILE *file = fdopen(descriptor, "rb");
+    if (!file) {
+        close(descriptor);
+        return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory while reading", path);
+    }
     EVP_MD_CTX *context = EVP_MD_CTX_new();
-    enum tt_err err =
-        context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) ? TT_OK : failed(why);
+    err = context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) ? TT_OK : failed(why);
     if (!err)
         err = digest_stream(file, path, context, why);
     if (!err)

@@ -1,7 +1,7 @@
 #include "model/text/textproto.h"
 
 #include "base/array.h"
-#include "base/text.h"
+#include "base/regular_file.h"
 #include "model/text/textproto_lexer.h"
 #include "model/text/textproto_value.h"
 
@@ -340,7 +340,7 @@ enum tt_err tt_textproto_read_file(const char *path, const ProtobufCMessageDescr
                                    struct tt_textproto_places *places,
                                    ProtobufCMessage **out_message, struct tt_error *why) {
     struct tt_text text;
-    enum tt_err err = tt_text_read_file(path, TT_TEXTPROTO_MAX_FILE_BYTES, &text, why);
+    enum tt_err err = tt_regular_file_read(path, TT_TEXTPROTO_MAX_FILE_BYTES, &text, why);
     if (err)
         return err;
     err = tt_textproto_read_places(path, tt_text_string(&text), text.length, descriptor, places,
