@@ -60,6 +60,7 @@ tutti_pkg(zlib::zlib zlib)
 tutti_pkg(jansson::jansson jansson)
 tutti_pkg(protobuf-c::protobuf-c libprotobuf-c)
 tutti_pkg(openssl::crypto libcrypto)
+tutti_pkg(openssl::ssl libssl)
 tutti_pkg(cmocka::cmocka cmocka)
 
 find_path(LLHTTP_INCLUDE llhttp.h REQUIRED)

@@ -28,7 +28,7 @@ LAYERS = [
     ["base/threads"],
     ["base/log"],
     ["core"],
-    ["policy", "device", "model/text", "net/json", "net/coding"],
+    ["policy", "device", "model/text", "net/json", "net/coding", "net/access", "net/tls"],
     ["policy/deferred", "policy/elastic", "policy/lazy", "model/onnx"],
     ["model/config", "sim", "multicore", "cluster"],
     ["model/cells", "record"],

@@ -1,0 +1,95 @@
+#include "net/access/token.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/sha.h>
+#include <string.h>
+#include <strings.h>
+
+enum { BASIC_BYTES = 512 };
+
+_Static_assert(sizeof(struct tt_token_digest) == SHA256_DIGEST_LENGTH, "a digest of SHA-256");
+
+void tt_token_digest(const char *token, size_t length, struct tt_token_digest *out_digest) {
+    SHA256((const unsigned char *)token, length, (unsigned char *)out_digest->words);
+}
+
+/* "USER:TOKEN" in base64: what a browser sends that was asked for a password. */
+static void read_basic(const char *text, size_t length, struct tt_token *out_token) {
+    unsigned char plain[BASIC_BYTES];
+    if (length == 0 || length % 4 != 0 || length / 4 * 3 > sizeof(plain))
+        return;
+    int count = EVP_DecodeBlock(plain, (const unsigned char *)text, (int)length);
+    for (size_t i = length; count > 0 && i && text[i - 1] == '='; i--)
+        count--;
+    const unsigned char *colon = count > 0 ? memchr(plain, ':', (size_t)count) : NULL;
+    size_t skipped = colon ? (size_t)(colon - plain) + 1 : 0;
+    if (colon && skipped < (size_t)count) {
+        out_token->is_given = true;
+        tt_token_digest((const char *)colon + 1, (size_t)count - skipped, &out_token->digest);
+    }
+    OPENSSL_cleanse(plain, sizeof(plain));
+}
+
+void tt_token_read(const char *value, size_t length, struct tt_token *out_token) {
+    static const char bearer[] = "Bearer ", basic[] = "Basic ";
+    enum { BEARER = sizeof(bearer) - 1, BASIC = sizeof(basic) - 1 };
+    *out_token = (struct tt_token){0};
+    while (length && (value[length - 1] == ' ' || value[length - 1] == '\t'))
+        length--;
+    bool is_bearer = length > BEARER && strncasecmp(value, bearer, BEARER) == 0;
+    size_t at = is_bearer ? BEARER : BASIC;
+    if (!is_bearer && (length <= BASIC || strncasecmp(value, basic, BASIC) != 0))
+        return;
+    while (at < length && value[at] == ' ')
+        at++;
+    if (!is_bearer) {
+        read_basic(value + at, length - at, out_token);
+        return;
+    }
+    out_token->is_given = true;
+    tt_token_digest(value + at, length - at, &out_token->digest);
+}
+
+uint64_t tt_token_digest_equal(const struct tt_token_digest *one,
+                               const struct tt_token_digest *other) {
+    uint64_t difference = 0;
+    for (int i = 0; i < TT_TOKEN_DIGEST_WORDS; i++)
+        difference |= one->words[i] ^ other->words[i];
+    __asm__("" : "+r"(difference)); /* else a compiler may leave the loop at the first difference */
+    uint64_t top = (difference | (0 - difference)) >> 63; /* 1: they differ */
+    return top - 1;
+}
+
+static int hex_value(char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+bool tt_token_digest_parse(const char *hex, size_t length, struct tt_token_digest *out_digest) {
+    struct tt_token_digest digest;
+    unsigned char *bytes = (unsigned char *)digest.words;
+    if (length != TT_TOKEN_DIGEST_HEX)
+        return false;
+    for (size_t i = 0; i < length; i += 2) {
+        int high = hex_value(hex[i]), low = hex_value(hex[i + 1]);
+        if (high < 0 || low < 0)
+            return false;
+        bytes[i / 2] = (unsigned char)(high * 16 + low);
+    }
+    *out_digest = digest;
+    return true;
+}
+
+void tt_token_digest_write(const struct tt_token_digest *digest,
+                           char out_hex[TT_TOKEN_DIGEST_HEX + 1]) {
+    static const char digits[] = "0123456789abcdef";
+    const unsigned char *bytes = (const unsigned char *)digest->words;
+    for (size_t i = 0; i < sizeof(digest->words); i++) {
+        out_hex[2 * i] = digits[bytes[i] >> 4];
+        out_hex[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    out_hex[TT_TOKEN_DIGEST_HEX] = '\0';
+}
