@@ -43,6 +43,7 @@ static void call_free(struct tt_grpc_call *self) {
     tt_grpc_receiver_fini(&self->receiver);
     tt_text_fini(&self->ahead);
     tt_text_fini(&self->sentence);
+    tt_identity_unref(self->identity);
     if (tt_list_linked(&self->node))
         tt_list_remove(&self->node);
     if (all->free_call_count < TT_GRPC_KEPT) {
@@ -216,6 +217,8 @@ static void answer_one(struct tt_grpc_call *self, const char *bytes, size_t size
     struct tt_error why = {{0}};
     tt_text_init(&answer);
     enum tt_err err = self->method->answer(&self->all->service, bytes, size_bytes, &answer, &why);
+    if (tt_operation_is_management(self->method->operation))
+        tt_grpc_call_audit(self, !err, err ? why.text : "done");
     if (err) {
         tt_grpc_call_fail(self, tt_grpc_status_of(err), *why.text ? why.text : tt_err_name(err));
     } else {
@@ -229,6 +232,7 @@ static void answer_one(struct tt_grpc_call *self, const char *bytes, size_t size
 static void on_commanded(void *context, struct tt_model_command *command) {
     struct tt_grpc_call *self = context;
     self->running_count--;
+    tt_grpc_call_audit(self, !command->err, command->err ? command->why.text : "done");
     if (self->is_over) {
         /* The client has gone; the command was carried out all the same. */
     } else if (command->err) {
@@ -248,6 +252,7 @@ static void start_command(struct tt_grpc_call *self, const char *bytes, size_t s
     enum tt_err err =
         tt_grpc_read_command(self->method->kind == TT_GRPC_LOAD, bytes, size_bytes, &command, &why);
     if (err) {
+        tt_grpc_call_audit(self, false, why.text);
         tt_grpc_call_fail(self, tt_grpc_status_of(err), why.text);
         return;
     }
@@ -410,6 +415,8 @@ static void on_header(struct tt_http2_stream *stream, const char *name, size_t n
         }
         break;
     case 13:
+        if (is(name, name_bytes, "authorization"))
+            tt_token_read(value, value_bytes, &self->token);
         if (!is(name, name_bytes, "grpc-encoding"))
             break;
         memcpy(coding, value, value_bytes < sizeof(coding) ? value_bytes : 0);
@@ -444,7 +451,7 @@ static void on_request(struct tt_http2_stream *stream) {
     } else if (self->timeout_ns < 0) {
         tt_grpc_call_fail(self, TT_GRPC_INVALID_ARGUMENT,
                           "grpc-timeout must be up to 8 digits and one of H, M, S, m, u, n");
-    } else {
+    } else if (tt_grpc_call_check(self)) {
         self->receiver.limit_bytes = message_limit(self, all->limits->body_bytes);
         if (self->timeout_ns)
             self->deadline_at = tt_instant_add(tt_clock_now(), self->timeout_ns);

@@ -15,6 +15,7 @@
 #define TT_NET_GRPC_GRPC_CALL_H
 
 #include "base/threads/counter.h"
+#include "net/access/access_control.h"
 #include "net/coding/content_coding.h"
 #include "net/grpc/grpc_receiver.h"
 #include "net/grpc/grpc_status.h"
@@ -49,6 +50,7 @@ struct tt_grpc_calls {
     struct tt_kserve_service service;
     const struct tt_limits *limits;                  /* borrowed */
     struct tt_log *log;                              /* NULL: silent */
+    struct tt_gate *gate;                            /* borrowed; NULL: all is allowed */
     struct tt_quota_share budget;                    /* bytes of bodies in receipt */
     void (*touch)(struct tt_http2_session *session); /* something waits to be sent */
     void (*on_gone)(void *owner);                    /* a call is gone */
@@ -73,8 +75,10 @@ struct tt_grpc_call {
     int32_t running_count, queued_count; /* requests in work; answers not written yet */
     enum tt_coding coding;               /* of packed messages, both ways */
     bool accepts_coding;                 /* of answers */
+    struct tt_token token;               /* of its headers */
+    struct tt_identity *identity;        /* of the token; NULL: none */
     bool is_post, is_grpc;
-    bool has_request, has_message;
+    bool has_request, has_message, has_inferred;
     bool is_ending;                 /* it finishes after what runs, whatever the client does */
     bool is_over;                   /* its status is on its way: nothing more is handled */
     bool is_closed;                 /* its stream has gone */
@@ -101,6 +105,17 @@ void tt_grpc_calls_stop(struct tt_grpc_calls *self);
 void tt_grpc_calls_watch(struct tt_grpc_calls *self);
 
 /* --- for the files of this folder --- */
+
+/* Whether the token of the call allows its method; if not, the call fails. Implemented, like the
+ * next two, in grpc_access.c. */
+bool tt_grpc_call_check(struct tt_grpc_call *self);
+/* OK: an inference of the call may begin, and counts as one of the identity, whose reference is the
+ * caller's (NULL: there is none); tt_identity_leave() ends it. A stream is checked for each
+ * request: its token may have been removed. Else the status to fail with. */
+enum tt_grpc_status tt_grpc_call_admit(struct tt_grpc_call *self, struct tt_identity **out_identity,
+                                       struct tt_error *why);
+/* The audit line of a call that manages; `result` is for people. */
+void tt_grpc_call_audit(const struct tt_grpc_call *self, bool is_done, const char *result);
 
 /* The one answer of a call, or its last. */
 void tt_grpc_call_fail(struct tt_grpc_call *self, enum tt_grpc_status status, const char *sentence);

@@ -16,6 +16,7 @@ struct grpc_inference {
     struct tt_served_model *model;
     struct tt_inference *inference; /* NULL: none was begun */
     struct tt_kserve_request request;
+    struct tt_identity *identity; /* whose limits it counts against; NULL: none; a reference */
     bool wants_final;
 };
 
@@ -38,6 +39,7 @@ static struct grpc_inference *inference_new(struct tt_grpc_call *call) {
     self->call = call;
     self->model = NULL;
     self->inference = NULL;
+    self->identity = NULL;
     self->wants_final = false;
     tt_kserve_request_init(&self->request);
     return self;
@@ -48,6 +50,8 @@ static void inference_free(struct grpc_inference *self) {
     struct tt_text *text = &self->message.text;
     if (self->inference)
         tt_inference_release(self->inference);
+    tt_identity_leave(self->identity);
+    tt_identity_unref(self->identity);
     tt_kserve_request_fini(&self->request);
     if (text->capacity > KEPT_TEXT_BYTES || text->failed) {
         tt_text_fini(text);
@@ -153,6 +157,12 @@ void tt_grpc_call_infer(struct tt_grpc_call *call, const char *bytes, size_t siz
     struct tt_error why;
     if (!self) {
         tt_grpc_call_fail(call, TT_GRPC_RESOURCE_EXHAUSTED, "no memory for the request");
+        return;
+    }
+    enum tt_grpc_status refused = tt_grpc_call_admit(call, &self->identity, &why);
+    if (refused != TT_GRPC_OK) {
+        tt_grpc_call_fail(call, refused, why.text);
+        inference_free(self);
         return;
     }
     struct tt_kserve_request *request = &self->request;

@@ -12,6 +12,8 @@ struct worker {
     struct tt_socket_server server;
     struct tt_grpc_calls calls;
     struct tt_http2_connections connections;
+    struct tt_tls_loop *tls; /* NULL: without TLS */
+    struct tt_gate gate;
 };
 
 struct tt_grpc_listener {
@@ -94,11 +96,14 @@ static void start(struct tt_grpc_listener *self, struct worker *worker,
                                                   options->log ? &options->log->settings : NULL};
     tt_grpc_calls_init(&worker->calls, &tt_grpc_operations, &service, &options->limits, quotas,
                        options->log);
+    tt_gate_init(&worker->gate, options->access, TT_GATE_PUBLIC);
+    worker->calls.gate = &worker->gate;
     worker->calls.touch = tt_http2_connections_touch;
     worker->calls.on_gone = on_gone;
     worker->calls.owner = worker;
     tt_http2_connections_init(&worker->connections, &worker->server.loop, &options->limits, quotas,
                               &tt_grpc_handler, &worker->calls, on_gone, worker);
+    worker->connections.tls = worker->tls;
 }
 
 static enum tt_err add_worker(struct tt_grpc_listener *self, struct tt_serving *serving,
@@ -106,6 +111,13 @@ static enum tt_err add_worker(struct tt_grpc_listener *self, struct tt_serving *
     struct worker *worker = calloc(1, sizeof(*worker));
     if (!worker)
         return tt_fail(TT_ERR_NO_MEMORY, why, "no memory for a listener");
+    if (self->options.tls) {
+        worker->tls = tt_tls_loop_new(self->options.tls);
+        if (!worker->tls) {
+            free(worker);
+            return tt_fail(TT_ERR_NO_MEMORY, why, "no memory for TLS");
+        }
+    }
     worker->server.drain_ms = self->worker_count ? 0 : self->options.drain_ms;
     start(self, worker, serving);
     self->workers[self->worker_count++] = worker;
@@ -162,6 +174,8 @@ void tt_grpc_listener_close(struct tt_grpc_listener *take_self) {
     for (int32_t i = 0; i < take_self->worker_count; i++) {
         tt_http2_connections_fini(&take_self->workers[i]->connections);
         tt_grpc_calls_fini(&take_self->workers[i]->calls);
+        tt_tls_loop_free(take_self->workers[i]->tls);
+        tt_gate_fini(&take_self->workers[i]->gate);
         free(take_self->workers[i]);
     }
     free(take_self);

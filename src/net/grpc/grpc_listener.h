@@ -10,16 +10,21 @@
 #include "serve/limits.h"
 #include "serve/serving.h"
 
+struct tt_access_control;
 struct tt_grpc_listener;
+struct tt_line_file;
 struct tt_log;
+struct tt_tls_server;
 
 struct tt_grpc_listener_options {
     const char *host; /* a name or an address to bind to; borrowed for the call to _open */
     int32_t tcp_port; /* 0: any free one */
     int32_t threads;  /* at most TT_SOCKET_GROUP_MAX; 0 or 1: the caller's of _run alone */
     const char *server_version;
-    int64_t drain_ms;   /* after the first _stop: not ready, but everything is served */
-    struct tt_log *log; /* borrowed; clients may change its settings; NULL: silent */
+    int64_t drain_ms;          /* after the first _stop: not ready, but everything is served */
+    struct tt_log *log;        /* borrowed; clients may change its settings; NULL: silent */
+    struct tt_tls_server *tls; /* borrowed until close; NULL: without TLS */
+    struct tt_access_control *access; /* borrowed until close; NULL: everything is allowed */
     struct tt_limits limits;
     struct tt_network_quotas
         *quotas; /* borrowed: shared with other listeners; NULL: its own, of `limits` */

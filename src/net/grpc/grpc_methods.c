@@ -306,32 +306,42 @@ static const char kserve[] = "inference.GRPCInferenceService", health[] = "grpc.
                   reflection[] = "grpc.reflection.v1.ServerReflection",
                   reflection_alpha[] = "grpc.reflection.v1alpha.ServerReflection";
 
+/* TraceSetting and LogSettings both show and change: who calls them may manage. */
 static const struct tt_grpc_method methods[] = {
-    {kserve, "ModelInfer", TT_GRPC_INFER, NULL},
-    {kserve, "ModelStreamInfer", TT_GRPC_STREAM, NULL},
-    {kserve, "ServerLive", TT_GRPC_UNARY, answer_live},
-    {kserve, "ServerReady", TT_GRPC_UNARY, answer_ready},
-    {kserve, "ModelReady", TT_GRPC_UNARY, answer_model_ready},
-    {kserve, "ServerMetadata", TT_GRPC_UNARY, answer_server},
-    {kserve, "ModelMetadata", TT_GRPC_UNARY, answer_metadata},
-    {kserve, "ModelConfig", TT_GRPC_UNARY, answer_config},
-    {kserve, "ModelStatistics", TT_GRPC_UNARY, answer_statistics},
-    {kserve, "RepositoryIndex", TT_GRPC_UNARY, tt_grpc_answer_index},
-    {kserve, "RepositoryModelLoad", TT_GRPC_LOAD, NULL},
-    {kserve, "RepositoryModelUnload", TT_GRPC_UNLOAD, NULL},
-    {kserve, "SystemSharedMemoryStatus", TT_GRPC_UNARY, answer_shared_memory},
-    {kserve, "SystemSharedMemoryRegister", TT_GRPC_UNARY, answer_shared_memory},
-    {kserve, "SystemSharedMemoryUnregister", TT_GRPC_UNARY, answer_shared_memory},
-    {kserve, "CudaSharedMemoryStatus", TT_GRPC_UNARY, answer_shared_memory},
-    {kserve, "CudaSharedMemoryRegister", TT_GRPC_UNARY, answer_shared_memory},
-    {kserve, "CudaSharedMemoryUnregister", TT_GRPC_UNARY, answer_shared_memory},
-    {kserve, "TraceSetting", TT_GRPC_UNARY, answer_trace},
-    {kserve, "LogSettings", TT_GRPC_UNARY, answer_log},
-    {health, "Check", TT_GRPC_UNARY, tt_grpc_answer_health},
-    {health, "Watch", TT_GRPC_WATCH, NULL},
-    {reflection, "ServerReflectionInfo", TT_GRPC_EACH, tt_grpc_answer_reflection},
-    {reflection_alpha, "ServerReflectionInfo", TT_GRPC_EACH, tt_grpc_answer_reflection},
+    {kserve, "ModelInfer", TT_GRPC_INFER, TT_OPERATION_INFER, NULL},
+    {kserve, "ModelStreamInfer", TT_GRPC_STREAM, TT_OPERATION_INFER, NULL},
+    {kserve, "ServerLive", TT_GRPC_UNARY, TT_OPERATION_HEALTH, answer_live},
+    {kserve, "ServerReady", TT_GRPC_UNARY, TT_OPERATION_HEALTH, answer_ready},
+    {kserve, "ModelReady", TT_GRPC_UNARY, TT_OPERATION_HEALTH, answer_model_ready},
+    {kserve, "ServerMetadata", TT_GRPC_UNARY, TT_OPERATION_METADATA, answer_server},
+    {kserve, "ModelMetadata", TT_GRPC_UNARY, TT_OPERATION_METADATA, answer_metadata},
+    {kserve, "ModelConfig", TT_GRPC_UNARY, TT_OPERATION_METADATA, answer_config},
+    {kserve, "ModelStatistics", TT_GRPC_UNARY, TT_OPERATION_READ, answer_statistics},
+    {kserve, "RepositoryIndex", TT_GRPC_UNARY, TT_OPERATION_READ, tt_grpc_answer_index},
+    {kserve, "RepositoryModelLoad", TT_GRPC_LOAD, TT_OPERATION_MANAGE, NULL},
+    {kserve, "RepositoryModelUnload", TT_GRPC_UNLOAD, TT_OPERATION_MANAGE, NULL},
+    {kserve, "SystemSharedMemoryStatus", TT_GRPC_UNARY, TT_OPERATION_READ, answer_shared_memory},
+    {kserve, "SystemSharedMemoryRegister", TT_GRPC_UNARY, TT_OPERATION_MANAGE,
+     answer_shared_memory},
+    {kserve, "SystemSharedMemoryUnregister", TT_GRPC_UNARY, TT_OPERATION_MANAGE,
+     answer_shared_memory},
+    {kserve, "CudaSharedMemoryStatus", TT_GRPC_UNARY, TT_OPERATION_READ, answer_shared_memory},
+    {kserve, "CudaSharedMemoryRegister", TT_GRPC_UNARY, TT_OPERATION_MANAGE, answer_shared_memory},
+    {kserve, "CudaSharedMemoryUnregister", TT_GRPC_UNARY, TT_OPERATION_MANAGE,
+     answer_shared_memory},
+    {kserve, "TraceSetting", TT_GRPC_UNARY, TT_OPERATION_MANAGE, answer_trace},
+    {kserve, "LogSettings", TT_GRPC_UNARY, TT_OPERATION_MANAGE, answer_log},
+    {health, "Check", TT_GRPC_UNARY, TT_OPERATION_HEALTH, tt_grpc_answer_health},
+    {health, "Watch", TT_GRPC_WATCH, TT_OPERATION_HEALTH, NULL},
+    {reflection, "ServerReflectionInfo", TT_GRPC_EACH, TT_OPERATION_METADATA,
+     tt_grpc_answer_reflection},
+    {reflection_alpha, "ServerReflectionInfo", TT_GRPC_EACH, TT_OPERATION_METADATA,
+     tt_grpc_answer_reflection},
 };
+
+const struct tt_grpc_method *tt_grpc_method_at(size_t index) {
+    return index < TT_COUNT(methods) ? &methods[index] : NULL;
+}
 
 const struct tt_grpc_method *tt_grpc_method_find(const char *path, size_t path_bytes) {
     const char *name = memrchr(path, '/', path_bytes);

@@ -6,6 +6,7 @@
 #ifndef TT_NET_GRPC_GRPC_METHODS_H
 #define TT_NET_GRPC_GRPC_METHODS_H
 
+#include "net/access/access_role.h"
 #include "net/grpc/grpc_pack.h"
 #include "net/kserve/kserve_operations.h"
 #include "serve/model_command.h"
@@ -27,9 +28,12 @@ enum tt_grpc_kind {
 struct tt_grpc_method {
     const char *service, *name;
     enum tt_grpc_kind kind;
+    enum tt_operation operation; /* who may call it: net/access/access_role.h */
     tt_grpc_answer_fn *answer;
 };
 
+/* For tests; `index` from 0 on. NULL: there is none of that index. */
+const struct tt_grpc_method *tt_grpc_method_at(size_t index);
 /* `path`: "/service/name". NULL: there is no such method. */
 const struct tt_grpc_method *tt_grpc_method_find(const char *path, size_t path_bytes);
 

@@ -9,7 +9,11 @@
 enum { PACK_MIN_BYTES = 256 }; /* below that compression gains nothing */
 
 struct tt_connection {
-    uv_tcp_t tcp;
+    union {
+        uv_tcp_t tcp;
+        uv_pipe_t pipe; /* of a Unix socket */
+    };
+    struct tt_tls_session *tls; /* NULL: without TLS */
     uv_shutdown_t shutdown;
     struct tt_connections *all;
     struct tt_http1 http;
@@ -36,9 +40,10 @@ struct sending {
     struct tt_text packed; /* the compressed body */
     uv_write_t write;
     uv_buf_t buffers[TT_MAX_TENSORS + 2];
-    unsigned buffer_count;
-    int64_t body_bytes;      /* sent, or to be sent */
-    struct tt_access access; /* set if there is an access log */
+    unsigned buffer_count, buffer_at; /* buffer_at: with TLS, the first that is not encrypted */
+    struct tt_text sealed;            /* with TLS: encrypted, being written */
+    int64_t body_bytes;               /* sent, or to be sent */
+    struct tt_access access;          /* set if there is an access log */
 };
 
 static void process(struct tt_connection *self);
@@ -78,8 +83,9 @@ static struct sending *sending_new(struct tt_connection *connection) {
     sending->all = all;
     sending->connection = connection;
     sending->keep_alive = sending->is_head = false;
-    sending->buffer_count = 0;
+    sending->buffer_count = sending->buffer_at = 0;
     sending->body_bytes = 0;
+    tt_text_init(&sending->sealed);
     if (all->access_log.file)
         tt_access_begin(&sending->access, request ? request->method : "",
                         request ? request->target : "");
@@ -104,6 +110,7 @@ static void sending_free(struct sending *sending, bool answered) {
     tt_exchange_fini(&sending->exchange);
     tt_text_fini(&sending->head);
     tt_text_fini(&sending->packed);
+    tt_text_fini(&sending->sealed);
     free(sending);
     tt_assert(all->exchange_count > 0);
     all->exchange_count--;
@@ -121,6 +128,7 @@ static void on_closed(uv_handle_t *handle) {
     tt_text_fini(&self->ahead);
     if (self->has_place)
         tt_quota_give(all->places, 1);
+    tt_tls_session_free(self->tls);
     free(self);
     tt_assert(all->connection_count > 0);
     all->connection_count--;
@@ -141,6 +149,55 @@ static void connection_close(struct tt_connection *self) {
     uv_close((uv_handle_t *)&self->tcp, on_closed);
 }
 
+/* --- short bytes that are no reply --- */
+
+struct short_write {
+    uv_write_t write;
+    struct tt_text text;
+};
+
+static void short_write_free(struct short_write *self) {
+    tt_text_fini(&self->text);
+    free(self);
+}
+
+static void on_short_written(uv_write_t *write, int status) {
+    (void)status; /* a broken connection shows itself when it is read */
+    short_write_free(write->data);
+}
+
+/* Writes the bytes, or closes the connection. */
+static void write_short(struct tt_connection *self, const char *bytes, size_t count) {
+    uv_buf_t buffer = {.base = (char *)(uintptr_t)bytes, .len = count};
+    uv_stream_t *stream = (uv_stream_t *)&self->tcp;
+    int sent = uv_try_write(stream, &buffer, 1);
+    size_t done = sent > 0 ? (size_t)sent : 0;
+    if (done == count)
+        return;
+    struct short_write *later = calloc(1, sizeof(*later));
+    if (later) {
+        tt_text_append(&later->text, bytes + done, count - done);
+        buffer = (uv_buf_t){.base = later->text.bytes, .len = later->text.length};
+        later->write.data = later;
+    }
+    if (!later || later->text.failed ||
+        uv_write(&later->write, stream, &buffer, 1, on_short_written) < 0) {
+        if (later)
+            short_write_free(later);
+        connection_close(self);
+    }
+}
+
+/* Writes what TLS has to say by itself: the handshake, the end. */
+static void flush_tls(struct tt_connection *self) {
+    struct tt_text *out = &self->tls->out;
+    if (out->failed)
+        connection_close(self);
+    else if (out->length)
+        write_short(self, out->bytes, out->length);
+    tt_tls_loop_written(self->all->tls, self->tls);
+}
+
 static void on_shutdown(uv_shutdown_t *request, int status) {
     (void)request;
     (void)status;
@@ -151,6 +208,10 @@ static void on_shutdown(uv_shutdown_t *request, int status) {
 static void linger(struct tt_connection *self) {
     wait_for(self, TT_WAIT_LINGER);
     set_reading(self, true);
+    if (self->tls && self->wait != TT_WAIT_CLOSED) {
+        tt_tls_session_end(self->tls);
+        flush_tls(self);
+    }
     if (self->wait == TT_WAIT_CLOSED)
         return;
     if (uv_shutdown(&self->shutdown, (uv_stream_t *)&self->tcp, on_shutdown) < 0)
@@ -190,9 +251,74 @@ static void add_buffer(struct sending *sending, const void *bytes, size_t count)
             (uv_buf_t){.base = (char *)(uintptr_t)bytes, .len = count};
 }
 
+static void send_sealed(struct sending *sending);
+
+static void on_sealed_written(uv_write_t *write, int status) {
+    struct sending *sending = write->data;
+    struct tt_connection *self = sending->connection;
+    tt_assert(self != NULL);
+    tt_text_fini(&sending->sealed);
+    if (status < 0)
+        finish_reply(sending, false);
+    else
+        send_sealed(sending);
+    if (self->wait == TT_WAIT_IDLE)
+        process(self);
+}
+
+/* Encrypts the next part of the reply, which is limited. */
+static bool seal(struct sending *sending) {
+    struct tt_tls_loop *loop = sending->all->tls;
+    struct tt_tls_session *tls = sending->connection->tls;
+    bool good = true;
+    while (good && sending->buffer_at < sending->buffer_count &&
+           tls->out.length < TT_TLS_SEAL_BYTES) {
+        uv_buf_t *buffer = &sending->buffers[sending->buffer_at];
+        size_t count = buffer->len < TT_TLS_SEAL_BYTES ? buffer->len : TT_TLS_SEAL_BYTES;
+        good = tt_tls_loop_add(loop, tls, buffer->base, count);
+        buffer->base += count;
+        buffer->len -= count;
+        sending->buffer_at += buffer->len == 0;
+    }
+    return tt_tls_loop_end(loop, tls) && good;
+}
+
+/* Encrypts and writes part after part while the socket takes them. */
+static void send_sealed(struct sending *sending) {
+    struct tt_connection *self = sending->connection;
+    struct tt_text *out = &self->tls->out;
+    uv_stream_t *stream = (uv_stream_t *)&self->tcp;
+    while (sending->buffer_at < sending->buffer_count) {
+        if (!seal(sending)) {
+            finish_reply(sending, false);
+            return;
+        }
+        uv_buf_t buffer = {.base = out->bytes, .len = out->length};
+        int sent = uv_try_write(stream, &buffer, 1);
+        if (sent == (int)buffer.len) {
+            tt_tls_loop_written(sending->all->tls, self->tls);
+            continue;
+        }
+        sending->sealed = *out; /* what TLS says meanwhile comes after it */
+        tt_text_init(out);
+        buffer.base += sent > 0 ? sent : 0;
+        buffer.len -= sent > 0 ? (size_t)sent : 0;
+        if ((sent < 0 && sent != UV_EAGAIN) ||
+            uv_write(&sending->write, stream, &buffer, 1, on_sealed_written) < 0)
+            finish_reply(sending, false);
+        return;
+    }
+    finish_reply(sending, true);
+}
+
 /* Writes what the socket takes at once, and leaves the rest to the loop. */
 static void send_buffers(struct sending *sending) {
     struct tt_connection *self = sending->connection;
+    if (self->tls) {
+        wait_for(self, TT_WAIT_WRITE);
+        send_sealed(sending);
+        return;
+    }
     uv_stream_t *stream = (uv_stream_t *)&self->tcp;
     uv_buf_t *buffers = sending->buffers;
     unsigned count = sending->buffer_count;
@@ -331,7 +457,9 @@ static bool start(struct sending *sending, struct tt_http1_request *request) {
                                      .only_metrics = sending->connection->only_metrics,
                                      .host = request->host,
                                      .origin = request->origin,
-                                     .has_origin = request->origin_count > 0};
+                                     .has_origin = request->origin_count > 0,
+                                     .is_cross_site = request->is_cross_site,
+                                     .token = request->token};
     return tt_exchange_start(exchange, &parsed);
 }
 
@@ -371,26 +499,14 @@ static void refuse(struct tt_connection *self, int status, const char *sentence)
 
 static const char continue_line[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
-static void on_continue_written(uv_write_t *write, int status) {
-    (void)status; /* a broken connection shows itself when it is read */
-    free(write);
-}
-
 static void send_continue(struct tt_connection *self) {
-    uv_buf_t buffer = {.base = (char *)(uintptr_t)continue_line, .len = sizeof(continue_line) - 1};
-    uv_stream_t *stream = (uv_stream_t *)&self->tcp;
-    int sent = uv_try_write(stream, &buffer, 1);
-    if (sent == (int)buffer.len)
-        return;
-    if (sent > 0) {
-        buffer.base += sent;
-        buffer.len -= (size_t)sent;
-    }
-    uv_write_t *write = malloc(sizeof(*write));
-    if (!write || uv_write(write, stream, &buffer, 1, on_continue_written) < 0) {
-        free(write);
+    const size_t count = sizeof(continue_line) - 1;
+    if (!self->tls)
+        write_short(self, continue_line, count);
+    else if (tt_tls_session_write(self->tls, continue_line, count))
+        flush_tls(self);
+    else
         connection_close(self);
-    }
 }
 
 /* Parses until a request is in flight or the bytes are used up; returns how many were used. */
@@ -452,16 +568,52 @@ static void keep_ahead(struct tt_connection *self, const char *bytes, size_t cou
 
 /* --- the socket --- */
 
-static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out_buffer) {
-    (void)suggested;
-    struct tt_connection *self = handle->data;
+/* Where the next bytes of requests go: those of a body into its place, else to `other`. */
+static uv_buf_t place(struct tt_connection *self, char *other, size_t other_bytes) {
     size_t missing = 0;
     char *space =
         self->sending || self->ahead.length ? NULL : tt_http1_body_space(&self->http, &missing);
-    if (space) /* the body goes from the socket into its place */
-        *out_buffer = (uv_buf_t){.base = space, .len = missing};
-    else
-        *out_buffer = (uv_buf_t){.base = self->all->read_buffer, .len = TT_READ_BUFFER_BYTES};
+    return space ? (uv_buf_t){.base = space, .len = missing}
+                 : (uv_buf_t){.base = other, .len = other_bytes};
+}
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out_buffer) {
+    (void)suggested;
+    struct tt_connection *self = handle->data;
+    char *other = self->all->read_buffer;
+    *out_buffer = self->tls ? (uv_buf_t){.base = other, .len = TT_READ_BUFFER_BYTES}
+                            : place(self, other, TT_READ_BUFFER_BYTES);
+}
+
+static void receive(struct tt_connection *self, const char *bytes, size_t count) {
+    size_t used = 0;
+    if (!self->sending && !self->ahead.length)
+        used = consume(self, bytes, count);
+    if (used < count && self->wait < TT_WAIT_LINGER)
+        keep_ahead(self, bytes + used, count - used);
+}
+
+static void receive_tls(struct tt_connection *self, const char *bytes, size_t count) {
+    struct tt_tls_session *tls = self->tls;
+    enum tt_tls_event event;
+    bool was_established = tls->is_established;
+    tt_tls_session_feed(tls, bytes, count);
+    for (;;) {
+        uv_buf_t to = place(self, self->all->tls->plain, TT_TLS_PLAIN_BYTES);
+        event = tt_tls_session_read(tls, to.base, to.len, &count);
+        if (!was_established && tls->is_established && self->wait == TT_WAIT_HEAD)
+            wait_for(self, TT_WAIT_IDLE);
+        was_established = tls->is_established;
+        if (event != TT_TLS_DATA)
+            break;
+        if (self->wait < TT_WAIT_LINGER)
+            receive(self, to.base, count);
+        if (self->wait == TT_WAIT_CLOSED)
+            return;
+    }
+    flush_tls(self);
+    if (event != TT_TLS_MORE)
+        connection_close(self);
 }
 
 static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer) {
@@ -474,11 +626,10 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer) 
     }
     if (self->wait == TT_WAIT_LINGER)
         return;
-    size_t used = 0;
-    if (!self->sending && !self->ahead.length)
-        used = consume(self, buffer->base, (size_t)count);
-    if (used < (size_t)count && self->wait < TT_WAIT_LINGER)
-        keep_ahead(self, buffer->base + used, (size_t)count - used);
+    if (self->tls)
+        receive_tls(self, buffer->base, (size_t)count);
+    else
+        receive(self, buffer->base, (size_t)count);
 }
 
 static void set_reading(struct tt_connection *self, bool reading) {
@@ -493,8 +644,14 @@ static void set_reading(struct tt_connection *self, bool reading) {
 
 /* --- all connections --- */
 
+static bool is_in_handshake(const struct tt_connection *self) {
+    return self->tls && !self->tls->is_established;
+}
+
 static void expire(struct tt_connection *self) {
-    if (self->wait == TT_WAIT_HEAD || self->wait == TT_WAIT_BODY)
+    if (is_in_handshake(self))
+        connection_close(self);
+    else if (self->wait == TT_WAIT_HEAD || self->wait == TT_WAIT_BODY)
         refuse(self, 408,
                self->wait == TT_WAIT_HEAD ? "the request line and headers took too long to come"
                                           : "the body took too long to come");
@@ -540,21 +697,36 @@ bool tt_connections_accept(struct tt_connections *self, tt_take_socket_fn *take,
         return false;
     connection->all = self;
     connection->only_metrics = only_metrics;
+    if (self->tls) {
+        connection->tls = tt_tls_loop_accept(self->tls, TT_TLS_HTTP1);
+        if (!connection->tls) {
+            free(connection);
+            return false;
+        }
+    }
     tt_http1_init(&connection->http, &self->http_limits);
-    uv_tcp_init(self->loop, &connection->tcp);
+    if (self->is_local)
+        uv_pipe_init(self->loop, &connection->pipe, 0);
+    else
+        uv_tcp_init(self->loop, &connection->tcp);
     connection->tcp.data = connection;
     self->connection_count++;
     tt_counter_add(&self->counts.opened, 1);
     connection->has_place = tt_quota_take(self->places, 1);
-    wait_for(connection, TT_WAIT_IDLE);
+    wait_for(connection, self->tls ? TT_WAIT_HEAD : TT_WAIT_IDLE);
     if (take(client, &connection->tcp) < 0) {
         connection_close(connection);
         return true;
     }
     tt_counter_add(&self->counts.accepted, 1);
-    uv_tcp_nodelay(&connection->tcp, 1);
+    if (!self->is_local)
+        uv_tcp_nodelay(&connection->tcp, 1);
     set_reading(connection, true);
-    if (connection->wait == TT_WAIT_IDLE && (is_full || !connection->has_place))
+    if (connection->wait == TT_WAIT_CLOSED || !(is_full || !connection->has_place))
+        return true;
+    if (connection->tls) /* a handshake would cost more than the reply is worth */
+        connection_close(connection);
+    else
         refuse(connection, 503, "too many connections; try again later");
     return true;
 }
@@ -575,6 +747,8 @@ void tt_connections_init(struct tt_connections *self, uv_loop_t *loop,
     self->on_empty = on_empty;
     self->owner = owner;
     self->stopping = false;
+    self->tls = NULL;
+    self->is_local = false;
     self->exchange_count = self->connection_count = 0;
     memset(&self->counts, 0, sizeof(self->counts));
     tt_access_log_init(&self->access_log, context->access_lines, context->access_writer);
@@ -588,7 +762,7 @@ void tt_connections_init(struct tt_connections *self, uv_loop_t *loop,
                                  .body_limit = body_limit,
                                  .context = self,
                                  .budget = &self->body_budget,
-                                 .keeps_origin = context->dashboard != NULL};
+                                 .keeps_origin = true};
     for (int wait = 0; wait < TT_WAIT_COUNT; wait++) {
         tt_list_init(&self->waits[wait]);
         self->limits_ms[wait] = 0;

@@ -5,7 +5,8 @@
  * -> idle again, or lingering until the client has read the last reply. One request of a connection
  * is in flight at a time; requests that a client sends ahead wait, up to `limits.pipeline_bytes`,
  * so that replies keep the order. A client that closes its connection, or its sending half, while
- * its request is in flight has gone: the exchange is abandoned.
+ * its request is in flight has gone: the exchange is abandoned. With TLS the handshake is a part of
+ * `head`, under its time limit; a client that does not finish it is closed without a reply.
  *
  * `struct tt_connections` holds what all connections of a loop share. Its owner (listener.h)
  * accepts and runs the timers. Everything happens on the loop's thread. Implemented in
@@ -18,6 +19,7 @@
 #include "net/http/http1.h"
 #include "net/http/http_routes.h"
 #include "net/sockets/socket_server.h"
+#include "net/tls/tls_loop.h"
 #include "serve/limits.h"
 
 #include <uv.h>
@@ -55,6 +57,8 @@ struct tt_connections {
     struct tt_http_counters counts;         /* other threads may read */
     int32_t connection_count;               /* not closed yet */
     struct tt_access_log access_log;        /* without a file: no access log */
+    struct tt_tls_loop *tls;                /* borrowed; NULL: without TLS */
+    bool is_local;                          /* the clients come by a Unix socket */
     int32_t exchange_count;                 /* not finished yet, abandoned ones too */
     char read_buffer[TT_READ_BUFFER_BYTES]; /* one for all: libuv reads and delivers at once */
 };

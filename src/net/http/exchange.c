@@ -10,6 +10,7 @@ void tt_exchange_init(struct tt_exchange *self, const struct tt_http_context *co
     self->model = NULL;
     self->inference = NULL;
     self->is_running = self->is_abandoned = self->is_inference_answer = false;
+    self->claim = (struct tt_http_claim){0};
     self->reply = (struct tt_reply){0};
     self->parts.count = 0;
     self->parts.size_bytes = 0;
@@ -20,6 +21,7 @@ void tt_exchange_fini(struct tt_exchange *self) {
     tt_assert(!self->is_running);
     if (self->inference)
         tt_inference_release(self->inference);
+    tt_http_claim_fini(&self->claim, self->context, self->reply.status);
     tt_kserve_request_fini(&self->request);
     tt_text_fini(&self->reply.body);
 }
@@ -112,6 +114,8 @@ static void on_commanded(void *context, struct tt_model_command *command) {
 bool tt_exchange_start(struct tt_exchange *self, const struct tt_http_request *request) {
     struct tt_model_command *command = NULL;
     tt_assert(!self->is_running);
+    if (!tt_http_claim_init(&self->claim, self->context, request, &self->reply))
+        return true;
     switch (tt_route(self->context, request, &self->request.target, &command, &self->reply)) {
     case TT_ROUTE_INFER: return start_inference(self, request);
     case TT_ROUTE_COMMAND:

@@ -12,6 +12,7 @@
 #ifndef TT_NET_HTTP_EXCHANGE_H
 #define TT_NET_HTTP_EXCHANGE_H
 
+#include "net/http/http_access.h"
 #include "net/http/http_routes.h"
 #include "net/kserve/kserve_json.h"
 
@@ -24,6 +25,7 @@ struct tt_exchange {
     struct tt_served_model *model;  /* of an inference; NULL: none was found */
     struct tt_inference *inference; /* its outputs are in `parts`; NULL: none */
     struct tt_kserve_request request;
+    struct tt_http_claim claim;
     bool is_running;   /* `done` is to come */
     bool is_abandoned; /* the client has gone; the reply is empty */
     /* When it is done: */

@@ -150,7 +150,25 @@ static int64_t parse_count(const char *text) {
 
 /* Keeps the value of a header that may be there once. */
 static void keep_once(char *to, const char *value, int32_t count) {
-    snprintf(to, TT_HTTP1_ORIGIN_BYTES, "%s", count == 1 ? value : "");
+    size_t length = count == 1 ? strlen(value) : 0;
+    if (length >= TT_HTTP1_ORIGIN_BYTES)
+        length = 0;
+    memcpy(to, value, length);
+    to[length] = '\0';
+}
+
+/* The headers by which a request shows whom it is from. */
+static void take_origin(struct tt_http1_request *request, const char *value) {
+    if (IS_HEADER(request, "Authorization")) {
+        tt_token_read(value, strlen(value), &request->token);
+        if (++request->token_count > 1)
+            request->token.is_given = false;
+        memset(request->value, 0, request->value_length);
+    } else if (IS_HEADER(request, "Origin")) {
+        keep_once(request->origin, value, ++request->origin_count);
+    } else if (IS_HEADER(request, "Sec-Fetch-Site")) {
+        request->is_cross_site |= strcmp(value, "same-origin") != 0 && strcmp(value, "none") != 0;
+    }
 }
 
 /* Handles the headers that are not ignored. llhttp handles Content-Length, Connection and framing.
@@ -188,8 +206,8 @@ static int take_header(struct tt_http1_request *request, bool keeps_origin) {
         if (request->json_bytes != -1)
             return refuse(request, 400, "Inference-Header-Content-Length is given twice");
         request->json_bytes = parse_count(value);
-    } else if (keeps_origin && IS_HEADER(request, "Origin")) {
-        keep_once(request->origin, value, ++request->origin_count);
+    } else if (keeps_origin) {
+        take_origin(request, value);
     }
     return 0;
 }
@@ -448,6 +466,7 @@ const char *tt_http1_reason_phrase(int status) {
     switch (status) {
     case 200: return "OK";
     case 400: return "Bad Request";
+    case 401: return "Unauthorized";
     case 403: return "Forbidden";
     case 404: return "Not Found";
     case 405: return "Method Not Allowed";
@@ -456,6 +475,7 @@ const char *tt_http1_reason_phrase(int status) {
     case 414: return "URI Too Long";
     case 415: return "Unsupported Media Type";
     case 417: return "Expectation Failed";
+    case 429: return "Too Many Requests";
     case 431: return "Request Header Fields Too Large";
     case 500: return "Internal Server Error";
     case 501: return "Not Implemented";

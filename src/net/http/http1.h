@@ -20,6 +20,7 @@
 
 #include "base/text.h"
 #include "base/threads/quota.h"
+#include "net/access/token.h"
 #include "net/coding/content_coding.h"
 
 #include <llhttp.h>
@@ -41,32 +42,39 @@ struct tt_http1_limits {
     /* Bytes of all bodies together. It counts what has arrived, not what a Content-Length promises:
      * a client that sends nothing takes nothing from the others. NULL: no limit. */
     struct tt_quota_share *budget;
-    bool keeps_origin; /* requests get `host` and `origin` */
+    bool keeps_origin; /* requests get `host`, `origin`, `token` and `is_cross_site` */
 };
 
 enum tt_http1_event { TT_HTTP1_MORE, TT_HTTP1_HEAD, TT_HTTP1_MESSAGE, TT_HTTP1_BAD };
 
-enum { TT_HTTP1_TARGET_BYTES = 2048, TT_HTTP1_ORIGIN_BYTES = 80 };
+enum {
+    TT_HTTP1_TARGET_BYTES = 2048,
+    TT_HTTP1_ORIGIN_BYTES = 80,
+    TT_HTTP1_VALUE_BYTES = 520 /* of a header that is not ignored; longer tokens are unknown */
+};
 
 struct tt_http1_request {
     char target[TT_HTTP1_TARGET_BYTES]; /* as sent, NUL-terminated */
     /* With `keeps_origin`: the headers' values. "": absent, given twice, or as long as this. */
     char host[TT_HTTP1_ORIGIN_BYTES], origin[TT_HTTP1_ORIGIN_BYTES];
+    char value[TT_HTTP1_VALUE_BYTES]; /* the parser's own: of the header being read */
     char method[16];
     bool keep_alive;        /* the client may send another request */
     bool expects_continue;  /* the client waits for 100 before it sends the body */
     enum tt_coding coding;  /* of the body */
     enum tt_coding accepts; /* for the answer */
     int64_t json_bytes;     /* Inference-Header-Content-Length; -1: absent; -2: no number */
+    struct tt_token token;  /* of Authorization; given twice: none */
+    bool is_cross_site;     /* a browser says in Sec-Fetch-Site that another site sends it */
     struct tt_text body;
 
     /* The parser's own: */
-    char name[48], value[80]; /* of the header being read */
+    char name[48]; /* of the header being read */
     size_t target_length, name_length, value_length;
     size_t head_bytes, extra_bytes;
     size_t body_limit;   /* bytes */
     size_t budget_bytes; /* this request's part of the common budget */
-    int32_t header_count, host_count, origin_count;
+    int32_t header_count, host_count, origin_count, token_count;
     bool has_length, is_chunked, has_version;
     char tail[5]; /* the last bytes before those being fed, while the version is not reached */
     int problem_status;

@@ -1,77 +1,10 @@
 #include "net/http/http_routes.h"
 
 #include "net/http/dashboard_routes.h"
-#include "net/json/json_tensor.h"
+#include "net/http/http_path.h"
 #include "net/kserve/kserve_parameters.h"
 
 #include <string.h>
-
-/* --- the path --- */
-
-enum { MAX_SEGMENTS = 8 };
-
-struct path {
-    int count; /* -1: malformed */
-    char *segments[MAX_SEGMENTS];
-    char bytes[2048];
-};
-
-static int hex(char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
-/* Splits at '/', then decodes, so that an encoded slash stays part of its name. A name is UTF-8. */
-static void split(const char *target, struct path *out) {
-    if (strncmp(target, "http://", 7) == 0) { /* the absolute form, as sent to proxies, is legal */
-        target = strchr(target + 7, '/');
-        target = target ? target : "/";
-    }
-    out->count = -1;
-    if (*target != '/')
-        return;
-    size_t used = 0;
-    int count = 0;
-    unsigned char seen = 0; /* bits of all bytes */
-    while (*target == '/') {
-        target++;
-        if (!*target || *target == '?')
-            break; /* one slash at the end is ignored */
-        if (count == MAX_SEGMENTS)
-            return;
-        out->segments[count++] = out->bytes + used;
-        for (; *target && *target != '/' && *target != '?'; target++) {
-            char c = *target;
-            if (c == '%') {
-                int high = hex(target[1]), low = high < 0 ? -1 : hex(target[2]);
-                if (low < 0 || (high == 0 && low == 0))
-                    return;
-                c = (char)(high * 16 + low);
-                target += 2;
-            }
-            if (used + 2 >= sizeof(out->bytes))
-                return;
-            out->bytes[used++] = c;
-            seen |= (unsigned char)c;
-        }
-        out->bytes[used++] = '\0';
-    }
-    for (int i = 0; i < count && seen >= 0x80; i++)
-        if (!tt_is_utf8(out->segments[i], strlen(out->segments[i])))
-            return;
-    out->count = count;
-}
-
-static bool path_is(const struct path *path, int from, const char *const names[], int count) {
-    if (path->count != from + count)
-        return false;
-    for (int i = 0; i < count; i++)
-        if (strcmp(path->segments[from + i], names[i]) != 0)
-            return false;
-    return true;
-}
 
 int64_t tt_route_body_limit(const char *target, int64_t management_bytes, int64_t other_bytes) {
     static const char *const large[] = {"/infer", "/load"};
@@ -89,7 +22,7 @@ int64_t tt_route_body_limit(const char *target, int64_t management_bytes, int64_
 /* What is asked of a model, by the part of the path after its name (and version). */
 enum verb { VERB_MODEL, VERB_INFER, VERB_READY, VERB_CONFIG, VERB_STATS, VERB_TRACE, VERB_NONE };
 
-static enum verb verb_of(const struct path *path, int at, bool versioned) {
+static enum verb verb_of(const struct tt_http_path *path, int at, bool versioned) {
     static const char *const names[] = {[VERB_INFER] = "infer",
                                         [VERB_READY] = "ready",
                                         [VERB_CONFIG] = "config",
@@ -97,17 +30,17 @@ static enum verb verb_of(const struct path *path, int at, bool versioned) {
     static const char *const trace[] = {"trace", "setting"};
     if (path->count == at)
         return VERB_MODEL;
-    if (!versioned && path_is(path, at, trace, 2))
+    if (!versioned && tt_http_path_is(path, at, trace, 2))
         return VERB_TRACE;
     for (int i = VERB_INFER; i <= VERB_STATS; i++)
-        if (path_is(path, at, &names[i], 1))
+        if (tt_http_path_is(path, at, &names[i], 1))
             return (enum verb)i;
     return VERB_NONE;
 }
 
 /* v2/models/M[/versions/V][/verb] */
 static enum tt_route_kind route_model(const struct tt_http_context *context,
-                                      const struct path *path,
+                                      const struct tt_http_path *path,
                                       const struct tt_http_request *request, bool is_get,
                                       bool is_post, struct tt_kserve_target *out_target,
                                       struct tt_reply *reply) {
@@ -151,14 +84,14 @@ static enum tt_route_kind route_model(const struct tt_http_context *context,
 
 /* v2/repository[/R]/index and v2/repository[/R]/models/M/load|unload */
 static enum tt_route_kind route_repository(const struct tt_http_context *context,
-                                           const struct path *path,
+                                           const struct tt_http_path *path,
                                            const struct tt_http_request *request, bool is_post,
                                            struct tt_model_command **out_command,
                                            struct tt_reply *reply) {
     static const char *const index_path[] = {"index"};
-    bool named = path->count == 6 || (path->count == 4 && path_is(path, 3, index_path, 1));
+    bool named = path->count == 6 || (path->count == 4 && tt_http_path_is(path, 3, index_path, 1));
     int at = named ? 3 : 2;
-    bool is_index = path_is(path, at, index_path, 1);
+    bool is_index = tt_http_path_is(path, at, index_path, 1);
     const char *verb = path->count == at + 3 && strcmp(path->segments[at], "models") == 0 &&
                                *path->segments[at + 1]
                            ? path->segments[at + 2]
@@ -196,14 +129,15 @@ static const struct {
 };
 
 /* v2/models/stats, v2/trace/setting, v2/logging. False: none of these. */
-static bool route_settings(const struct tt_http_context *context, const struct path *path,
+static bool route_settings(const struct tt_http_context *context, const struct tt_http_path *path,
                            const struct tt_http_request *request, bool is_get, bool is_post,
                            struct tt_reply *reply) {
     static const char *const stats[] = {"v2", "models", "stats"};
     static const char *const trace[] = {"v2", "trace", "setting"};
     static const char *const logging[] = {"v2", "logging"};
-    bool is_stats = path_is(path, 0, stats, 3), is_trace = path_is(path, 0, trace, 3);
-    bool is_logging = path_is(path, 0, logging, 2);
+    bool is_stats = tt_http_path_is(path, 0, stats, 3),
+         is_trace = tt_http_path_is(path, 0, trace, 3);
+    bool is_logging = tt_http_path_is(path, 0, logging, 2);
     if (!is_stats && !is_trace && !is_logging)
         return false;
     if (!is_get && (is_stats || !is_post))
@@ -220,10 +154,10 @@ static bool route_settings(const struct tt_http_context *context, const struct p
 }
 
 /* The port that answers only /metrics. */
-static void route_metrics(const struct tt_http_context *context, const struct path *path,
+static void route_metrics(const struct tt_http_context *context, const struct tt_http_path *path,
                           bool is_get, struct tt_reply *reply) {
     static const char *const metrics[] = {"metrics"};
-    if (!path_is(path, 0, metrics, 1))
+    if (!tt_http_path_is(path, 0, metrics, 1))
         tt_reply_fail(reply, 404, "this port answers only /metrics");
     else if (!is_get)
         tt_reply_wrong_method(reply, "GET, HEAD");
@@ -232,7 +166,7 @@ static void route_metrics(const struct tt_http_context *context, const struct pa
 }
 
 /* Paths of protocols and extensions that clients of other servers try. */
-static void refuse_path(const struct path *path, struct tt_reply *reply) {
+static void refuse_path(const struct tt_http_path *path, struct tt_reply *reply) {
     bool is_v1 = path->count >= 1 && strcmp(path->segments[0], "v1") == 0;
     bool is_memory = path->count >= 2 && strcmp(path->segments[0], "v2") == 0 &&
                      (strcmp(path->segments[1], "systemsharedmemory") == 0 ||
@@ -250,8 +184,8 @@ enum tt_route_kind tt_route(const struct tt_http_context *context,
     static const char *const debug_trace_path[] = {"v2", "debug", "trace"};
     bool is_get = strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0;
     bool is_post = strcmp(request->method, "POST") == 0;
-    struct path path;
-    split(request->target, &path);
+    struct tt_http_path path;
+    tt_http_path_split(request->target, &path);
     if (request->only_metrics) {
         route_metrics(context, &path, is_get, reply);
         return TT_ROUTE_REPLY;
@@ -265,7 +199,7 @@ enum tt_route_kind tt_route(const struct tt_http_context *context,
     if (context->dashboard && tt_dashboard_route(context, request, reply))
         return TT_ROUTE_REPLY;
     for (size_t i = 0; i < TT_COUNT(pages); i++) {
-        if (!path_is(&path, 0, pages[i].names, pages[i].count))
+        if (!tt_http_path_is(&path, 0, pages[i].names, pages[i].count))
             continue;
         if (is_get)
             pages[i].write(context, reply);
@@ -275,7 +209,7 @@ enum tt_route_kind tt_route(const struct tt_http_context *context,
     }
     if (route_settings(context, &path, request, is_get, is_post, reply))
         return TT_ROUTE_REPLY;
-    if (path_is(&path, 0, debug_trace_path, 3)) {
+    if (tt_http_path_is(&path, 0, debug_trace_path, 3)) {
         if (is_get)
             tt_page_debug_trace(context, request, reply);
         else

@@ -10,6 +10,7 @@
 #ifndef TT_NET_HTTP_HTTP_ROUTES_H
 #define TT_NET_HTTP_HTTP_ROUTES_H
 
+#include "net/access/access_control.h"
 #include "net/http/http_counts.h"
 #include "net/http/http_reply.h"
 #include "net/kserve/kserve_operations.h"
@@ -31,6 +32,8 @@ struct tt_http_context {
     struct tt_line_file *access_lines;           /* of the access log; NULL: there is none */
     int32_t access_writer;                       /* of this thread */
     const struct tt_dashboard_access *dashboard; /* of the live page's port; NULL: another port */
+    struct tt_gate *gate;                        /* NULL: everything is allowed */
+    const char *host;                            /* a name that the server may be reached by */
     void (*more_metrics)(const void *context, struct tt_text *page); /* NULL: none */
     const void *more_metrics_context;
 };
@@ -41,10 +44,11 @@ struct tt_http_request {
     size_t body_bytes;
     int64_t json_bytes; /* Inference-Header-Content-Length; -1: absent; -2: not a number */
     bool only_metrics;  /* it came by the port that answers only /metrics */
-    /* On the live page's port: the headers Host and Origin, "" where they are not there or not
-     * usable, and whether there was an Origin at all. */
+    /* The headers Host and Origin, "" where they are not there or not usable, and whether there was
+     * an Origin at all. */
     const char *host, *origin;
-    bool has_origin;
+    bool has_origin, is_cross_site; /* see struct tt_http1_request */
+    struct tt_token token;
 };
 
 enum tt_route_kind {

@@ -12,6 +12,8 @@ enum { SERVER, METRICS_SERVER };
 struct worker {
     struct tt_socket_server server;
     struct tt_connections connections;
+    struct tt_tls_loop *tls; /* NULL: without TLS */
+    struct tt_gate gate;
 };
 
 struct tt_listener {
@@ -88,6 +90,11 @@ static int32_t counts_of(const void *context, int32_t thread,
 static void start_connections(struct tt_listener *self, struct worker *worker,
                               struct tt_serving *serving) {
     struct tt_listener_options *options = &self->options;
+    bool is_local = tt_socket_is_local(options->host);
+    tt_gate_init(&worker->gate, options->access,
+                 !options->is_admin ? TT_GATE_PUBLIC
+                 : is_local         ? TT_GATE_LOCAL
+                                    : TT_GATE_ADMIN);
     struct tt_http_context context = {
         .service = {.serving = serving,
                     .port = NULL,
@@ -101,11 +108,15 @@ static void start_connections(struct tt_listener *self, struct worker *worker,
         .access_lines = options->access_lines,
         .access_writer = self->worker_count,
         .dashboard = options->dashboard,
+        .gate = &worker->gate,
+        .host = options->host,
         .more_metrics = options->more_metrics,
         .more_metrics_context = options->more_metrics_context};
     tt_connections_init(&worker->connections, &worker->server.loop, &options->limits,
                         options->quotas ? options->quotas : &self->own_quotas, &context, on_empty,
                         worker);
+    worker->connections.tls = worker->tls;
+    worker->connections.is_local = worker->server.is_local = is_local;
 }
 
 static enum tt_err add_worker(struct tt_listener *self, struct tt_serving *serving,
@@ -113,6 +124,13 @@ static enum tt_err add_worker(struct tt_listener *self, struct tt_serving *servi
     struct worker *worker = calloc(1, sizeof(*worker));
     if (!worker)
         return tt_fail(TT_ERR_NO_MEMORY, why, "no memory for a listener");
+    if (self->options.tls && !tt_socket_is_local(self->options.host)) {
+        worker->tls = tt_tls_loop_new(self->options.tls);
+        if (!worker->tls) {
+            free(worker);
+            return tt_fail(TT_ERR_NO_MEMORY, why, "no memory for TLS");
+        }
+    }
     worker->server.drain_ms = self->worker_count ? 0 : self->options.drain_ms;
     start_connections(self, worker, serving);
     self->workers[self->worker_count++] = worker;
@@ -148,7 +166,6 @@ enum tt_err tt_listener_open(struct tt_serving *serving, const struct tt_listene
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "no memory for a listener");
     self->options = *options;
-    self->options.host = NULL; /* borrowed for this call only */
     tt_network_quotas_init(&self->own_quotas, &options->limits);
     enum tt_err err = TT_OK;
     while (!err && self->worker_count < threads)
@@ -183,6 +200,8 @@ void tt_listener_close(struct tt_listener *self) {
     tt_socket_group_close(&self->group);
     for (int32_t i = 0; i < self->worker_count; i++) {
         tt_connections_fini(&self->workers[i]->connections);
+        tt_tls_loop_free(self->workers[i]->tls);
+        tt_gate_fini(&self->workers[i]->gate);
         free(self->workers[i]);
     }
     free(self);

@@ -20,13 +20,15 @@
 #include "serve/limits.h"
 #include "serve/serving.h"
 
+struct tt_access_control;
 struct tt_dashboard_access;
 struct tt_line_file;
 struct tt_listener;
 struct tt_log;
+struct tt_tls_server;
 
 struct tt_listener_options {
-    const char *host;         /* a name or an address to bind to */
+    const char *host;         /* a name or an address to bind to, or "unix:PATH" of a socket */
     int32_t tcp_port;         /* 0: any free one */
     int32_t metrics_tcp_port; /* answers only /metrics; 0: none */
     int32_t threads;          /* at most TT_SOCKET_GROUP_MAX; 0 or 1: the caller's of _run alone */
@@ -40,6 +42,9 @@ struct tt_listener_options {
     /* Appends metrics of others to the metrics page; on the loop's thread; NULL: none. */
     void (*more_metrics)(const void *context, struct tt_text *page);
     const void *more_metrics_context; /* borrowed until close */
+    struct tt_tls_server *tls; /* borrowed until close; NULL: without TLS, as on a Unix socket */
+    struct tt_access_control *access; /* borrowed until close; NULL: everything is allowed */
+    bool is_admin;                    /* the admin interface */
     struct tt_limits limits;
     struct tt_network_quotas
         *quotas; /* borrowed: shared with other listeners; NULL: its own, of `limits` */
@@ -52,8 +57,8 @@ void tt_listener_options_default(struct tt_listener_options *out_options);
  * INVALID (host), IO (port in use, not allowed). */
 TT_MUST_CHECK enum tt_err tt_listener_check(const struct tt_listener_options *options,
                                             struct tt_error *why);
-/* INVALID (host, port number), IO (port in use, not allowed), NO_MEMORY. `options->host` is
- * borrowed for the call, `server_version`, `log`, `access_lines` and `dashboard` until close. */
+/* INVALID (host, port number), IO (port in use, not allowed), NO_MEMORY. `options->host`,
+ * `server_version`, `log`, `access_lines` and `dashboard` until close. */
 TT_MUST_CHECK enum tt_err tt_listener_open(struct tt_serving *serving,
                                            const struct tt_listener_options *options,
                                            struct tt_listener **out_listener, struct tt_error *why);

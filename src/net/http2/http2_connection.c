@@ -6,11 +6,12 @@ struct connection {
     struct tt_http2_session session;
     uv_tcp_t tcp;
     struct tt_http2_connections *all;
+    struct tt_tls_session *tls; /* NULL: without TLS */
     struct tt_list_node node, dirty_node;
     uv_write_t write;
     struct tt_text unsent;             /* copied from an output that the socket did not take */
     int64_t heard_at_ms, pinged_at_ms; /* pinged_at_ms 0: no PING is unanswered */
-    int64_t write_began_at_ms;
+    int64_t write_began_at_ms, accepted_at_ms;
     bool is_writing, is_reading, is_closing;
     bool is_broken; /* it closes when what is to be sent was sent */
     bool has_place; /* in the quota of connections */
@@ -33,6 +34,7 @@ static void on_closed(uv_handle_t *handle) {
     tt_text_fini(&self->unsent);
     if (self->has_place)
         tt_quota_give(all->places, 1);
+    tt_tls_session_free(self->tls);
     free(self);
     tt_counter_add(&all->ended, 1);
     all->on_gone(all->owner);
@@ -68,18 +70,10 @@ static void on_written(uv_write_t *write, int status) {
         flush(self);
 }
 
-/* Keeps the rest of the output in memory and leaves it to the loop. Meanwhile nothing is read, so
+/* Leaves `unsent` to the loop, but for its first `skipped` bytes. Meanwhile nothing is read, so
  * that the client cannot make more of it. False: the connection is closed. */
-static bool write_later(struct connection *self, const struct tt_http2_output *output,
-                        size_t sent) {
-    tt_assert(self->unsent.length == 0);
-    for (int32_t i = 0; i < output->count; i++) {
-        const struct tt_http2_piece *piece = &output->pieces[i];
-        size_t skipped = sent < piece->size_bytes ? sent : piece->size_bytes;
-        sent -= skipped;
-        tt_text_append(&self->unsent, piece->bytes + skipped, piece->size_bytes - skipped);
-    }
-    uv_buf_t buffer = {.base = self->unsent.bytes, .len = self->unsent.length};
+static bool write_unsent(struct connection *self, size_t skipped) {
+    uv_buf_t buffer = {.base = self->unsent.bytes + skipped, .len = self->unsent.length - skipped};
     self->write.data = self;
     if (self->unsent.failed ||
         uv_write(&self->write, (uv_stream_t *)&self->tcp, &buffer, 1, on_written) < 0) {
@@ -90,6 +84,19 @@ static bool write_later(struct connection *self, const struct tt_http2_output *o
     self->write_began_at_ms = self->all->timers.now_ms;
     set_reading(self, false);
     return !self->is_closing;
+}
+
+/* Keeps the rest of the output in memory. False: the connection is closed. */
+static bool write_later(struct connection *self, const struct tt_http2_output *output,
+                        size_t sent) {
+    tt_assert(self->unsent.length == 0);
+    for (int32_t i = 0; i < output->count; i++) {
+        const struct tt_http2_piece *piece = &output->pieces[i];
+        size_t skipped = sent < piece->size_bytes ? sent : piece->size_bytes;
+        sent -= skipped;
+        tt_text_append(&self->unsent, piece->bytes + skipped, piece->size_bytes - skipped);
+    }
+    return write_unsent(self, 0);
 }
 
 /* Writes the output; what the socket does not take now is copied. False: the connection is closed,
@@ -112,21 +119,80 @@ static bool write_output(struct connection *self, struct tt_http2_output *output
     return is_all;
 }
 
-static void flush(struct connection *self) {
+/* Writes what is encrypted; the rest of it goes to the loop, as above. False: the connection is
+ * closed, or the socket is full. */
+static bool write_sealed(struct connection *self) {
+    struct tt_text *out = &self->tls->out;
+    uv_buf_t buffer = {.base = out->bytes, .len = out->length};
+    int sent = out->failed ? UV_ENOMEM : uv_try_write((uv_stream_t *)&self->tcp, &buffer, 1);
+    if (sent < 0 && sent != UV_EAGAIN) {
+        connection_close(self);
+        return false;
+    }
+    size_t done = sent > 0 ? (size_t)sent : 0;
+    if (done == out->length) {
+        tt_tls_loop_written(self->all->tls, self->tls);
+        return true;
+    }
+    self->unsent = *out;
+    tt_text_init(out);
+    write_unsent(self, done);
+    return false;
+}
+
+/* Encrypts what the session has to send now. False: nothing is left after it. */
+static bool pull_sealed(struct connection *self) {
+    struct tt_http2_output *output = &self->all->output;
+    struct tt_tls_loop *loop = self->all->tls;
+    if (!self->tls->is_established || self->tls->is_failed)
+        return false;
+    tt_http2_output_clear(output);
+    bool is_more = tt_http2_session_pull(&self->session, output);
+    bool good = true;
+    for (int32_t i = 0; i < output->count && good; i++)
+        good =
+            tt_tls_loop_add(loop, self->tls, output->pieces[i].bytes, output->pieces[i].size_bytes);
+    if (!tt_tls_loop_end(loop, self->tls) || !good)
+        self->is_broken = true;
+    tt_http2_session_written(&self->session); /* it is copied */
+    return is_more && !self->is_broken;
+}
+
+/* False: the connection is closed, or the socket is full. */
+static bool flush_tls(struct connection *self) {
+    bool is_more;
+    do {
+        is_more = pull_sealed(self);
+        if (self->tls->out.length && !write_sealed(self))
+            return false;
+    } while (is_more);
+    return true;
+}
+
+static bool flush_plain(struct connection *self) {
     struct tt_http2_output *output = &self->all->output;
     bool is_more = true;
-    if (self->is_closing || self->is_writing)
-        return;
     while (is_more) {
         tt_http2_output_clear(output);
         is_more = tt_http2_session_pull(&self->session, output);
         if (output->count && !write_output(self, output))
-            return;
+            return false;
     }
     tt_http2_session_written(&self->session); /* streams may have closed without a byte */
+    return true;
+}
+
+static void flush(struct connection *self) {
+    if (self->is_closing || self->is_writing || !(self->tls ? flush_tls : flush_plain)(self))
+        return;
     if (self->is_broken || tt_http2_session_is_over(&self->session) ||
-        (self->all->stopping && self->session.stream_count == 0))
-        connection_close(self);
+        (self->all->stopping && self->session.stream_count == 0)) {
+        if (self->tls)
+            tt_tls_session_end(self->tls);
+        if (!self->tls || !self->tls->out.length || write_sealed(self))
+            connection_close(self);
+        self->is_broken = true; /* else it closes when that is written */
+    }
 }
 
 void tt_http2_connections_touch(struct tt_http2_session *session) {
@@ -154,12 +220,26 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out_buffer
     *out_buffer = (uv_buf_t){.base = self->all->read_buffer, .len = TT_HTTP2_READ_BYTES};
 }
 
+static void receive_tls(struct connection *self, const char *bytes, size_t count) {
+    char *plain = self->all->tls->plain;
+    enum tt_tls_event event;
+    tt_tls_session_feed(self->tls, bytes, count);
+    while ((event = tt_tls_session_read(self->tls, plain, TT_TLS_PLAIN_BYTES, &count)) ==
+           TT_TLS_DATA)
+        if (!self->is_broken && tt_http2_session_receive(&self->session, plain, count) != TT_OK)
+            self->is_broken = true;
+    if (event != TT_TLS_MORE)
+        self->is_broken = true;
+}
+
 static void receive(struct connection *self, const char *bytes, size_t count) {
     self->heard_at_ms = self->all->timers.now_ms;
     self->pinged_at_ms = 0;
     tt_list_remove(&self->node);
     tt_list_push_back(&self->all->all, &self->node);
-    if (tt_http2_session_receive(&self->session, bytes, count) != TT_OK)
+    if (self->tls)
+        receive_tls(self, bytes, count);
+    else if (tt_http2_session_receive(&self->session, bytes, count) != TT_OK)
         self->is_broken = true;
     tt_http2_connections_touch(&self->session);
 }
@@ -201,6 +281,7 @@ void tt_http2_connections_init(struct tt_http2_connections *self, uv_loop_t *loo
     self->on_gone = on_gone;
     self->owner = owner;
     self->stopping = false;
+    self->tls = NULL;
     tt_list_init(&self->all);
     tt_list_init(&self->dirty);
     tt_http2_timers_init(&self->timers, limits->body_timeout_ms, limits->write_timeout_ms);
@@ -220,7 +301,7 @@ uint64_t tt_http2_connections_tick_ms(const struct tt_http2_connections *self) {
     const struct tt_limits *limits = self->limits;
     int64_t shortest_ms = 1000;
     const int64_t all_ms[] = {limits->body_timeout_ms, limits->write_timeout_ms,
-                              limits->idle_timeout_ms};
+                              limits->idle_timeout_ms, limits->header_timeout_ms};
     for (size_t i = 0; i < TT_COUNT(all_ms); i++)
         if (all_ms[i] < shortest_ms)
             shortest_ms = all_ms[i];
@@ -235,9 +316,17 @@ bool tt_http2_connections_accept(struct tt_http2_connections *self,
         return false;
     self->timers.now_ms = (int64_t)uv_now(self->loop);
     connection->all = self;
-    connection->heard_at_ms = self->timers.now_ms;
+    connection->heard_at_ms = connection->accepted_at_ms = self->timers.now_ms;
+    if (self->tls) {
+        connection->tls = tt_tls_loop_accept(self->tls, TT_TLS_HTTP2);
+        if (!connection->tls) {
+            free(connection);
+            return false;
+        }
+    }
     if (tt_http2_session_init(&connection->session, self->handler, &self->session_limits,
                               &self->timers, &self->memory, self->handler_context) != TT_OK) {
+        tt_tls_session_free(connection->tls);
         free(connection);
         return false;
     }
@@ -261,7 +350,10 @@ bool tt_http2_connections_accept(struct tt_http2_connections *self,
 /* Idle connections end; those with streams must answer a PING from time to time. */
 static void check_silence(struct connection *self, int64_t now_ms) {
     int64_t silence_ms = now_ms - self->heard_at_ms;
-    if (self->is_writing) {
+    if (self->tls && !self->tls->is_established) {
+        if (now_ms - self->accepted_at_ms >= self->all->limits->header_timeout_ms)
+            connection_close(self);
+    } else if (self->is_writing) {
         if (now_ms - self->write_began_at_ms >= self->all->limits->write_timeout_ms)
             connection_close(self);
     } else if (self->session.stream_count == 0) {

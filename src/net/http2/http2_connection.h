@@ -6,8 +6,8 @@
  * the client closes it, when it stays idle, when it does not answer a PING, when it does not take
  * what is written, or after GOAWAY when its last stream is closed.
  *
- * Bytes pass between socket and session in two functions, `receive` and `flush` of
- * http2_connection.c: a TLS layer belongs there.
+ * With TLS (net/tls) the bytes between socket and session are encrypted. A client that does not
+ * finish the handshake within the time for headers is closed.
  *
  * `struct tt_http2_connections` holds what all connections of a loop share. Its owner accepts and
  * runs the timer. Everything happens on the loop's thread. Implemented in http2_connection.c. */
@@ -16,6 +16,7 @@
 
 #include "base/threads/counter.h"
 #include "net/http2/http2_session.h"
+#include "net/tls/tls_loop.h"
 #include "serve/limits.h"
 
 #include <uv.h>
@@ -44,6 +45,7 @@ struct tt_http2_connections {
     struct tt_counter accepted, opened, ended; /* connections; other threads may read */
     struct tt_quota *places;                   /* of connections, shared with other threads */
     struct tt_http2_output output;
+    struct tt_tls_loop *tls;               /* borrowed; NULL: without TLS */
     char read_buffer[TT_HTTP2_READ_BYTES]; /* one for all: libuv reads and delivers at once */
 };
 

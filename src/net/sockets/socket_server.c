@@ -4,6 +4,7 @@
 #include "net/sockets/socket_inbox.h"
 #include "serve/serving.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -11,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 static void on_tick(uv_timer_t *timer);
@@ -80,7 +83,7 @@ static int detach_waiting(struct tt_socket_server *self, uv_tcp_t *tcp, int whic
     uv_os_fd_t fd = -1;
     int own = -1;
     uv_tcp_init(&self->loop, tcp);
-    if (uv_accept((uv_stream_t *)&self->sockets[which], (uv_stream_t *)tcp) == 0 &&
+    if (uv_accept((uv_stream_t *)&self->sockets[which].tcp, (uv_stream_t *)tcp) == 0 &&
         uv_fileno((uv_handle_t *)tcp, &fd) == 0) {
         own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
         if (own < 0 && self->spare_fd >= 0) { /* no descriptor is left: refuse it with this one */
@@ -130,7 +133,7 @@ static void accept_one(struct tt_socket_server *self, int which) {
 static void on_connection(uv_stream_t *server, int status) {
     struct tt_socket_server *self = server->data;
     if (status == 0) {
-        accept_one(self, server == (uv_stream_t *)&self->sockets[1]);
+        accept_one(self, server == (uv_stream_t *)&self->sockets[1].tcp);
         return;
     }
     tt_log_limited(self->log, TT_LOG_WARNING, NULL, "cannot accept a connection: %s",
@@ -210,7 +213,7 @@ static void stop_accepting(struct tt_socket_server *self) {
     if (!self->stopping) {
         self->stopping = true;
         for (int which = 0; which < TT_SOCKET_SERVER_SOCKETS; which++)
-            uv_close((uv_handle_t *)&self->sockets[which], NULL);
+            uv_close((uv_handle_t *)&self->sockets[which].tcp, NULL);
         take_handed(self);
         self->protocol->stop(self->context);
     }
@@ -258,6 +261,70 @@ static void on_stop(uv_poll_t *poll, int status, int events) {
     on_drain_over(&self->drain);
 }
 
+/* --- Unix sockets --- */
+
+static const char local_prefix[] = "unix:";
+
+bool tt_socket_is_local(const char *host) {
+    return strncmp(host, local_prefix, sizeof(local_prefix) - 1) == 0;
+}
+
+static enum tt_err local_address(const char *host, struct sockaddr_un *out, struct tt_error *why) {
+    const char *path = host + sizeof(local_prefix) - 1;
+    *out = (struct sockaddr_un){.sun_family = AF_UNIX};
+    if (!*path || strlen(path) >= sizeof(out->sun_path))
+        return tt_fail(TT_ERR_INVALID, why,
+                       "cannot listen on %s: the path of a socket has 1 to %zu bytes", host,
+                       sizeof(out->sun_path) - 1);
+    memcpy(out->sun_path, path, strlen(path) + 1);
+    return TT_OK;
+}
+
+/* A socket that nobody listens on was left by a server that was killed. */
+static enum tt_err remove_stale(const char *host, const struct sockaddr_un *address,
+                                struct tt_error *why) {
+    struct stat found;
+    if (lstat(address->sun_path, &found) != 0)
+        return TT_OK;
+    if (!S_ISSOCK(found.st_mode))
+        return tt_fail(TT_ERR_IO, why, "cannot listen on %s: there is a file that is no socket",
+                       host);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool is_used = fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0;
+    if (fd >= 0)
+        close(fd);
+    if (is_used)
+        return tt_fail(TT_ERR_IO, why, "cannot listen on %s: a server listens there", host);
+    return unlink(address->sun_path) == 0
+               ? TT_OK
+               : tt_fail(TT_ERR_IO, why, "cannot replace %s: %s", host, strerror(errno));
+}
+
+static enum tt_err bind_local(uv_pipe_t *server, const char *host, struct tt_error *why) {
+    struct sockaddr_un address;
+    enum tt_err err = local_address(host, &address, why);
+    err = err ? err : remove_stale(host, &address, why);
+    if (err)
+        return err;
+    mode_t former = umask(0177);
+    int result = uv_pipe_bind(server, address.sun_path);
+    umask(former);
+    if (result == 0)
+        result = uv_listen((uv_stream_t *)server, 128, on_connection);
+    return result < 0
+               ? tt_fail(TT_ERR_IO, why, "cannot listen on %s: %s", host, uv_strerror(result))
+               : TT_OK;
+}
+
+/* --- addresses --- */
+
+static bool is_loopback(const struct sockaddr *address) {
+    if (address->sa_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
+    return address->sa_family == AF_INET6 &&
+           IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+}
+
 /* The addresses of a host, for freeaddrinfo(). */
 static enum tt_err resolve(const char *host, int32_t tcp_port, struct addrinfo **out_found,
                            struct tt_error *why) {
@@ -271,6 +338,19 @@ static enum tt_err resolve(const char *host, int32_t tcp_port, struct addrinfo *
     return TT_OK;
 }
 
+bool tt_socket_is_loopback(const char *host) {
+    struct addrinfo *found;
+    bool is_it = true;
+    if (tt_socket_is_local(host))
+        return true;
+    if (resolve(host, 0, &found, NULL) != TT_OK)
+        return true; /* nobody can listen there */
+    for (const struct addrinfo *one = found; one; one = one->ai_next)
+        is_it = is_it && is_loopback(one->ai_addr);
+    freeaddrinfo(found);
+    return is_it;
+}
+
 static enum tt_err fail_to_listen(const char *host, int32_t tcp_port, const char *reason,
                                   struct tt_error *why) {
     return tt_fail(TT_ERR_IO, why, "cannot listen on %s:%d: %s", host, tcp_port, reason);
@@ -278,6 +358,9 @@ static enum tt_err fail_to_listen(const char *host, int32_t tcp_port, const char
 
 enum tt_err tt_socket_server_check(const char *host, int32_t tcp_port, struct tt_error *why) {
     struct addrinfo *found;
+    struct sockaddr_un local;
+    if (tt_socket_is_local(host))
+        return local_address(host, &local, why);
     enum tt_err err = resolve(host, tcp_port, &found, why);
     if (err)
         return err;
@@ -318,8 +401,11 @@ static enum tt_err bind_to(uv_tcp_t *server, const char *host, int32_t tcp_port,
 /* Handles whose initialisation needs no system call and so cannot fail. */
 static void start_handles(struct tt_socket_server *self) {
     for (int which = 0; which < TT_SOCKET_SERVER_SOCKETS; which++) {
-        uv_tcp_init(&self->loop, &self->sockets[which]);
-        self->sockets[which].data = self;
+        if (self->is_local)
+            uv_pipe_init(&self->loop, &self->sockets[which].pipe, 0);
+        else
+            uv_tcp_init(&self->loop, &self->sockets[which].tcp);
+        self->sockets[which].tcp.data = self;
     }
     uv_timer_init(&self->loop, &self->tick);
     uv_timer_init(&self->loop, &self->grace);
@@ -369,7 +455,11 @@ enum tt_err tt_socket_server_bind(struct tt_socket_server *self, int which, cons
     if (tcp_port < 0 || tcp_port > 65535)
         return tt_fail(TT_ERR_INVALID, why, "port %d: it must be between 0 (any) and 65535",
                        tcp_port);
-    enum tt_err err = bind_to(&self->sockets[which], host, tcp_port, out_tcp_port, why);
+    if (self->is_local) {
+        *out_tcp_port = 0;
+        return bind_local(&self->sockets[which].pipe, host, why);
+    }
+    enum tt_err err = bind_to(&self->sockets[which].tcp, host, tcp_port, out_tcp_port, why);
     tt_assert(err || *out_tcp_port > 0);
     return err;
 }

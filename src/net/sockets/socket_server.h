@@ -55,7 +55,10 @@ struct tt_socket_protocol {
 
 struct tt_socket_server {
     uv_loop_t loop;
-    uv_tcp_t sockets[TT_SOCKET_SERVER_SOCKETS];
+    union {
+        uv_tcp_t tcp;
+        uv_pipe_t pipe; /* if is_local */
+    } sockets[TT_SOCKET_SERVER_SOCKETS];
     uv_async_t wake;
     uv_poll_t stop_poll;
     int stop_pipe[2]; /* carries the grace, in ms, from _stop to the loop */
@@ -70,6 +73,7 @@ struct tt_socket_server {
     struct tt_counter turns;    /* of the loop so far; any thread reads it */
     int64_t drain_ms, grace_ms; /* grace: of the last _stop */
     bool has_loop, draining, stopping, stopped;
+    bool is_local; /* its sockets are Unix sockets; set before _init */
     bool accept_waits[TT_SOCKET_SERVER_SOCKETS]; /* a client waits for memory */
     int spare_fd; /* closed when no descriptor is left, to accept and refuse a client; an eventfd,
                      which needs no file; -1 */
@@ -82,8 +86,13 @@ struct tt_socket_server {
     struct tt_counter lost_count;    /* of those, without memory for a connection */
 };
 
-/* `self` is zero-initialised, but for `drain_ms`: after the first _stop it is not ready, but
- * serves on, for so long. IO. */
+/* True: "unix:PATH", the address of a Unix socket. */
+bool tt_socket_is_local(const char *host);
+/* True: only clients of this machine reach the address: a Unix socket, or loopback. */
+bool tt_socket_is_loopback(const char *host);
+
+/* `self` is zero-initialised, but for `is_local` and `drain_ms`: after the first _stop it is not
+ * ready, but serves on, for so long. IO. */
 TT_MUST_CHECK enum tt_err tt_socket_server_init(struct tt_socket_server *self,
                                                 struct tt_serving *serving,
                                                 const struct tt_socket_protocol *protocol,
@@ -93,7 +102,8 @@ TT_MUST_CHECK enum tt_err tt_socket_server_init(struct tt_socket_server *self,
  * not allowed). */
 TT_MUST_CHECK enum tt_err tt_socket_server_check(const char *host, int32_t tcp_port,
                                                  struct tt_error *why);
-/* `tcp_port` 0: any free one. INVALID (host, port number), IO (port in use, not allowed). */
+/* `tcp_port` 0: any free one. A Unix socket is readable and writable by its owner only; one that a
+ * server left behind is replaced. INVALID (host, port number), IO (port in use, not allowed). */
 TT_MUST_CHECK enum tt_err tt_socket_server_bind(struct tt_socket_server *self, int which,
                                                 const char *host, int32_t tcp_port,
                                                 int32_t *out_tcp_port, struct tt_error *why);

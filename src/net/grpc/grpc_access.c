@@ -1,0 +1,60 @@
+/* Access control of calls: by the operation of the method and the token of the headers. */
+#include "base/clock.h"
+#include "net/grpc/grpc_call.h"
+#include "net/grpc/grpc_methods.h"
+
+static enum tt_grpc_status status_of(enum tt_verdict verdict) {
+    switch (verdict) {
+    case TT_VERDICT_NO_TOKEN: return TT_GRPC_UNAUTHENTICATED;
+    case TT_VERDICT_LIMIT: return TT_GRPC_RESOURCE_EXHAUSTED;
+    case TT_VERDICT_ALLOWED:
+    case TT_VERDICT_ROLE:
+    case TT_VERDICT_ELSEWHERE: break;
+    }
+    return TT_GRPC_PERMISSION_DENIED;
+}
+
+bool tt_grpc_call_check(struct tt_grpc_call *self) {
+    struct tt_gate *gate = self->all->gate;
+    struct tt_error why;
+    if (!gate || !gate->access || !tt_access_control_restricts(gate->access))
+        return true;
+    enum tt_verdict verdict = tt_gate_check(gate, self->method->operation, &self->token,
+                                            tt_clock_now(), &self->identity, &why);
+    if (verdict == TT_VERDICT_ALLOWED)
+        return true;
+    tt_grpc_call_audit(self, false, why.text);
+    tt_grpc_call_fail(self, status_of(verdict), why.text);
+    return false;
+}
+
+enum tt_grpc_status tt_grpc_call_admit(struct tt_grpc_call *self, struct tt_identity **out_identity,
+                                       struct tt_error *why) {
+    struct tt_identity *identity = NULL;
+    enum tt_verdict verdict = TT_VERDICT_ALLOWED;
+    *out_identity = NULL;
+    if (!self->identity)
+        return TT_GRPC_OK;
+    if (self->method->kind == TT_GRPC_STREAM && self->has_inferred) {
+        verdict = tt_gate_check(self->all->gate, self->method->operation, &self->token,
+                                tt_clock_now(), &identity, why);
+    } else {
+        identity = self->identity;
+        tt_refcount_ref(&identity->shared.references);
+    }
+    self->has_inferred = true;
+    if (verdict == TT_VERDICT_ALLOWED && !tt_identity_enter(identity, why))
+        verdict = TT_VERDICT_LIMIT;
+    if (verdict == TT_VERDICT_ALLOWED) {
+        *out_identity = identity;
+        return TT_GRPC_OK;
+    }
+    tt_identity_unref(identity);
+    tt_grpc_call_audit(self, false, why->text);
+    return status_of(verdict);
+}
+
+void tt_grpc_call_audit(const struct tt_grpc_call *self, bool is_done, const char *result) {
+    if (self->all->gate)
+        tt_gate_audit(self->all->gate, self->identity, "gRPC", self->method->name, is_done, result);
+}
