@@ -137,6 +137,9 @@ function(tutti_layer name)
   if(name MATCHES "^(slicer|lab|metrics)$") # they sign what they write
     target_compile_definitions(tutti_${name} PRIVATE TUTTI_VERSION="${PROJECT_VERSION}")
   endif()
+  if(name STREQUAL place) # a fused multiply-add rounds otherwise: the answer would depend on the machine
+    target_compile_options(tutti_${name} PRIVATE -ffp-contract=off)
+  endif()
   list(TRANSFORM arg_LAYERS PREPEND tutti_)
   target_link_libraries(tutti_${name} PUBLIC ${arg_LAYERS} ${arg_LIBS})
   if(name STREQUAL engine)

@@ -30,7 +30,7 @@ LAYERS = [
     ["core"],
     ["policy", "device", "model/text", "net/json", "net/coding", "net/access", "net/tls"],
     ["policy/deferred", "policy/elastic", "policy/lazy", "model/onnx"],
-    ["model/config", "sim", "multicore", "cluster"],
+    ["model/config", "sim", "multicore", "cluster", "place"],
     ["model/cells", "record"],
     ["model/repository", "engine"],
     ["engine/emulated", "engine/onnxruntime"],

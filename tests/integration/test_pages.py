@@ -238,6 +238,17 @@ class Pages(unittest.TestCase):
         self.assertEqual(self.count("svg.lanes"), 2)
         self.assertRegex(self.text(".verdict"), r"p99 latency: simulated [\d.]+ ms, emulated [\d.]+ ms")
 
+    def test_a_placement(self):
+        problem = ROOT / "experiments" / "place" / "800x20-next.pbtxt"
+        previous = self.folder / "previous.pbtxt"
+        tutti("place", problem.with_name("800x20.pbtxt"), "--seconds", 0.05, "--out", previous)
+        page = self.folder / "placement.html"
+        tutti("place", problem, "--seconds", 0.05, "--previous", previous, "--html", page)
+        self.look(page)
+        moved = data_of(page)["body"]["moves"]
+        names = "[...document.querySelectorAll('table')].at(-1).querySelectorAll('tbody tr').length"
+        self.assertEqual(self.value(names), moved)
+
     def test_a_plan(self):
         model = self.folder / "models" / "batched"
         (model / "1").mkdir(parents=True)

@@ -288,6 +288,7 @@ const KINDS = {
   goodput: {title: 'Goodput', draw: drawGoodput},
   load: {title: 'Load', draw: drawLoad},
   plan: {title: 'Plan', draw: drawPlan},
+  place: {title: 'Placement', draw: drawPlace},
 };
 document.title = document.getElementById('title').textContent = DATA.title = DATA.title || KINDS[DATA.kind].title;
 startTheme();
