@@ -41,10 +41,43 @@ static void check_auto(const struct tt_model_settings *settings, const Tutti__Mo
         check_option(settings, tt_auto_name, specs, count, policy->option[i], findings);
 }
 
+/* A policy that decides between the steps of a model, and a model of one step. */
+static void remark_one_step(const struct tt_model_settings *settings,
+                            const struct tt_policy_kind *kind, struct tt_findings *findings) {
+    bool needs_steps = kind->traits.granularity == TT_GRANULARITY_STAGE ||
+                       kind->traits.granularity == TT_GRANULARITY_NODE;
+    if (needs_steps && !settings->stages && !settings->unfold)
+        tt_findings_add(findings, TT_FINDING_REMARK,
+                        "policy %s decides between stages, and this model runs whole: write stages "
+                        "{ ... } (tutti slice shows where to cut), or another policy",
+                        kind->name);
+}
+
+/* Requests that differ in more than their rows, in a model that batches and does not pad. */
+static void remark_lengths(const struct tt_repository_model *model, struct tt_findings *findings) {
+    const struct tt_signature *signature = &model->config->signature;
+    const struct tt_model_settings *settings = model->settings;
+    if (!signature->batched || signature->max_batch < 2 || settings->pad || settings->unfold)
+        return;
+    for (int32_t i = 0; i < signature->input_count; i++) {
+        const struct tt_shape *shape = &signature->inputs[i].shape;
+        for (int32_t d = 1; d < shape->rank; d++)
+            if (shape->dims[d] < 0) {
+                tt_findings_add(findings, TT_FINDING_REMARK,
+                                "input '%s' has a free dimension besides the rows: only requests "
+                                "of equal shape share a batch; if zeros behind an input change no "
+                                "answer, length { pad: true } lets all share",
+                                signature->inputs[i].name);
+                return;
+            }
+    }
+}
+
 void tt_policy_check(const struct tt_repository_model *model, struct tt_findings *findings) {
     enum { MAX_POLICIES = 64 };
     const struct tt_model_settings *settings = model->settings;
     const Tutti__ModelPolicy *policy = settings->message->policy;
+    remark_lengths(model, findings);
     if (!policy || !*policy->name)
         return;
     if (tt_policy_is_auto(policy->name)) {
@@ -67,6 +100,7 @@ void tt_policy_check(const struct tt_repository_model *model, struct tt_findings
                                   near ? "'?" : ", ", near ? "" : tt_auto_name);
         return;
     }
+    remark_one_step(settings, kind, findings);
     for (size_t i = 0; i < policy->n_option; i++)
         check_option(settings, kind->name, kind->options, kind->option_count, policy->option[i],
                      findings);

@@ -6,8 +6,8 @@
 #include "model/repository/repository.h"
 
 /* Adds a problem, with file, line and column, for an unknown name, unknown options and wrong
- * values.
- */
+ * values; a remark where the policy can do less than its name says: stages that are not written,
+ * requests that share no batch because their shapes differ. */
 void tt_policy_check(const struct tt_repository_model *model, struct tt_findings *findings);
 
 #endif

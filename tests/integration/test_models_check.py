@@ -114,6 +114,25 @@ class CheckCase(unittest.TestCase):
         }
 
 
+class Remarks(CheckCase):
+    def test_stages_and_lengths(self):
+        self.put("whole", tutti='policy { name: "lazy" }')
+        self.put("plain", tutti='policy { name: "window" }')
+        self.put("lengths", identity(("n", "m")))
+        self.put("padded", identity(("n", "m")), tutti="length { pad: true }")
+        self.put("fixed", identity(("n", 4)))
+        findings, code = self.findings()
+        self.assertEqual(code, 0)
+        stages = ("remark", "policy lazy decides between stages, and this model runs whole: ")
+        lengths = ("remark", "input 'x' has a free dimension besides the rows: only requests of equal shape")
+
+        def has(name, remark):
+            return any(k == remark[0] and s.startswith(remark[1]) for k, s in findings[name])
+
+        self.assertEqual([n for n in sorted(findings) if has(n, stages)], ["whole"], findings)
+        self.assertEqual([n for n in sorted(findings) if has(n, lengths)], ["lengths"], findings)
+
+
 class Problems(CheckCase):
     def test_everything_that_serve_refuses(self):
         slo = "slo_us: 50000 "
