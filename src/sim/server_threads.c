@@ -41,9 +41,13 @@ static const struct tt_thread_event *at(const struct tt_thread_queue *self, int6
 
 static int64_t event_ns(const struct tt_server_threads *self, const struct tt_server_thread *thread,
                         const struct tt_thread_event *event) {
+    const struct tt_sim_server *options = &self->options;
+    bool is_rejection = event->is_answer && event->ending.ending != TT_ENDING_DONE;
     if (thread == &self->client)
-        return self->options.client_event_ns;
-    return event->is_answer ? self->options.front_answer_ns : self->options.front_request_ns;
+        return options->client_event_ns + (is_rejection ? options->client_rejection_ns : 0);
+    if (!event->is_answer)
+        return options->front_request_ns;
+    return options->front_answer_ns + (is_rejection ? options->front_rejection_ns : 0);
 }
 
 /* Begins a turn if the thread sleeps and something waits for it. */
@@ -82,7 +86,8 @@ void tt_server_threads_due(struct tt_server_threads *self, int64_t now,
 
 void tt_server_threads_answer(struct tt_server_threads *self, int64_t now,
                               const struct tt_sim_ending *ending) {
-    struct tt_server_thread *to = self->options.answers_at_once ? &self->client : &self->front;
+    bool is_written = self->options.answers_at_once && ending->ending == TT_ENDING_DONE;
+    struct tt_server_thread *to = is_written ? &self->client : &self->front;
     struct tt_thread_event event = {.is_answer = true, .ending = *ending};
     push(&to->waiting, &event);
     wake(self, now, to);

@@ -14,9 +14,11 @@ struct tt_sim_server {
                                 with client_turn_ns 0: the generator is elsewhere */
     int64_t front_turn_ns;   /* of a turn of the connection thread */
     int64_t front_request_ns, front_answer_ns; /* and of each request, and each answer */
-    bool answers_at_once; /* answers take no turn of their own: the turn that submits requests
-                             runs their batch and answers it */
-    int64_t connections;  /* of the generator: requests under way at once; 0: no limit */
+    int64_t client_rejection_ns,
+        front_rejection_ns; /* of an answer without outputs: so much more */
+    bool answers_at_once;   /* answers take no turn of their own: the turn that submits requests
+                               runs their batch and answers it */
+    int64_t connections;    /* of the generator: requests under way at once; 0: no limit */
 };
 
 #endif

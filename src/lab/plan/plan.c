@@ -200,7 +200,7 @@ static enum tt_err find_elsewhere(struct tt_plan *self, struct tt_error *why) {
     struct tt_scenario scenario = loaded(self, 1, &arrivals);
     int64_t highest = 0;
     scenario.server.client_ns = scenario.server.client_turn_ns = 0;
-    scenario.server.connections = 0;
+    scenario.server.client_rejection_ns = scenario.server.connections = 0;
     scenario.request_limit = 0;
     enum tt_err err =
         tt_contest_highest_rate(&scenario, &self->candidates[self->winner], TT_PLAN_BAD_RATE,

@@ -45,25 +45,42 @@ static double total_ns(const struct tt_plan_trial_cpu *cpu) {
     return (double)(cpu->main_ns + cpu->executors_ns + cpu->others_ns);
 }
 
-/* `clients` 0: requests at random instants, `rate` per second. */
+/* What a load is. */
+struct kind {
+    int32_t clients; /* 0: requests at random instants, `rate` per second */
+    double rate;
+    bool expires; /* requests have no time left when they come, so that the server rejects them */
+    int64_t duration_ns;
+};
+
 static enum tt_err run_loop(struct tt_plan_trial *trial, const struct tt_plan_cost_options *options,
-                            int32_t clients, double rate, int64_t duration_ns, struct loop *out,
-                            struct tt_error *why) {
+                            const struct kind *kind, struct loop *out, struct tt_error *why) {
     char url[64], size[32], duration[32];
     snprintf(url, sizeof(url), "http://127.0.0.1:%d", trial->port);
-    if (clients > 0)
-        snprintf(size, sizeof(size), "%d", clients);
+    if (kind->clients > 0)
+        snprintf(size, sizeof(size), "%d", kind->clients);
     else
-        snprintf(size, sizeof(size), "%.6f", rate);
-    snprintf(duration, sizeof(duration), "%g", (double)duration_ns / 1e9);
-    const char *kind = clients > 0 ? "--concurrency" : "--rate";
-    const char *args[] = {"load",         url,     "--load",     options->experiment,
-                          kind,           size,    "--duration", duration,
-                          "--give-up-ms", "60000", "--json",     NULL};
+        snprintf(size, sizeof(size), "%.6f", kind->rate);
+    snprintf(duration, sizeof(duration), "%g", (double)kind->duration_ns / 1e9);
+    const char *by = kind->clients > 0 ? "--concurrency" : "--rate";
+    const char *args[] = {"load",
+                          url,
+                          "--load",
+                          options->experiment,
+                          by,
+                          size,
+                          "--duration",
+                          duration,
+                          "--give-up-ms",
+                          "60000",
+                          "--json",
+                          kind->expires ? "--timeout-us" : NULL,
+                          "1",
+                          NULL};
     struct tt_text text;
     tt_text_init(&text);
     struct sample before = take_sample(trial);
-    enum tt_err err = tt_plan_trial_run(trial, args, 0, false, &text, why);
+    enum tt_err err = tt_plan_trial_run(trial, args, kind->expires ? 1 : 0, false, &text, why);
     struct sample after = take_sample(trial);
     json_t *report = err ? NULL : json_loads(tt_text_string(&text), 0, NULL);
     tt_text_fini(&text);
@@ -71,7 +88,7 @@ static enum tt_err run_loop(struct tt_plan_trial *trial, const struct tt_plan_co
         return err;
     const json_t *total = json_object_get(report, "total");
     *out = (struct loop){
-        .requests = json_number_value(json_object_get(total, "ok")),
+        .requests = json_number_value(json_object_get(total, kind->expires ? "rejected" : "ok")),
         .batches = after.batches - before.batches,
         .short_batches = after.short_batches - before.short_batches,
         .main_ns = (double)(after.cpu.main_ns - before.cpu.main_ns),
@@ -86,7 +103,7 @@ static enum tt_err run_loop(struct tt_plan_trial *trial, const struct tt_plan_co
     double window_s = json_number_value(json_object_get(report, "window_s"));
     out->per_s = window_s > 0 ? out->requests / window_s : 0;
     json_decref(report);
-    return out->requests > 0 && out->batches > 0
+    return kind->expires || (out->requests > 0 && out->batches > 0)
                ? TT_OK
                : tt_fail(TT_ERR_INVALID, why, "the server answered no request of the measurement");
 }
@@ -255,8 +272,17 @@ static struct loop sum_of(const struct loop *a, const struct loop *b) {
 }
 
 struct loads {
-    struct loop one, many, open;
+    struct loop one, many, open, expired;
 };
+
+/* By how much the request of a load exceeds what its turns and requests cost otherwise. */
+static int64_t excess_ns(const struct loop *loop, double thread_ns, double turns,
+                         const struct shares *usual) {
+    if (loop->requests <= 0) /* the policy rejects none */
+        return 0;
+    double per_request_ns = (thread_ns - turns * usual->turn_ns) / loop->requests;
+    return (int64_t)fmax(0, per_request_ns - usual->request_ns);
+}
 
 /* Divides the accounted time between turns, requests, batches and models. `one` has batches that
  * nothing interrupts. Unless models run `on_processors`, the time of the executor threads says
@@ -290,6 +316,10 @@ static void divide(const struct loads *loads, double mean_ns, double *ratios, in
     out->request_ns = (int64_t)front.request_ns;
     out->client_turn_ns = (int64_t)client.turn_ns;
     out->client_ns = (int64_t)client.request_ns;
+    const struct loop *expired = &loads->expired;
+    out->rejection_ns = excess_ns(expired, expired->main_ns, expired->turns, &front);
+    out->client_rejection_ns =
+        excess_ns(expired, expired->client_ns, expired->client_turns, &client);
     out->connections = CONNECTIONS;
     out->batch_ns = (int64_t)batch_ns;
     if (count > 0)
@@ -327,13 +357,21 @@ enum tt_err tt_plan_cost_measure(struct tt_plan_trial *trial,
     struct loads loads;
     double mean_ns = 0, *ratios = NULL;
     int64_t count = 0, full_ns = loop_ns(options, true);
+    int32_t clients = many_clients(options);
+    struct kind one = {.clients = 1, .duration_ns = loop_ns(options, false)};
+    struct kind many = {.clients = clients, .duration_ns = full_ns};
+    struct kind expired = {
+        .clients = clients, .expires = true, .duration_ns = options->second_ns / 2};
     enum tt_err err = tt_plan_trial_start(trial, options->executors, true, why);
     if (!err)
-        err = run_loop(trial, options, 1, 0, loop_ns(options, false), &loads.one, why);
+        err = run_loop(trial, options, &one, &loads.one, why);
     if (!err)
-        err = run_loop(trial, options, many_clients(options), 0, full_ns, &loads.many, why);
+        err = run_loop(trial, options, &many, &loads.many, why);
+    struct kind open = {.rate = err ? 0 : OPEN_SHARE * loads.many.per_s, .duration_ns = full_ns};
     if (!err)
-        err = run_loop(trial, options, 0, OPEN_SHARE * loads.many.per_s, full_ns, &loads.open, why);
+        err = run_loop(trial, options, &open, &loads.open, why);
+    if (!err)
+        err = run_loop(trial, options, &expired, &loads.expired, why);
     tt_plan_trial_stop(trial);
     if (!err)
         err = read_batches(trial->recording, loads.one.batches, &mean_ns, &ratios, &count, why);

@@ -1,12 +1,12 @@
 /* What a server costs on this machine beside its models (lab/scenario/server_cost.h), measured of a
- * real server under three loads: one client, enough clients to fill batches, and requests at random
- * instants at a share of the rate that those clients reached.
+ * real server under four loads: one client, enough clients to fill batches, requests at random
+ * instants at a share of the rate that those clients reached, and requests that are all rejected.
  *
  * A thread that works in turns needs less time per request the more it finds in each. So its time
  * per turn and per request follow from two of the loads, which differ in turns per request.
  *
  * The processor time of its threads is what the system accounts, so other programs on the machine
- * hardly change it. The run times of batches come from a recording of the last two. */
+ * hardly change it. The run times of batches come from a recording of the second and the third. */
 #ifndef TT_LAB_PLAN_PLAN_COST_H
 #define TT_LAB_PLAN_PLAN_COST_H
 

@@ -205,13 +205,15 @@ static json_t *check_json(const struct tt_plan_check *check) {
 static json_t *cost_json(const struct tt_server_cost *cost) {
     if (cost->cores == 0)
         return json_null();
-    return json_pack(
-        "{s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:b,s:f,s:f}", "cores", cost->cores, "processor_share",
-        cost->share, "request_us", (double)cost->request_ns / 1e3, "turn_us",
-        (double)cost->turn_ns / 1e3, "client_us", (double)cost->client_ns / 1e3, "client_turn_us",
-        (double)cost->client_turn_ns / 1e3, "batch_us", (double)cost->batch_ns / 1e3,
-        "runs_batches_itself", cost->runs_batches, "batch_over_profile_p50",
-        cost->spread.permille[50] / 1e3, "batch_over_profile_p99", cost->spread.permille[99] / 1e3);
+    return json_pack("{s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:b,s:f,s:f}", "cores", cost->cores,
+                     "processor_share", cost->share, "request_us", (double)cost->request_ns / 1e3,
+                     "turn_us", (double)cost->turn_ns / 1e3, "rejection_us",
+                     (double)cost->rejection_ns / 1e3, "client_us", (double)cost->client_ns / 1e3,
+                     "client_turn_us", (double)cost->client_turn_ns / 1e3, "client_rejection_us",
+                     (double)cost->client_rejection_ns / 1e3, "batch_us",
+                     (double)cost->batch_ns / 1e3, "runs_batches_itself", cost->runs_batches,
+                     "batch_over_profile_p50", cost->spread.permille[50] / 1e3,
+                     "batch_over_profile_p99", cost->spread.permille[99] / 1e3);
 }
 
 json_t *tt_plan_report_json(const struct tt_plan_report *self) {

@@ -10,6 +10,8 @@ struct tt_sim_server tt_server_cost_threads(const struct tt_server_cost *self) {
                                   .front_turn_ns = self->turn_ns,
                                   .front_request_ns = self->request_ns - answer_ns,
                                   .front_answer_ns = answer_ns,
+                                  .client_rejection_ns = self->client_rejection_ns,
+                                  .front_rejection_ns = self->rejection_ns,
                                   .answers_at_once = self->runs_batches,
                                   .connections = self->connections};
 }

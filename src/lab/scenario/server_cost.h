@@ -21,9 +21,10 @@ struct tt_server_cost {
     int64_t request_ns; /* and per request, with its answer */
     int64_t client_turn_ns, client_ns; /* of a load generator on the same processors, likewise; 0:
                                           it is elsewhere */
-    int64_t connections;               /* of the generator; 0: no limit */
-    int64_t batch_ns;                  /* of an executor, per batch */
-    bool emulates;                     /* executors take no processor time */
+    int64_t rejection_ns, client_rejection_ns; /* per request that is rejected: so much more */
+    int64_t connections;                       /* of the generator; 0: no limit */
+    int64_t batch_ns;                          /* of an executor, per batch */
+    bool emulates;                             /* executors take no processor time */
     bool runs_batches; /* the connection thread runs batches itself, within its turns */
     struct tt_spread spread;
 };

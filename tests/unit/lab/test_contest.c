@@ -216,6 +216,25 @@ static void turns_are_shared_by_what_waits(void **state) {
     tt_profile_free(w.profile);
 }
 
+/* Under overload, what a rejection costs takes the thread's time from requests that could be in
+ * time. */
+static void rejections_cost_goodput(void **state) {
+    (void)state;
+    struct world w;
+    struct tt_contest_result cheap, dear;
+    world_init(&w, 1);
+    w.scenario.server = (struct tt_server_cost){.cores = 8, .request_ns = 500 * TT_US};
+    w.scenario.rate = 4000 * TT_RATE_ONE; /* twice what the thread can do */
+    w.scenario.request_limit = 20000;
+    const struct tt_contest_candidate *candidate = &w.candidates[index_of(&w, "eager")];
+    assert_int_equal(tt_contest_run(&w.scenario, candidate, 1, NULL, &cheap, NULL), TT_OK);
+    w.scenario.server.rejection_ns = 2 * TT_MS;
+    assert_int_equal(tt_contest_run(&w.scenario, candidate, 1, NULL, &dear, NULL), TT_OK);
+    assert_true(cheap.bad > 0);
+    assert_true(dear.goodput_per_s < cheap.goodput_per_s);
+    tt_profile_free(w.profile);
+}
+
 /* Without an idle connection a request waits at its client, and is late without having been sent.
  */
 static void connections_limit_what_is_under_way(void **state) {
@@ -352,6 +371,7 @@ int main(void) {
         cmocka_unit_test(costs_limit_the_rate),
         cmocka_unit_test(spare_processors_pay_for_requests),
         cmocka_unit_test(turns_are_shared_by_what_waits),
+        cmocka_unit_test(rejections_cost_goodput),
         cmocka_unit_test(connections_limit_what_is_under_way),
         cmocka_unit_test(spread_lengthens_batches),
         cmocka_unit_test(spread_follows_its_quantiles),
