@@ -335,6 +335,11 @@ static void output_lengths(struct page *page, const struct family *family) {
                   length_bound, tt_counter_get(&page->model->stats->outputs.sum));
 }
 
+static void first_words(struct page *page, const struct family *family) {
+    if (emits(page->model))
+        durations(page, family);
+}
+
 static void per_emitter(struct page *page, const struct family *family) {
     if (emits(page->model)) {
         begin(page, family, "");
@@ -553,6 +558,13 @@ static const struct family families[] = {
     {"tutti_output_at_limit_total", COUNTER, AS_COUNTED,
      "Answers that have all the elements they may", .of_model = per_emitter,
      .offset = offsetof(struct tt_model_stats, outputs.at_limit), .shown = has_emitters},
+    {"tutti_words_total", COUNTER, AS_COUNTED, "Elements of answers, counted when each was emitted",
+     .of_model = per_emitter, .offset = offsetof(struct tt_model_stats, words),
+     .shown = has_emitters},
+    {"tutti_first_word_seconds", HISTOGRAM, S_OF_NS,
+     "Submission until the first element of the answer was emitted", .of_model = first_words,
+     .offset = offsetof(struct tt_model_stats, first_word), .bounds = COARSE_BOUNDS,
+     .shown = has_emitters},
     {"tutti_slo_seconds", GAUGE, S_OF_NS, "The objective of the models that have one",
      .of_model = slo},
     {"tutti_model_info", GAUGE, AS_COUNTED,

@@ -111,6 +111,19 @@ static void ended(struct tt_trace_tap *self, const struct tt_event *event) {
                                         .end_at = event->now});
 }
 
+void tt_trace_emitted(struct tt_trace_tap *tap, const struct tt_request *request,
+                      int64_t emitted_at) {
+    tt_assert(tap->in_use);
+    put(tap, &(struct tt_trace_record){.kind = TT_TRACE_WORD,
+                                       .rows = narrow(request->rows),
+                                       .name = tap->names[request->model],
+                                       .domain = tap->domain,
+                                       .run = tap->last_run,
+                                       .number = tt_request_arrival(request),
+                                       .begin_at = request->arrived_at,
+                                       .end_at = emitted_at});
+}
+
 static void observe(struct tt_observer *observer, const struct tt_event *event) {
     struct tt_trace_tap *self = TT_CONTAINER_OF(observer, struct tt_trace_tap, observer);
     if (event->kind == TT_EVENT_ENDED) {

@@ -6,7 +6,7 @@
 #include "base/threads/recent.h"
 #include "record/trace.h"
 
-enum tt_trace_kind { TT_TRACE_BATCH, TT_TRACE_REQUEST };
+enum tt_trace_kind { TT_TRACE_BATCH, TT_TRACE_REQUEST, TT_TRACE_WORD };
 
 struct tt_trace_record {
     uint8_t kind;
@@ -23,8 +23,9 @@ struct tt_trace_record {
     int32_t first_step, last_step; /* BATCH; REQUEST by cells: in first_step, how many batches after
                                       its first one it ended, else 0 */
     int64_t run;                   /* number of the batch in its domain */
-    int64_t number;                /* REQUEST; BATCH: when it was decided */
-    int64_t begin_at, end_at;      /* BATCH: of the run; REQUEST: arrived, ended */
+    int64_t number;                /* REQUEST, WORD; BATCH: when it was decided */
+    int64_t begin_at,
+        end_at; /* BATCH: of the run; REQUEST: arrived, ended; WORD: arrived, emitted */
 };
 enum { TT_TRACE_RECORD_WORDS = sizeof(struct tt_trace_record) / 8 };
 _Static_assert(sizeof(struct tt_trace_record) == 64, "whole words, a cache line");

@@ -67,7 +67,7 @@ static uint64_t read_ring(struct reading *self, const struct tt_recent *recent, 
             continue;
         if (record.kind == TT_TRACE_BATCH)
             read_batch(self, &record);
-        else
+        else if (record.kind == TT_TRACE_REQUEST)
             read_request(self, &record);
     }
     deliver(self);

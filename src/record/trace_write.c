@@ -13,8 +13,8 @@ enum { FIRST_LANE = 1000000 }; /* threads below are executors, from 1 */
 struct writing {
     struct tt_trace *trace;
     struct tt_text *out;
-    struct tt_trace_record *batches, *requests;
-    int64_t batch_count, request_count;
+    struct tt_trace_record *batches, *requests, *words;
+    int64_t batch_count, request_count, word_count;
     int64_t hidden; /* requests without a free lane */
     bool any;       /* an event was written: the next one needs a comma */
 };
@@ -44,13 +44,14 @@ static enum tt_err collect(struct writing *self, int64_t since_at) {
         capacity += (int64_t)(tt_recent_end(&tap->recent) - tt_recent_first(&tap->recent));
     self->batches = malloc((size_t)(capacity + 1) * sizeof(*self->batches));
     self->requests = malloc((size_t)(capacity + 1) * sizeof(*self->requests));
-    if (!self->batches || !self->requests)
+    self->words = malloc((size_t)(capacity + 1) * sizeof(*self->words));
+    if (!self->batches || !self->requests || !self->words)
         return TT_ERR_NO_MEMORY;
     for (struct tt_trace_tap *tap = self->trace->taps; tap; tap = tap->next) {
         uint64_t end = tt_recent_end(&tap->recent), words[TT_TRACE_RECORD_WORDS];
         for (uint64_t i = tt_recent_first(&tap->recent); i < end; i++) {
             struct tt_trace_record record;
-            if (self->batch_count + self->request_count == capacity)
+            if (self->batch_count + self->request_count + self->word_count == capacity)
                 break; /* newer than the count */
             if (!tt_recent_get(&tap->recent, i, words))
                 continue;
@@ -59,8 +60,10 @@ static enum tt_err collect(struct writing *self, int64_t since_at) {
                 continue;
             if (record.kind == TT_TRACE_BATCH)
                 self->batches[self->batch_count++] = record;
-            else
+            else if (record.kind == TT_TRACE_REQUEST)
                 self->requests[self->request_count++] = record;
+            else
+                self->words[self->word_count++] = record;
         }
     }
     qsort(self->batches, (size_t)self->batch_count, sizeof(*self->batches), by_domain_and_run);
@@ -236,6 +239,20 @@ static void write_requests(struct writing *self) {
     }
 }
 
+/* A mark on the domain's track: its request may not have ended, and has no track then. */
+static void write_words(struct writing *self) {
+    for (int64_t i = 0; i < self->word_count; i++) {
+        const struct tt_trace_record *word = &self->words[i];
+        begin(self, "i", word->domain, 0);
+        put_time(self, "ts", word->end_at);
+        tt_text_printf(self->out,
+                       ",\"s\":\"p\",\"cat\":\"word\",\"name\":\"first word\",\"args\":{"
+                       "\"model\":%s,\"request\":%lld,\"after_run\":%lld}}",
+                       self->trace->names[word->name], (long long)word->number,
+                       (long long)word->run);
+    }
+}
+
 enum tt_err tt_trace_write(struct tt_trace *self, int64_t since_at, struct tt_text *out_json,
                            struct tt_error *why) {
     struct writing writing = {.trace = self, .out = out_json};
@@ -247,8 +264,10 @@ enum tt_err tt_trace_write(struct tt_trace *self, int64_t since_at, struct tt_te
         tt_text_puts(out_json, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
         name_domains(&writing, writing.batches, writing.batch_count, named);
         name_domains(&writing, writing.requests, writing.request_count, named);
+        name_domains(&writing, writing.words, writing.word_count, named);
         write_batches(&writing);
         write_requests(&writing);
+        write_words(&writing);
         tt_text_printf(out_json,
                        "\n],\"otherData\":{\"batches\":%lld,\"requests\":%lld,"
                        "\"requests_without_a_track\":%lld}}\n",
@@ -260,5 +279,6 @@ enum tt_err tt_trace_write(struct tt_trace *self, int64_t since_at, struct tt_te
     free(named);
     free(writing.batches);
     free(writing.requests);
+    free(writing.words);
     return err ? tt_fail(err, why, "out of memory for a trace") : TT_OK;
 }

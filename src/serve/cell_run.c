@@ -1,5 +1,9 @@
 #include "serve/cell_run.h"
 
+#include "record/trace.h"
+#include "serve/emissions.h"
+#include "serve/inference_state.h"
+#include "serve/mailbox.h"
 #include "serve/served_model.h"
 
 #include <stdlib.h>
@@ -156,8 +160,34 @@ void tt_cell_run_release_sources(struct tt_cell_run *self, int32_t spec) {
     }
 }
 
+enum tt_err tt_cell_run_deliver(struct tt_cell_run *self, int32_t first, int64_t emitted_at) {
+    struct tt_inference *inference = self->inference;
+    const struct tt_cell_answer *answer = &self->answer;
+    struct tt_model_stats *stats = self->model->stats;
+    struct tt_emissions *stream = inference->emissions;
+    tt_assert(first <= answer->count);
+    tt_counter_add(&stats->words, answer->count - first);
+    if (first == 0 && answer->count > 0) {
+        tt_duration_histogram_add(&stats->first_word, emitted_at - inference->submitted_at);
+        if (stream && self->model->cells->tap)
+            tt_trace_emitted(self->model->cells->tap, inference->request, emitted_at);
+    }
+    for (int32_t i = first; stream && i < answer->count; i++) {
+        bool announces;
+        if (!tt_emissions_put(stream, answer->emitted + (size_t)i * stream->row_bytes, &announces))
+            return inference->err =
+                       tt_fail(TT_ERR_CANCELLED, &inference->why,
+                               "request cancelled: its client reads the stream too slowly; %lld "
+                               "words wait for it, the limit (--max-stream-words)",
+                               (long long)tt_emissions_capacity(stream));
+        if (announces)
+            tt_mailbox_announce(inference->mailbox, inference);
+    }
+    return TT_OK;
+}
+
 enum tt_fate tt_cell_run_settle(struct tt_cell_run *self, const struct tt_task_item *item,
-                                const struct tt_engine_cell *cell) {
+                                const struct tt_engine_cell *cell, int64_t ended_at) {
     int32_t spec, repeat;
     tt_cell_run_place(item, &spec, &repeat);
     struct tt_cell_run_spec *state = &self->specs[spec];
@@ -168,9 +198,11 @@ enum tt_fate tt_cell_run_settle(struct tt_cell_run *self, const struct tt_task_i
     }
     if (cell->err)
         return TT_FATE_FAILS;
+    int32_t before = self->answer.count;
     if (self->emits && spec == self->unfolded->answer_spec && self->inference &&
-        ops_of(self)->cell_emit(&self->answer, self->model->engine_model, cell->slot,
-                                self->unfolded->output_length))
+        (ops_of(self)->cell_emit(&self->answer, self->model->engine_model, cell->slot,
+                                 self->unfolded->output_length) ||
+         tt_cell_run_deliver(self, before, ended_at)))
         return TT_FATE_FAILS;
     bool ends =
         item->subgraph->open_ended && tt_cells_is_end(self->model->cells->cells, cell->emitted);

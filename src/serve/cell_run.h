@@ -136,19 +136,25 @@ static inline void tt_cell_run_submit(struct tt_cell_run *self, const struct tt_
 void tt_cell_run_release_sources(struct tt_cell_run *self, int32_t spec);
 /* For tt_cell_run_done(): the cell emits, may end its chain, or failed. */
 enum tt_fate tt_cell_run_settle(struct tt_cell_run *self, const struct tt_task_item *item,
-                                const struct tt_engine_cell *cell);
-/* The cell is back: keeps what it emitted, and gives back what is not read any more, to `slots`,
- * which are its model's. Returns the consequence for its request. */
+                                const struct tt_engine_cell *cell, int64_t ended_at);
+/* Its answer has new rows, from row `first` on, which were there at `emitted_at`: counts them, and
+ * passes them to a client that streams. CANCELLED: that client does not read; its inference has the
+ * reason. */
+TT_MUST_CHECK enum tt_err tt_cell_run_deliver(struct tt_cell_run *self, int32_t first,
+                                              int64_t emitted_at);
+/* The cell is back since `ended_at`: keeps what it emitted, and gives back what is not read any
+ * more, to `slots`, which are its model's. Returns the consequence for its request. */
 static inline enum tt_fate tt_cell_run_done(struct tt_cell_run *self, struct tt_cell_slots *slots,
                                             const struct tt_task_item *item,
-                                            const struct tt_engine_cell *cell) {
+                                            const struct tt_engine_cell *cell, int64_t ended_at) {
     const struct tt_cell_run_spec *state = &self->specs[cell->spec];
     int32_t repeat = item->subgraph->is_chain ? item->cell : 0;
     if (repeat == 0 && self->reads)
         tt_cell_run_release_sources(self, cell->spec);
     else if (repeat > 0 && repeat - 1 != state->end) /* where the chain ended is still to be read */
         tt_cell_slots_give(slots, cell->sources[0]);
-    return self->is_plain && !cell->err ? TT_FATE_GOES_ON : tt_cell_run_settle(self, item, cell);
+    return self->is_plain && !cell->err ? TT_FATE_GOES_ON
+                                        : tt_cell_run_settle(self, item, cell, ended_at);
 }
 /* Its last cell is done: makes the outputs. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_cell_run_answer(struct tt_cell_run *self,

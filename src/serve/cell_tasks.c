@@ -172,7 +172,7 @@ static void finish_cell(struct tt_cell_slots *slots, struct tt_task *task,
     }
     if (cell->moves_out)
         tt_cell_slots_end_orphan(slots, cell->exit);
-    item->fate = tt_cell_run_done(run, slots, item, cell);
+    item->fate = tt_cell_run_done(run, slots, item, cell, engine_task->head.ended_at);
     if (run->started_at == 0)
         run->started_at = engine_task->head.started_at;
     run->computed_at = engine_task->head.ended_at;
@@ -211,10 +211,14 @@ static void finish_sequence(struct tt_served_model *model, struct tt_task_item *
         if (run->started_at == 0)
             run->started_at = engine_task->head.started_at;
         run->computed_at = engine_task->head.ended_at;
+        int32_t before = run->emitted;
         run->emitted = run->answer.count;
         run->state = sequence->state;
         item->round = sequence->round;
-        if (sequence->err || sequence->next_step == model->step_model.step_count) {
+        if (tt_cell_run_deliver(run, before, engine_task->head.ended_at)) {
+            item->fate = TT_FATE_FAILS;
+            item->round = run->emitted;
+        } else if (sequence->err || sequence->next_step == model->step_model.step_count) {
             item->round = run->emitted; /* its final length, for recordings */
             answer_sequence(model, item, sequence);
             run->state = -1;

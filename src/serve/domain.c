@@ -204,8 +204,10 @@ static void ended(void *context, int64_t now, struct tt_request *request, enum t
             tt_inference_end_say_dropped(inference, &self->mechanism, request, now, reason),
             &self->client);
         break;
-    case TT_ENDING_FAILED:
-        tt_counter_add(&model->stats->failed, 1);
+    case TT_ENDING_FAILED: /* CANCELLED: its client does not read its stream */
+        tt_counter_add(inference->err == TT_ERR_CANCELLED ? &model->stats->cancelled
+                                                          : &model->stats->failed,
+                       1);
         tt_inference_end(inference, inference->err ? inference->err : TT_ERR_INTERNAL,
                          &self->client);
         break;
@@ -432,6 +434,8 @@ void tt_domain_add_model(struct tt_domain *self, int64_t now, struct tt_served_m
         tt_input_ring_show(model->inputs, &model->stats->input_slots,
                            &model->stats->input_slots_used);
     }
+    if (model->cells)
+        model->cells->tap = self->tap;
     show_slots(model, 1);
     tt_mechanism_add_model(&self->mechanism, now, index, &model->step_model);
 }

@@ -4,6 +4,7 @@
 #include "base/instant.h"
 #include "engine/engine_result.h"
 #include "serve/cell_run.h"
+#include "serve/emissions.h"
 #include "serve/inference_state.h"
 #include "serve/input_ring.h"
 #include "serve/port.h"
@@ -60,6 +61,23 @@ static int64_t patience_of(const struct tt_inference *inference,
     return asked_ns != TT_NEVER ? asked_ns : own_ns;
 }
 
+/* Room for the words of a request that is unfolded. Where the policy takes whole sequences, all
+ * words of a task come at once: the room is then for all of them. */
+static enum tt_err make_emissions(struct tt_inference *inference, struct tt_error *why) {
+    const struct tt_served_model *model = inference->model;
+    int64_t most = inference->cell_run->unfolded->output_length > 0
+                       ? inference->cell_run->unfolded->output_length
+                       : 1;
+    int64_t limit = tt_port_stream_words(inference->lane);
+    int64_t rows = model->cells->by_cell && most > limit ? limit : most;
+    struct tt_tensor_view word;
+    tt_served_model_word(model, NULL, &word);
+    return tt_emissions_new(rows, word.size_bytes, &inference->emissions)
+               ? tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a stream of %lld words",
+                         (long long)rows)
+               : TT_OK;
+}
+
 /* Into cells: on the port's thread, because all requests wait for the scheduler. The domain rejects
  * what cannot be unfolded. */
 static void unfold(struct tt_inference *inference) {
@@ -71,6 +89,30 @@ static void unfold(struct tt_inference *inference) {
     inference->length = inference->cell_run->unfolded->input_length;
     inference->err =
         tt_inference_shape_class(inference->model, &inference->length, &inference->why);
+    if (!inference->err && inference->emitted)
+        inference->err = make_emissions(inference, &inference->why);
+}
+
+enum tt_err tt_inference_stream(struct tt_inference *inference, tt_inference_emitted_fn *emitted,
+                                struct tt_error *why) {
+    const struct tt_served_model *model = inference->model;
+    tt_assert(!inference->submitted);
+    tt_assert(emitted != NULL);
+    if (tt_served_model_emitted(model) < 0)
+        return tt_fail(TT_ERR_UNSUPPORTED, why,
+                       "model '%s' emits nothing: its answer is complete or it is not there",
+                       model->name);
+    inference->emitted = emitted;
+    return TT_OK;
+}
+
+bool tt_inference_next_word(struct tt_inference *inference, struct tt_tensor_view *out_view) {
+    tt_assert(inference->submitted);
+    tt_assert(!inference->released);
+    const void *row = inference->emissions ? tt_emissions_take(inference->emissions) : NULL;
+    if (row)
+        tt_served_model_word(inference->model, row, out_view);
+    return row != NULL;
 }
 
 void tt_inference_submit(struct tt_inference *inference, const struct tt_inference_options *options,

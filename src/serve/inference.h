@@ -43,6 +43,18 @@ struct tt_inference_options {
 /* Hands the request to the model's domain. Once. */
 void tt_inference_submit(struct tt_inference *inference, const struct tt_inference_options *options,
                          tt_inference_done_fn *done, void *context);
+/* The request's words, which are what its cells emit, can be read as they come: `emitted` is called
+ * from tt_port_drain() with the context of `done`, before that, when there are new ones. Before
+ * submit. UNSUPPORTED: the model emits nothing that clients see. */
+typedef void tt_inference_emitted_fn(void *context, struct tt_inference *inference);
+TT_MUST_CHECK enum tt_err tt_inference_stream(struct tt_inference *inference,
+                                              tt_inference_emitted_fn *emitted,
+                                              struct tt_error *why);
+/* The oldest word that was not read: one row of output tt_served_model_emitted(), of shape
+ * [1, 1, ...], valid until the next call. False: there is none now; after `done`, none any more.
+ * After submit, until release. A client that reads too slowly loses its request: `done` is called
+ * with TT_ERR_CANCELLED (limit `stream_words`). */
+bool tt_inference_next_word(struct tt_inference *inference, struct tt_tensor_view *out_view);
 /* The client has gone. After submit; a second call does nothing. */
 void tt_inference_cancel(struct tt_inference *inference);
 /* Output `output` of the signature, in place, until release. After a `done` without error. */

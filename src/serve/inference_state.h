@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 struct tt_cell_run;
+struct tt_emissions;
 struct tt_engine_result;
 struct tt_engine_state;
 struct tt_lane;
@@ -47,7 +48,9 @@ struct tt_inference {
      * still uses its inputs (serve/domain_watch.h). */
     bool is_lost;
     void (*done)(void *context, struct tt_inference *inference, enum tt_err err, const char *why);
+    void (*emitted)(void *context, struct tt_inference *inference); /* NULL: it is not streamed */
     void *context;
+    struct tt_emissions *emissions; /* NULL: it is not streamed; owned */
     /* The scheduler's, from submit on */
     struct tt_request *request; /* while the domain has it */
     enum tt_err err;

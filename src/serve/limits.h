@@ -27,6 +27,7 @@ struct tt_limits {
     int64_t json_depth;
     int64_t requests;       /* in flight, in all; and in each scheduling domain */
     int64_t model_requests; /* in flight, per model version */
+    int64_t stream_words;   /* emitted and not read by the client of a stream, per request */
     int64_t queue_bytes;    /* of all inputs of requests in flight, together */
     int64_t run_here_us;    /* shorter runs need no executor's thread; 0: every run does */
     int64_t lateness_us;    /* struct tt_policy_setup: how late a decision may be */

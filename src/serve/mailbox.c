@@ -1,6 +1,6 @@
 #include "serve/mailbox.h"
 
-enum { MESSAGES = 3 }; /* of one inference in one direction */
+enum { MESSAGES = 4 }; /* of one inference in one direction */
 
 enum tt_err tt_mailbox_init(struct tt_mailbox *self, int32_t capacity, tt_mailbox_wake_fn *wake,
                             void *wake_context) {

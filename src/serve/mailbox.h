@@ -1,9 +1,9 @@
 /* The two rings between a port and the scheduler, and whether the port's thread sleeps.
  *
  * A port's thread sends inferences and cancellations; the scheduler sends back ended inferences,
- * acknowledged cancellations, and inferences that the engine returned after their end. Each
- * inference has at most one message of each kind under way. The rings have room for that, so a push
- * never fails.
+ * acknowledged cancellations, inferences that the engine returned after their end, and inferences
+ * that have emitted (serve/emissions.h). Each inference has at most one message of each kind under
+ * way. The rings have room for that, so a push never fails.
  *
  * Life: a part of its port, which opens it with _init(), has it added to the scheduler
  * (serve/scheduler.h), and takes it out again before _fini(). An inference that is sent belongs to
@@ -25,7 +25,8 @@ enum tt_mail {
     TT_MAIL_INFERENCE,  /* it is submitted, or has ended */
     TT_MAIL_CANCEL,     /* its cancellation, or the acknowledgement of it */
     TT_MAIL_GIVEN_BACK, /* to the port: it ended before, and now the engine has returned it */
-    TT_MAIL_MASK,
+    TT_MAIL_EMITTED,    /* to the port: it has emissions to read */
+    TT_MAIL_MASK = TT_MAIL_EMITTED,
 };
 
 struct tt_mailbox {
@@ -84,6 +85,11 @@ static inline struct tt_inference *tt_mailbox_take(struct tt_mailbox *self, bool
 static inline void tt_mailbox_return(struct tt_mailbox *self, struct tt_inference *inference) {
     self->has_mail = true;
     tt_mailbox_push(&self->to_port, inference, TT_MAIL_INFERENCE);
+}
+/* It has emissions to read. Before its return, and not while such a message is under way. */
+static inline void tt_mailbox_announce(struct tt_mailbox *self, struct tt_inference *inference) {
+    self->has_mail = true;
+    tt_mailbox_push(&self->to_port, inference, TT_MAIL_EMITTED);
 }
 /* The scheduler has no message about the inference's cancellation any more. */
 static inline void tt_mailbox_acknowledge(struct tt_mailbox *self, struct tt_inference *inference) {

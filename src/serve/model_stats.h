@@ -111,6 +111,8 @@ struct tt_model_stats {
     struct tt_batch_stats *by_size;                 /* [TT_STATS_MAX_BATCH + 1], by rows */
     struct tt_cell_stats cells[TT_STATS_MAX_CELLS]; /* by type; all 0 if there are no cells */
     struct tt_length_histogram outputs;             /* L3: elements that answers of cells emitted */
+    struct tt_counter words;                        /* the same, when each was emitted */
+    struct tt_duration_histogram first_word;        /* from submission to the first of them */
     /* Policy auto: how often policies were compared on its latest requests; the best
      * gain in requests on time that another policy had then; changes, and when the last one began.
      */

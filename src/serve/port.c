@@ -3,6 +3,7 @@
 #include "base/threads/counter.h"
 #include "base/threads/quota.h"
 #include "serve/catalogue.h"
+#include "serve/emissions.h"
 #include "serve/inference_state.h"
 #include "serve/input_ring.h"
 #include "serve/mailbox.h"
@@ -45,6 +46,7 @@ struct tt_port {
     struct tt_quota_share requests;    /* in flight */
     int32_t lost_count;                /* of those: finished, but the engine still uses them */
     struct tt_quota_share queue_bytes; /* of the inputs of those in flight */
+    int64_t stream_words;              /* that a stream may hold for its client */
     struct tt_command_box commands;
     bool holds_back, has_news; /* see tt_port_hold_back() */
 };
@@ -212,6 +214,8 @@ static struct tt_inference *inference_new(struct tt_lane *lane) {
     return inference;
 }
 
+int64_t tt_port_stream_words(const struct tt_lane *lane) { return lane->port->stream_words; }
+
 enum tt_err tt_port_take(struct tt_port *port, struct tt_served_model *model,
                          struct tt_inference **out_inference, struct tt_error *why) {
     if (!tt_quota_share_take(&port->requests, 1))
@@ -236,6 +240,7 @@ enum tt_err tt_port_take(struct tt_port *port, struct tt_served_model *model,
     inference->cancel_acknowledged = inference->released = false;
     inference->result = NULL;
     inference->cell_run = NULL;
+    inference->emitted = NULL;
     inference->err = TT_OK;
     inference->why.text[0] = '\0';
     *out_inference = inference;
@@ -311,6 +316,12 @@ void tt_port_send_cancel(struct tt_inference *inference) {
     notify(inference->lane->port);
 }
 
+static void give_back_emissions(struct tt_inference *inference) {
+    tt_emissions_check(inference->emissions);
+    tt_emissions_free(inference->emissions);
+    inference->emissions = NULL;
+}
+
 void tt_port_recycle(struct tt_inference *inference) {
     if (!inference->released || (inference->submitted && !inference->finished) ||
         (inference->cancel_sent && !inference->cancel_acknowledged) || inference->is_lost)
@@ -322,6 +333,8 @@ void tt_port_recycle(struct tt_inference *inference) {
     if (inference->result)
         lane->model->engine_model->engine->ops->result_release(inference->result);
     inference->result = NULL;
+    if (inference->emissions)
+        give_back_emissions(inference);
     for (int32_t i = 0; i < lane->model->signature->input_count; i++) {
         if (inference->own_capacity[i] > KEPT_BYTES) {
             free(inference->own[i]);
@@ -386,6 +399,7 @@ enum tt_err tt_port_open(const struct tt_port_options *options, struct tt_port *
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a port");
     port->scheduler = options->scheduler;
     port->catalogues = options->catalogues;
+    port->stream_words = options->stream_words;
     tt_quota_share_init(&port->requests, options->requests);
     tt_quota_share_init(&port->queue_bytes, options->queue_bytes);
     enum tt_err err = tt_mailbox_init(&port->mailbox, (int32_t)options->requests->limit,
@@ -442,6 +456,11 @@ void tt_port_drain(struct tt_port *port) {
     while ((inference = tt_mailbox_receive(&port->mailbox, &mail))) {
         tt_assert(inference->submitted);
         switch (mail) {
+        case TT_MAIL_EMITTED:
+            tt_assert(!inference->finished);
+            tt_emissions_begin_reading(inference->emissions);
+            inference->emitted(inference->context, inference);
+            break;
         case TT_MAIL_CANCEL:
             tt_assert(inference->cancel_sent);
             tt_assert(!inference->cancel_acknowledged);
@@ -456,7 +475,6 @@ void tt_port_drain(struct tt_port *port) {
             tt_port_recycle(inference);
             break;
         case TT_MAIL_INFERENCE:
-        case TT_MAIL_MASK:
         default:
             tt_assert(!inference->finished);
             inference->finished = true;

@@ -23,6 +23,7 @@
 struct tt_catalogue;
 struct tt_catalogue_board;
 struct tt_inference;
+struct tt_lane;
 struct tt_port;
 struct tt_quota;
 struct tt_scheduler;
@@ -37,6 +38,7 @@ struct tt_port_options {
     struct tt_catalogue_board *catalogues;        /* which models there are */
     const struct tt_model_controller *controller; /* carries out model commands */
     struct tt_quota *requests, *queue_bytes;      /* in flight, of all ports together */
+    int64_t stream_words;                         /* see tt_port_stream_words() */
     tt_port_wake_fn *wake;
     void *wake_context;
 };
@@ -70,6 +72,8 @@ void tt_port_submit_command(struct tt_port *port, struct tt_model_command *take_
 
 /* ---- for serve/inference.c ---- */
 
+/* How many words a stream may hold for its client. */
+int64_t tt_port_stream_words(const struct tt_lane *lane);
 /* An inference on the model's lane, in its first state. Errors: BUSY (the limit of requests in
  * flight), NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_port_take(struct tt_port *port, struct tt_served_model *model,

@@ -280,6 +280,28 @@ int64_t tt_served_model_slo_ns(const struct tt_served_model *model) {
     return model->step_model.slo_ns;
 }
 
+int32_t tt_served_model_emitted(const struct tt_served_model *model) {
+    const struct tt_cells *cells = model->cells ? model->cells->cells : NULL;
+    if (!cells || cells->kind == TT_UNFOLD_STEPS || cells->types[cells->type_count - 1].emit < 0)
+        return -1;
+    for (int32_t i = 0; i < model->signature->output_count; i++)
+        if (tt_cells_is_emitted(cells, model->shown_outputs[i]))
+            return i;
+    return -1;
+}
+
+void tt_served_model_word(const struct tt_served_model *model, const void *bytes,
+                          struct tt_tensor_view *out_view) {
+    const struct tt_tensor_spec *spec = &model->signature->outputs[tt_served_model_emitted(model)];
+    struct tt_shape shape = spec->shape;
+    tt_assert(shape.rank >= 2);
+    shape.dims[0] = shape.dims[1] = 1;
+    int64_t count = tt_shape_count(&shape, 0);
+    tt_assert(count > 0);
+    *out_view = (struct tt_tensor_view){
+        .bytes = bytes, .size_bytes = (size_t)count * tt_dtype_bytes(spec->dtype), .shape = shape};
+}
+
 int32_t tt_served_model_retry_after_s(const struct tt_served_model *model) {
     int64_t seconds = tt_counter_get(&model->stats->retry_after_s);
     return seconds > 1 ? (int32_t)seconds : 1;

@@ -21,6 +21,7 @@ struct tt_model_stats;
 struct tt_profile;
 struct tt_queue_rule;
 struct tt_served_model;
+struct tt_tensor_view;
 
 /* ---- what connections ask ---- */
 
@@ -34,6 +35,12 @@ const char *tt_served_model_policy(const struct tt_served_model *model);
 int64_t tt_served_model_slo_ns(const struct tt_served_model *model);
 /* Seconds after which a rejected or dropped request may succeed; at least 1. */
 int32_t tt_served_model_retry_after_s(const struct tt_served_model *model);
+/* The output, as an index in its signature, of which a request's cells emit a row each; -1: none.
+ */
+int32_t tt_served_model_emitted(const struct tt_served_model *model);
+/* One row of that output; `bytes` may be NULL. */
+void tt_served_model_word(const struct tt_served_model *model, const void *bytes,
+                          struct tt_tensor_view *out_view);
 /* Appends the model's whole Triton configuration as JSON. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_served_model_config_json(const struct tt_served_model *model,
                                                       struct tt_text *out_json);

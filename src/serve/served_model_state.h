@@ -17,11 +17,13 @@ struct tt_auto_choice;
 struct tt_domain;
 struct tt_input_ring;
 struct tt_recent_arrivals;
+struct tt_trace_tap;
 
 /* Of a model of cells. */
 struct tt_served_cells {
     struct tt_cells *cells;     /* owned */
     struct tt_cell_slots slots; /* the scheduler's */
+    struct tt_trace_tap *tap;   /* its domain's; NULL: no trace is kept */
     bool by_cell;               /* its policy works by cells; else by sequences, */
     bool by_step; /* L6: which it takes cell by cell: each type is a recurrent block */
     int32_t output_quantiles[TT_QUANTILES]; /* by step: the cells', or the maximum */

@@ -308,6 +308,7 @@ enum tt_err tt_serving_open_port(struct tt_serving *serving, tt_port_wake_fn *wa
                                       .controller = &serving->controller,
                                       .requests = &serving->requests,
                                       .queue_bytes = &serving->queue_bytes,
+                                      .stream_words = serving->limits.stream_words,
                                       .wake = wake,
                                       .wake_context = wake_context};
     return tt_port_open(&options, out_port, why);

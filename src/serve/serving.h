@@ -11,7 +11,7 @@
  *
  * Order of the modules: each one includes and calls only those above it in this list.
  *
- *     limits, model_stats, pace, short_runs, model_command, mailbox,
+ *     limits, model_stats, pace, short_runs, model_command, mailbox, emissions,
  *         cell_row_assignment, inference_state     know no other module of this folder
  *     input_ring, blank_rows                       memory of inputs
  *     served_model, catalogue, inference_shape     what is served

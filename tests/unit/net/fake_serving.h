@@ -226,6 +226,16 @@ const char *tt_served_model_version(const struct tt_served_model *model) {
     (void)model;
     return "1";
 }
+int32_t tt_served_model_emitted(const struct tt_served_model *model) {
+    (void)model;
+    return -1;
+}
+void tt_served_model_word(const struct tt_served_model *model, const void *bytes,
+                          struct tt_tensor_view *out_view) {
+    (void)model;
+    (void)bytes;
+    (void)out_view;
+}
 int32_t tt_served_model_retry_after_s(const struct tt_served_model *model) {
     (void)model;
     return 1;
@@ -310,6 +320,18 @@ void tt_inference_submit(struct tt_inference *inference, const struct tt_inferen
         fake_finish_locked(inference);
     }
     pthread_mutex_unlock(&serving->lock);
+}
+
+enum tt_err tt_inference_stream(struct tt_inference *inference, tt_inference_emitted_fn *emitted,
+                                struct tt_error *why) {
+    (void)inference;
+    (void)emitted;
+    return tt_fail(TT_ERR_UNSUPPORTED, why, "none of these models emits");
+}
+bool tt_inference_next_word(struct tt_inference *inference, struct tt_tensor_view *out_view) {
+    (void)inference;
+    (void)out_view;
+    return false;
 }
 
 void tt_inference_cancel(struct tt_inference *inference) {
