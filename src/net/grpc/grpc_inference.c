@@ -4,10 +4,11 @@
 #include "net/grpc/grpc_operations.h"
 #include "net/grpc/infer_message.h"
 #include "net/kserve/kserve_log.h"
+#include "net/kserve/kserve_stream.h"
 
 #include <stdlib.h>
 
-enum { KEPT_TEXT_BYTES = 4096 };
+enum { KEPT_TEXT_BYTES = 4096, WORDS_PER_MESSAGE = 256 };
 
 struct grpc_inference {
     struct tt_http2_message message; /* the answer; its text is kept for the next one */
@@ -18,6 +19,13 @@ struct grpc_inference {
     struct tt_kserve_request request;
     struct tt_identity *identity; /* whose limits it counts against; NULL: none; a reference */
     bool wants_final;
+    /* Of an answer that is sent word by word: */
+    bool is_stream;
+    bool is_sending; /* the message is queued */
+    bool is_done;    /* the inference has ended, with: */
+    bool is_last;    /* the message is the last one */
+    enum tt_err err;
+    struct tt_error why;
 };
 
 static struct grpc_inference *inference_new(struct tt_grpc_call *call) {
@@ -41,6 +49,7 @@ static struct grpc_inference *inference_new(struct tt_grpc_call *call) {
     self->inference = NULL;
     self->identity = NULL;
     self->wants_final = false;
+    self->is_stream = self->is_sending = self->is_done = self->is_last = false;
     tt_kserve_request_init(&self->request);
     return self;
 }
@@ -66,12 +75,19 @@ static void inference_free(struct grpc_inference *self) {
     }
 }
 
-/* The answer was written, or the client has gone. */
+static void send_words(struct grpc_inference *self);
+
+/* The answer, or a part of it, was written, or the client has gone. */
 static void on_released(struct tt_http2_message *message) {
     struct grpc_inference *self = TT_CONTAINER_OF(message, struct grpc_inference, message);
     struct tt_grpc_call *call = self->call;
-    inference_free(self);
+    bool goes_on = self->is_stream && !self->is_last;
+    self->is_sending = false;
     call->queued_count--;
+    if (goes_on && !call->is_over)
+        send_words(self);
+    else if (!goes_on || self->is_done)
+        inference_free(self);
     if (!call->is_closed)
         tt_grpc_call_proceed(call);
 }
@@ -87,6 +103,7 @@ static void begin_message(struct grpc_inference *self) {
 static void send_answer(struct grpc_inference *self) {
     struct tt_grpc_call *call = self->call;
     call->queued_count++;
+    self->is_sending = true;
     tt_grpc_call_send(call, &self->message);
     if (call->method->kind == TT_GRPC_INFER)
         tt_grpc_call_finish(call);
@@ -110,14 +127,98 @@ static void answer(struct grpc_inference *self) {
     struct tt_grpc_call *call = self->call;
     struct tt_kserve_answer answer;
     bool is_streamed = call->method->kind == TT_GRPC_STREAM;
-    const struct tt_infer_form form = {.is_streamed = is_streamed,
-                                       .is_final = is_streamed && self->wants_final};
+    const struct tt_infer_form form = {
+        .is_streamed = is_streamed,
+        .final = is_streamed && self->wants_final ? TT_INFER_FINAL_TRUE : TT_INFER_FINAL_NONE};
     tt_kserve_answer_fill(&answer, &self->request, self->model, self->inference);
     begin_message(self);
     if (tt_infer_message_write(&answer, form, &self->message))
         send_answer(self);
     else
         answer_failure(self, TT_ERR_NO_MEMORY, "no memory for the answer");
+}
+
+/* --- word by word --- */
+
+/* Appends the words that are there, each as a response, up to a limit; *out_count: how many, at the
+ * limit there may be more. A packed message holds one, because each is packed for itself. */
+static bool put_words(struct grpc_inference *self, int32_t limit, int32_t *out_count) {
+    int32_t count = 0;
+    const struct tt_infer_form form = {.is_streamed = true,
+                                       .is_copied = true,
+                                       .final = self->wants_final ? TT_INFER_FINAL_FALSE
+                                                                  : TT_INFER_FINAL_NONE};
+    struct tt_kserve_answer answer;
+    struct tt_tensor_view word;
+    bool good = true;
+    for (; good && count < limit && tt_inference_next_word(self->inference, &word); count++) {
+        tt_kserve_stream_word(&answer, &self->request, self->model, &word);
+        good = tt_infer_message_write(&answer, form, &self->message);
+    }
+    tt_http2_message_add_text(&self->message);
+    *out_count = count;
+    return good;
+}
+
+/* Appends what comes after the last word. Nothing, if there are no other outputs, unless the client
+ * asks for the final flag. */
+static bool put_end(struct grpc_inference *self, bool *out_any) {
+    struct tt_kserve_answer answer;
+    if (self->err) {
+        const char *sentence = *self->why.text ? self->why.text : tt_err_name(self->err);
+        *out_any = true;
+        return tt_infer_message_write_error(sentence, &self->request.id, &self->message);
+    }
+    const struct tt_infer_form form = {.is_streamed = true,
+                                       .final = self->wants_final ? TT_INFER_FINAL_TRUE
+                                                                  : TT_INFER_FINAL_NONE};
+    tt_kserve_stream_rest(&answer, &self->request, self->model, self->inference);
+    if (answer.output_count == 0 && !self->wants_final)
+        return true;
+    *out_any = true;
+    return tt_infer_message_write(&answer, form, &self->message);
+}
+
+/* Sends what there is, if the message before it is written: a client that reads slowly holds one
+ * message, and the words behind it wait where they are bounded. May free `self`. */
+static void send_words(struct grpc_inference *self) {
+    struct tt_grpc_call *call = self->call;
+    if (self->is_sending)
+        return;
+    bool packs = call->coding != TT_CODING_IDENTITY && call->accepts_coding;
+    int32_t limit = packs ? 1 : WORDS_PER_MESSAGE, count;
+    begin_message(self);
+    bool good = put_words(self, limit, &count), any = count > 0;
+    if (good && self->is_done && count < limit) {
+        self->is_last = true;
+        good = put_end(self, &any);
+    }
+    if (!good) {
+        tt_grpc_call_fail(call, TT_GRPC_RESOURCE_EXHAUSTED, "no memory for the answer");
+        if (self->is_done)
+            inference_free(self);
+    } else if (any) {
+        send_answer(self);
+    } else if (self->is_last) {
+        inference_free(self);
+    }
+}
+
+static void on_emitted(void *context, struct tt_inference *inference) {
+    struct grpc_inference *self = context;
+    tt_assert(self->inference == inference);
+    if (!self->call->is_over)
+        send_words(self);
+}
+
+/* The inference of a stream has ended. May free `self`. */
+static void end_words(struct grpc_inference *self, enum tt_err err, const char *why) {
+    self->is_done = true;
+    self->err = err ? tt_fail(err, &self->why, "%s", why ? why : "") : TT_OK;
+    if (!self->call->is_over)
+        send_words(self);
+    else if (!self->is_sending)
+        inference_free(self);
 }
 
 static void on_inferred(void *context, struct tt_inference *inference, enum tt_err err,
@@ -127,10 +228,13 @@ static void on_inferred(void *context, struct tt_inference *inference, enum tt_e
     tt_assert(self->inference == inference);
     tt_list_remove(&self->node);
     call->running_count--;
-    if (call->is_over) {
+    if (!call->is_over)
+        tt_kserve_log_end(call->all->log, &self->request, self->model, err, why);
+    if (self->is_stream) {
+        end_words(self, err, why);
+    } else if (call->is_over) {
         inference_free(self);
     } else {
-        tt_kserve_log_end(call->all->log, &self->request, self->model, err, why);
         if (err)
             answer_failure(self, err, why);
         else
@@ -175,7 +279,12 @@ void tt_grpc_call_infer(struct tt_grpc_call *call, const char *bytes, size_t siz
         err = limit_time(self, &why);
     if (!err)
         err = tt_kserve_begin(request, port, self->model, &self->inference, &why);
+    self->is_stream = !err && call->method->kind == TT_GRPC_STREAM &&
+                      tt_kserve_stream_output(request, self->model) >= 0;
+    if (self->is_stream)
+        err = tt_inference_stream(self->inference, on_emitted, &why);
     if (err) {
+        self->is_stream = false;
         answer_failure(self, err, why.text);
         return;
     }

@@ -28,16 +28,23 @@ TT_MUST_CHECK enum tt_err tt_infer_message_read(struct tt_kserve_request *out_re
 TT_MUST_CHECK enum tt_err tt_infer_contents_measure(struct tt_kserve_input *input,
                                                     struct tt_error *why);
 
+/* The parameter triton_final_response. */
+enum tt_infer_final { TT_INFER_FINAL_NONE, TT_INFER_FINAL_FALSE, TT_INFER_FINAL_TRUE };
+
 struct tt_infer_form {
     bool is_streamed; /* a ModelStreamInferResponse around it */
-    bool is_final;    /* with the parameter triton_final_response */
+    /* Outputs are copied, for memory that does not stay; many such answers share a message, and the
+     * caller ends with tt_http2_message_add_text(). */
+    bool is_copied;
+    enum tt_infer_final final;
 };
 
-/* Appends the answer to an empty message: a head of its own, and outputs by reference to the
- * inference's memory. The five bytes of gRPC stand before it. False: out of memory. */
+/* Appends the answer to a message: a head of its own, and outputs by reference to the inference's
+ * memory, or copied. The five bytes of gRPC stand before it. False: out of memory. */
 bool tt_infer_message_write(const struct tt_kserve_answer *answer, struct tt_infer_form form,
                             struct tt_http2_message *out_message);
-/* Appends a ModelStreamInferResponse that says why a request failed. False: out of memory. */
+/* Appends to a message a ModelStreamInferResponse that says why a request failed. False: out of
+ * memory. */
 bool tt_infer_message_write_error(const char *sentence, const struct tt_text *id,
                                   struct tt_http2_message *out_message);
 

@@ -24,16 +24,18 @@ static size_t output_bytes(const struct tt_kserve_answer *answer, int32_t i) {
            field_bytes(shape_bytes(&answer->outputs[i].view.shape));
 }
 
-/* Entry of `parameters`: triton_final_response = true. */
-static const char final_entry[] = "\x0a\x15triton_final_response\x12\x02\x08\x01";
+/* Entries of `parameters`: triton_final_response = false and true, of equal length. */
+static const char final_false[] = "\x0a\x15triton_final_response\x12\x02\x08\x00";
+static const char final_true[] = "\x0a\x15triton_final_response\x12\x02\x08\x01";
+enum { FINAL_BYTES = sizeof(final_true) - 1 };
 
 static size_t answer_bytes(const struct tt_kserve_answer *answer, struct tt_infer_form form) {
     size_t sum =
         field_bytes(strlen(answer->model_name)) + field_bytes(strlen(answer->model_version));
     if (answer->id->length)
         sum += field_bytes(answer->id->length);
-    if (form.is_final)
-        sum += field_bytes(sizeof(final_entry) - 1);
+    if (form.final)
+        sum += field_bytes(FINAL_BYTES);
     for (int32_t i = 0; i < answer->output_count; i++)
         sum +=
             field_bytes(output_bytes(answer, i)) + field_bytes(answer->outputs[i].view.size_bytes);
@@ -67,6 +69,9 @@ bool tt_infer_message_write(const struct tt_kserve_answer *answer, struct tt_inf
     size_t whole_bytes = form.is_streamed ? field_bytes(size_bytes) : size_bytes;
     if (whole_bytes > UINT32_MAX)
         return false;
+    if (!form.is_copied)
+        tt_http2_message_add_text(out_message); /* of the answers before */
+    size_t before_bytes = form.is_copied ? out->length : out_message->left_bytes;
     tt_text_reserve(out, whole_bytes < MAX_NESTED_BYTES ? whole_bytes + PREFIX_BYTES + 16 : 512);
     put_prefix(out, whole_bytes);
     if (form.is_streamed) {
@@ -77,18 +82,24 @@ bool tt_infer_message_write(const struct tt_kserve_answer *answer, struct tt_inf
     tt_wire_put_string(out, 2, answer->model_version);
     if (answer->id->length)
         tt_wire_put_bytes(out, 3, answer->id->bytes, answer->id->length);
-    if (form.is_final)
-        tt_wire_put_bytes(out, 4, final_entry, sizeof(final_entry) - 1);
+    if (form.final)
+        tt_wire_put_bytes(out, 4, form.final == TT_INFER_FINAL_TRUE ? final_true : final_false,
+                          FINAL_BYTES);
     for (int32_t i = 0; i < answer->output_count; i++)
         put_output(out, answer, i);
     for (int32_t i = 0; i < answer->output_count; i++) {
         const struct tt_tensor_view *view = &answer->outputs[i].view;
         tt_wire_put_tag(out, 6, TT_WIRE_BYTES);
         tt_wire_put_varint(out, view->size_bytes);
-        tt_http2_message_add(out_message, view->bytes, view->size_bytes);
+        if (form.is_copied)
+            tt_text_append(out, view->bytes, view->size_bytes);
+        else
+            tt_http2_message_add(out_message, view->bytes, view->size_bytes);
     }
-    tt_http2_message_add_text(out_message);
-    tt_assert(out->failed || out_message->left_bytes == whole_bytes + PREFIX_BYTES);
+    if (!form.is_copied)
+        tt_http2_message_add_text(out_message);
+    size_t after_bytes = form.is_copied ? out->length : out_message->left_bytes;
+    tt_assert(out->failed || after_bytes == before_bytes + whole_bytes + PREFIX_BYTES);
     return !out->failed;
 }
 

@@ -416,7 +416,8 @@ static void test_answers(void **state) {
         struct tt_text id;
         struct tt_kserve_answer answer = {.model_name = "model", .model_version = "1", .id = &id};
         struct tt_infer_form form = {tt_prng_below(&prng, 2) != 0, false};
-        form.is_final = form.is_streamed && tt_prng_below(&prng, 2);
+        form.final =
+            form.is_streamed && tt_prng_below(&prng, 2) ? TT_INFER_FINAL_TRUE : TT_INFER_FINAL_NONE;
         struct tt_http2_message sent;
         tt_text_init(&id);
         if (tt_prng_below(&prng, 2))
@@ -432,7 +433,7 @@ static void test_answers(void **state) {
                 inference__model_stream_infer_response__unpack(NULL, count, body);
             assert_non_null(theirs);
             assert_string_equal(theirs->error_message, "");
-            check_answer(theirs->infer_response, &answer, form.is_final);
+            check_answer(theirs->infer_response, &answer, form.final == TT_INFER_FINAL_TRUE);
             inference__model_stream_infer_response__free_unpacked(theirs, NULL);
         } else {
             Inference__ModelInferResponse *theirs =
