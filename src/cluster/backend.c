@@ -195,18 +195,42 @@ static void on_grant(struct tt_backend *self, int64_t now, uint16_t from,
     accept(self, now, frame);
 }
 
+/* The member of the plan that waits for this input; NULL: none does. */
+static struct tt_plan_member *awaited_in(const struct tt_plan *plan, uint16_t from, uint64_t id,
+                                         uint16_t attempt) {
+    for (int32_t i = 0; plan->state == TT_PLAN_COLLECTING && i < plan->count; i++) {
+        struct tt_plan_member *member = &plan->members[i];
+        if (member->awaited && member->id == id && member->frontend == from &&
+            member->attempt == attempt)
+            return member;
+    }
+    return NULL;
+}
+
 static void settle_input(struct tt_plan *plan, uint16_t from,
                          const struct tt_frame_record *record) {
-    for (int32_t i = 0; i < plan->count; i++) {
-        struct tt_plan_member *member = &plan->members[i];
-        if (!member->awaited || member->id != record->id || member->frontend != from ||
-            member->attempt != record->attempt)
-            continue;
-        member->awaited = false;
-        member->is_here = record->code == 1;
-        plan->awaited--;
+    struct tt_plan_member *member = awaited_in(plan, from, record->id, record->attempt);
+    if (!member)
         return;
+    member->awaited = false;
+    member->is_here = record->code == 1;
+    plan->awaited--;
+}
+
+struct tt_plan_member *tt_backend_awaited(struct tt_backend *self, uint16_t from, uint64_t id,
+                                          uint16_t attempt, uint16_t *out_model) {
+    for (int32_t d = 0; d < self->device_count; d++) {
+        const struct tt_backend_device *device = &self->devices[d];
+        for (int32_t p = 0; p < device->count; p++) {
+            const struct tt_plan *plan = plan_at(self, device, p);
+            struct tt_plan_member *member = awaited_in(plan, from, id, attempt);
+            if (!member)
+                continue;
+            *out_model = plan->model;
+            return member;
+        }
     }
+    return NULL;
 }
 
 static void on_input(struct tt_backend *self, int64_t now, uint16_t from,
@@ -234,6 +258,22 @@ static void on_claim(struct tt_backend *self, int64_t now, uint16_t from, uint64
         tt_outbox_add(&self->outbox, from, TT_FRAME_STATE, epoch,
                       &(struct tt_frame_record){.device = (uint16_t)i,
                                                 .rows = (uint16_t)self->devices[i].count});
+    if (self->is_leaving)
+        tt_outbox_signal(&self->outbox, from, TT_FRAME_LEAVE, epoch);
+}
+
+void tt_backend_leave(struct tt_backend *self) {
+    self->is_leaving = true;
+    if (self->primary.epoch != 0)
+        tt_outbox_signal(&self->outbox, tt_epoch_scheduler(self->primary.epoch), TT_FRAME_LEAVE,
+                         self->primary.epoch);
+}
+
+bool tt_backend_is_idle(const struct tt_backend *self) {
+    int32_t plans = 0;
+    for (int32_t i = 0; i < self->device_count; i++)
+        plans += self->devices[i].count;
+    return plans == 0;
 }
 
 void tt_backend_receive(struct tt_backend *self, int64_t now, uint16_t from,

@@ -21,6 +21,7 @@ struct tt_plan_member {
     int32_t length;
     uint16_t frontend, attempt, rows;
     bool awaited, is_here;
+    void *input; /* the driver's; NULL when the member is made */
 };
 
 struct tt_plan {
@@ -43,6 +44,7 @@ struct tt_backend {
     uint16_t number;
     int32_t device_count, max_batch;
     struct tt_allegiance primary;
+    bool is_leaving;
     struct tt_backend_device *devices; /* [device_count] */
     struct tt_plan *plans;
     struct tt_plan_member *members;
@@ -60,9 +62,17 @@ TT_MUST_CHECK enum tt_err tt_backend_init(struct tt_backend *self,
 void tt_backend_fini(struct tt_backend *self);
 void tt_backend_receive(struct tt_backend *self, int64_t now, uint16_t from,
                         const struct tt_frame *frame);
+/* The member that waits for this input, and its model; NULL: none does. The driver may set its
+ * `input` before it reports the frame INPUT. */
+struct tt_plan_member *tt_backend_awaited(struct tt_backend *self, uint16_t from, uint64_t id,
+                                          uint16_t attempt, uint16_t *out_model);
 void tt_backend_link(struct tt_backend *self, int64_t now, uint16_t peer, enum tt_link link);
 void tt_backend_ran(struct tt_backend *self, int64_t now, int32_t device, bool is_computed);
 void tt_backend_tick(struct tt_backend *self, int64_t now);
+/* It asks for no more grants, now and of every later primary. What was granted still runs. */
+void tt_backend_leave(struct tt_backend *self);
+/* True if nothing is granted to it. */
+bool tt_backend_is_idle(const struct tt_backend *self);
 int64_t tt_backend_next_at(const struct tt_backend *self);
 void tt_backend_check(const struct tt_backend *self);
 

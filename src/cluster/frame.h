@@ -6,6 +6,8 @@
  * time is a duration, so no two clocks are ever compared. A frame with more records costs one write
  * and one read, so senders collect the records of one turn (cluster/outbox.h).
  *
+ * The payloads of INPUT and RESULT (tensors) follow the frame, in the order of its records.
+ *
  * The reader trusts nothing: a wrong length, type or count is an error that names it. The meaning
  * of the fields (does this model exist?) is checked by the role that receives them.
  *
@@ -15,6 +17,7 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The sender and the receiver of each type, and the fields that it uses, as a line above it. F: a
@@ -32,12 +35,15 @@ enum tt_frame_type {
     TT_FRAME_ACCEPTED,
     /* B to F, the request was granted: id, attempt. */
     TT_FRAME_FETCH,
-    /* F to B: id, attempt, code: 1 with the input, 0 the request is not there. */
+    /* F to B: id, attempt, code: 1 with the input, 0 the request is not there. Length: bytes of the
+     * payload. */
     TT_FRAME_INPUT,
-    /* B to F: id, attempt, code: 1 computed, 0 failed. */
+    /* B to F: id, attempt, code: 1 computed, 0 failed. Length: bytes of the payload. */
     TT_FRAME_RESULT,
     /* B to S: id: plan, device, rows: plans left there, code: 1 computed, 0 failed. */
     TT_FRAME_DONE,
+    /* B to S: no more grants; what was granted still runs. */
+    TT_FRAME_LEAVE,
     /* B to S, a member whose input did not come: id, attempt, node: its frontend. */
     TT_FRAME_MISSING,
     /* S to F, a grant was lost: id, attempt, node: its backend, code: 1 the backend died. */
@@ -83,6 +89,15 @@ struct tt_frame {
 
 static inline size_t tt_frame_bytes(int32_t count) {
     return TT_FRAME_HEAD_BYTES + (size_t)count * TT_FRAME_RECORD_BYTES;
+}
+
+/* The bytes of all payloads that follow the frame. */
+static inline uint64_t tt_frame_payload_bytes(const struct tt_frame *frame) {
+    uint64_t sum = 0;
+    bool has_payload = frame->type == TT_FRAME_INPUT || frame->type == TT_FRAME_RESULT;
+    for (int32_t i = 0; has_payload && i < frame->count; i++)
+        sum += frame->records[i].length;
+    return sum;
 }
 
 /* Writes tt_frame_bytes(frame->count) bytes. */

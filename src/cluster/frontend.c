@@ -8,7 +8,7 @@
 
 enum { INDEX_BITS = 16, GENERATION_BITS = 32, NO_REQUEST = -1 };
 
-static struct tt_frontend_request *find(struct tt_frontend *self, uint64_t id) {
+struct tt_frontend_request *tt_frontend_find(struct tt_frontend *self, uint64_t id) {
     int32_t index = (int32_t)(id & 0xffff);
     if (index >= self->settings->request_limit || id == 0 || self->requests[index].id != id)
         return NULL;
@@ -165,7 +165,7 @@ static void on_claim(struct tt_frontend *self, int64_t now, uint16_t from, uint6
 }
 
 static void on_return(struct tt_frontend *self, int64_t now, const struct tt_frame_record *record) {
-    struct tt_frontend_request *request = find(self, record->id);
+    struct tt_frontend_request *request = tt_frontend_find(self, record->id);
     if (!request || request->attempt != record->attempt)
         return;
     if (request->backend == record->node || request->backend == TT_CLUSTER_NO_NODE)
@@ -173,7 +173,7 @@ static void on_return(struct tt_frontend *self, int64_t now, const struct tt_fra
 }
 
 static void on_drop(struct tt_frontend *self, const struct tt_frame_record *record) {
-    struct tt_frontend_request *request = find(self, record->id);
+    struct tt_frontend_request *request = tt_frontend_find(self, record->id);
     if (!request || request->attempt != record->attempt || request->backend != TT_CLUSTER_NO_NODE)
         return;
     request->ticketed = false;
@@ -184,7 +184,7 @@ static void on_drop(struct tt_frontend *self, const struct tt_frame_record *reco
 
 static void on_fetch(struct tt_frontend *self, uint16_t from,
                      const struct tt_frame_record *record) {
-    struct tt_frontend_request *request = find(self, record->id);
+    struct tt_frontend_request *request = tt_frontend_find(self, record->id);
     bool is_here = request && record->attempt <= request->attempt &&
                    (request->backend == TT_CLUSTER_NO_NODE || request->backend == from);
     if (is_here) {
@@ -199,7 +199,7 @@ static void on_fetch(struct tt_frontend *self, uint16_t from,
 
 static void on_result(struct tt_frontend *self, uint16_t from,
                       const struct tt_frame_record *record) {
-    struct tt_frontend_request *request = find(self, record->id);
+    struct tt_frontend_request *request = tt_frontend_find(self, record->id);
     if (!request)
         return; /* answered already, by another attempt or by its deadline */
     if (record->attempt > request->attempt) {

@@ -71,6 +71,8 @@ struct tt_frontend_submission {
 TT_MUST_CHECK enum tt_err tt_frontend_submit(struct tt_frontend *self, int64_t now,
                                              const struct tt_frontend_submission *submission,
                                              uint64_t *out_id);
+/* The request that is under way with this id; NULL: there is none. */
+struct tt_frontend_request *tt_frontend_find(struct tt_frontend *self, uint64_t id);
 void tt_frontend_receive(struct tt_frontend *self, int64_t now, uint16_t from,
                          const struct tt_frame *frame);
 void tt_frontend_link(struct tt_frontend *self, int64_t now, uint16_t peer, enum tt_link link);

@@ -220,6 +220,19 @@ static void set_usable(struct tt_scheduler_role *self, int64_t now, int32_t exec
     self->wants_decision = true;
 }
 
+static void remove_device(struct tt_scheduler_role *self, int64_t now,
+                          struct tt_granted_device *device) {
+    tt_assert(device->count == 0);
+    tt_mechanism_remove_executor(&self->mechanism, now, (int32_t)(device - self->devices));
+    device->is_usable = false;
+}
+
+/* It takes nothing new. */
+static void drain_device(struct tt_scheduler_role *self, int64_t now, int32_t executor) {
+    if (self->mechanism.executors[executor].state == TT_EXECUTOR_UP)
+        tt_mechanism_drain_executor(&self->mechanism, now, executor);
+}
+
 /* The oldest grant of the device is over. */
 static void finish(struct tt_scheduler_role *self, int64_t now, struct tt_granted_device *device,
                    bool is_computed) {
@@ -232,6 +245,21 @@ static void finish(struct tt_scheduler_role *self, int64_t now, struct tt_grante
     task->started_at = -1;
     task->ended_at = now;
     tt_mechanism_finished(&self->mechanism, now, task);
+    self->wants_decision = true;
+    int32_t executor = (int32_t)(device - self->devices);
+    bool is_draining = self->mechanism.executors[executor].state == TT_EXECUTOR_DRAINING;
+    if (is_draining && device->count == 0)
+        remove_device(self, now, device);
+}
+
+void tt_scheduler_grants_leave(struct tt_scheduler_role *self, int64_t now, uint16_t backend) {
+    for (int32_t i = self->first_device[backend]; i < self->first_device[backend + 1]; i++) {
+        if (!self->devices[i].is_usable)
+            continue;
+        drain_device(self, now, i);
+        if (self->devices[i].count == 0)
+            remove_device(self, now, &self->devices[i]);
+    }
     self->wants_decision = true;
 }
 
@@ -312,11 +340,11 @@ void tt_scheduler_grants_lose(struct tt_scheduler_role *self, int64_t now, uint1
         if (!device->is_usable)
             continue;
         return_members(self, device, died);
-        tt_mechanism_drain_executor(&self->mechanism, now, i);
-        while (device->count > 0)
+        drain_device(self, now, i);
+        if (device->count == 0)
+            remove_device(self, now, device);
+        while (device->count > 0) /* the last one removes it */
             finish(self, now, device, false);
-        tt_mechanism_remove_executor(&self->mechanism, now, i);
-        device->is_usable = false;
     }
     self->wants_decision = true;
 }

@@ -196,6 +196,13 @@ void tt_scheduler_role_resign(struct tt_scheduler_role *self, int64_t now) {
     step_down(self, now);
 }
 
+bool tt_scheduler_role_promote(struct tt_scheduler_role *self, int64_t now) {
+    if (self->is_primary)
+        return false;
+    claim(self, now);
+    return true;
+}
+
 /* ---- opinions: is the primary silent for the others, too? ---- */
 
 static void ask(struct tt_scheduler_role *self, int64_t now) {
@@ -245,6 +252,10 @@ static void from_node(struct tt_scheduler_role *self, int64_t now, uint16_t from
         if (is_backend)
             tt_scheduler_grants_state(self, now, from, frame);
         return;
+    }
+    if (frame->type == TT_FRAME_LEAVE && is_backend && peer->state == TT_PEER_KNOWN) {
+        peer->state = TT_PEER_LEAVING;
+        tt_scheduler_grants_leave(self, now, from);
     }
     for (int32_t i = 0; i < frame->count; i++) {
         const struct tt_frame_record *record = &frame->records[i];
@@ -403,9 +414,12 @@ void tt_scheduler_role_check(const struct tt_scheduler_role *self) {
     tt_assert(!self->is_primary || tt_epoch_scheduler(self->primary.epoch) == self->number);
     for (int32_t i = 0; i < self->device_count; i++) {
         const struct tt_granted_device *device = &self->devices[i];
-        tt_assert(device->is_usable == (self->mechanism.executors[i].state == TT_EXECUTOR_UP));
+        enum tt_executor_state state = self->mechanism.executors[i].state;
+        enum tt_peer_state peer = self->peers[device->backend].state;
+        tt_assert(device->is_usable == (state != TT_EXECUTOR_GONE));
+        tt_assert(state != TT_EXECUTOR_DRAINING || peer == TT_PEER_LEAVING || device->count > 0);
         tt_assert(device->count == self->mechanism.executors[i].queued);
         tt_assert(tt_heap_contains(&self->due, i) == (device->count > 0));
-        tt_assert(!device->is_usable || self->peers[device->backend].state == TT_PEER_KNOWN);
+        tt_assert(!device->is_usable || peer == TT_PEER_KNOWN || peer == TT_PEER_LEAVING);
     }
 }

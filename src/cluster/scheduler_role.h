@@ -56,6 +56,7 @@ enum tt_peer_state {
     TT_PEER_UNKNOWN, /* linked; has not answered the claim */
     TT_PEER_KNOWN,   /* has answered it */
     TT_PEER_SUSPECT, /* a backend that is late */
+    TT_PEER_LEAVING, /* a backend that ends what it has, and takes nothing new */
 };
 
 struct tt_peer {
@@ -112,6 +113,8 @@ void tt_scheduler_role_tick(struct tt_scheduler_role *self, int64_t now);
 int64_t tt_scheduler_role_next_at(const struct tt_scheduler_role *self);
 /* Hands over to the other schedulers, if it is the primary. */
 void tt_scheduler_role_resign(struct tt_scheduler_role *self, int64_t now);
+/* Claims at once, if it is a spare. False: it is primary. */
+bool tt_scheduler_role_promote(struct tt_scheduler_role *self, int64_t now);
 /* O(everything). */
 void tt_scheduler_role_check(const struct tt_scheduler_role *self);
 
@@ -135,6 +138,8 @@ void tt_scheduler_grants_missing(struct tt_scheduler_role *self, uint16_t from,
 /* The backend's devices that have no plans left become executors. */
 void tt_scheduler_grants_state(struct tt_scheduler_role *self, int64_t now, uint16_t from,
                                const struct tt_frame *frame);
+/* The backend's devices get no grants any more; what they had runs to its end. */
+void tt_scheduler_grants_leave(struct tt_scheduler_role *self, int64_t now, uint16_t backend);
 /* The backend's devices get no grants any more; what they had goes back to the frontends. */
 void tt_scheduler_grants_lose(struct tt_scheduler_role *self, int64_t now, uint16_t backend,
                               bool died);

@@ -355,6 +355,11 @@ static void begin_fault(struct virtual_cluster *self, int64_t now, int64_t index
                                           .number = index});
     } else if (fault->kind == TT_FAULT_RECORD) {
         self->record_faults++;
+    } else if (fault->kind == TT_FAULT_LEAVE) {
+        if (node->is_alive && node->role == TT_ROLE_BACKEND) {
+            tt_backend_leave(&node->as.backend);
+            end_turn(self, node, now);
+        }
     } else if (node->is_alive && node->role == TT_ROLE_SCHEDULER) {
         tt_scheduler_role_resign(&node->as.scheduler, now);
         end_turn(self, node, now);
@@ -364,7 +369,10 @@ static void begin_fault(struct virtual_cluster *self, int64_t now, int64_t index
 static void end_fault(struct virtual_cluster *self, int64_t now, int64_t index) {
     const struct tt_fault *fault = &self->options->faults[index];
     struct node *node = &self->nodes[fault->node];
-    if (fault->kind == TT_FAULT_CRASH && !node->is_alive) {
+    bool is_replaced = fault->kind == TT_FAULT_LEAVE && node->role == TT_ROLE_BACKEND;
+    if (is_replaced)
+        crash(self, now, fault->node);
+    if ((fault->kind == TT_FAULT_CRASH || is_replaced) && !node->is_alive) {
         enum tt_err err = start_node(self, node, now);
         tt_assert(err == TT_OK); /* it started once */
         for (uint16_t peer = 0; peer < self->settings->node_count; peer++)
@@ -638,6 +646,7 @@ const char *tt_fault_text(const struct tt_fault *fault, char *out, size_t capaci
         [TT_FAULT_CUT] = "cut of node",
         [TT_FAULT_RECORD] = "no coordination service; node",
         [TT_FAULT_RESIGN] = "resignation of node",
+        [TT_FAULT_LEAVE] = "drain of node",
     };
     char other[32] = "";
     if (fault->kind == TT_FAULT_CUT && fault->other != TT_CLUSTER_NO_NODE)

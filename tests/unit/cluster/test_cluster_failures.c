@@ -191,6 +191,29 @@ static void the_primary_hands_over(void **state) {
     assert_int_equal(seen.not_in_time, 0);
 }
 
+/* A rolling update: nothing is lost, nothing is tried again. */
+static void backends_are_replaced(void **state) {
+    (void)state;
+    struct tt_fault both[] = {fault(TT_FAULT_LEAVE, BACKEND, TT_CLUSTER_NO_NODE, 300 * TT_MS),
+                              fault(TT_FAULT_LEAVE, BACKEND + 1, TT_CLUSTER_NO_NODE, 300 * TT_MS)};
+    both[1].at += 400 * TT_MS;
+    struct seen seen = run(both, 2, WORLD_SLO);
+    assert_int_equal(seen.claim_count, 1);
+    assert_int_equal(seen.not_in_time, 0);
+    assert_int_equal(seen.result.returned + seen.result.suspected, 0);
+}
+
+/* The spare learns of it when it claims. */
+static void a_backend_leaves_and_the_primary_dies(void **state) {
+    (void)state;
+    struct tt_fault both[] = {fault(TT_FAULT_LEAVE, BACKEND, TT_CLUSTER_NO_NODE, 600 * TT_MS),
+                              fault(TT_FAULT_CRASH, PRIMARY, TT_CLUSTER_NO_NODE, TT_S)};
+    both[1].at += 100 * TT_MS;
+    struct seen seen = run(both, 2, WORLD_SLO);
+    assert_int_equal(seen.claim_count, 2);
+    assert_int_equal(seen.not_in_time, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_fails),
@@ -206,6 +229,8 @@ int main(void) {
         cmocka_unit_test(the_schedulers_lose_each_other),
         cmocka_unit_test(the_coordination_service_is_away),
         cmocka_unit_test(the_primary_hands_over),
+        cmocka_unit_test(backends_are_replaced),
+        cmocka_unit_test(a_backend_leaves_and_the_primary_dies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,7 +22,7 @@ static struct tt_frame_record draw_record(struct tt_prng *prng) {
 
 static bool has_no_records(enum tt_frame_type type) {
     return type == TT_FRAME_CLAIM || type == TT_FRAME_STALE || type == TT_FRAME_BEAT ||
-           type == TT_FRAME_ASK || type == TT_FRAME_RESIGN;
+           type == TT_FRAME_ASK || type == TT_FRAME_RESIGN || type == TT_FRAME_LEAVE;
 }
 
 /* A frame of random content with a count that its type allows. */
