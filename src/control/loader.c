@@ -43,8 +43,9 @@ struct site {
 struct tt_loader {
     struct tt_loader_options options;
     struct tt_serving *serving;
-    struct bench *benches; /* [tt_engine_kind_count()]; opened on demand */
-    bool rows_depend;      /* the last load failed for this reason */
+    /* [bench_count]; opened on demand. The last one is of options.engine, if there is one. */
+    struct bench *benches;
+    bool rows_depend; /* the last load failed for this reason */
     struct site *sites;
 };
 
@@ -58,14 +59,22 @@ static void site_free(struct site *site) {
     free(site);
 }
 
+static int32_t bench_count(const struct tt_loader *self) {
+    return tt_engine_kind_count() + (self->options.engine != NULL);
+}
+
+static const struct tt_engine_kind *kind_at(const struct tt_loader *self, int32_t index) {
+    return index < tt_engine_kind_count() ? tt_engine_kind_at(index) : self->options.engine;
+}
+
 static enum tt_err open_bench(struct tt_loader *self, int32_t index, struct tt_error *why) {
     struct bench *bench = &self->benches[index];
-    struct tt_engine_runtime_options runtime = {.onnxruntime = self->options.onnxruntime};
+    struct tt_engine_runtime_options runtime = {.onnxruntime = self->options.onnxruntime,
+                                                .context = self->options.engine_context};
     struct tt_engine_options one = {.executor_count = 1, .queue_depth = 1};
     if (bench->engine)
         return TT_OK;
-    enum tt_err err =
-        tt_engine_runtime_open(tt_engine_kind_at(index), &runtime, &bench->runtime, why);
+    enum tt_err err = tt_engine_runtime_open(kind_at(self, index), &runtime, &bench->runtime, why);
     if (err)
         return err;
     err = tt_engine_open(&bench->runtime, &one, &bench->engine, why);
@@ -83,11 +92,12 @@ static void close_bench(struct bench *bench) {
 /* The bench of the model's backend. */
 static enum tt_err find_bench(struct tt_loader *self, const struct tt_engine_traits *traits,
                               struct bench **out_bench, struct tt_error *why) {
-    const struct tt_engine_kind *kind = tt_engine_kind_of(traits);
-    int32_t index = 0;
-    while (tt_engine_kind_at(index) != kind) {
-        index++;
-        tt_assert(index < tt_engine_kind_count());
+    const struct tt_engine_kind *kind =
+        self->options.engine ? self->options.engine : tt_engine_kind_of(traits);
+    int32_t index = bench_count(self) - 1;
+    while (kind_at(self, index) != kind) {
+        tt_assert(index > 0);
+        index--;
     }
     enum tt_err err = open_bench(self, index, why);
     if (!err)
@@ -114,7 +124,7 @@ static void say_if_crowded(struct tt_loader *self) {
     int32_t domains = 0, executors = 0;
     char line[300];
     for (const struct site *site = self->sites; site; site = site->next) {
-        if (tt_engine_kind_at((int32_t)(site->bench - self->benches))->traits.emulates)
+        if (site->bench->runtime.kind->traits.emulates)
             continue;
         domains++;
         executors += site->executors;
@@ -263,7 +273,7 @@ static enum tt_err load_engine_model(struct tt_loader *self, const struct bench 
     struct tt_engine_emulation emulation = {
         .step_count = 1, .latency_ns = emulated_latency, .latency_context = served};
     enum tt_err err = TT_OK;
-    if (model->config->engine->emulates)
+    if (bench->runtime.kind->traits.emulates)
         err = tt_find_profile_step_count(model, &emulation.step_count, why);
     struct tt_engine_model_spec spec = {.form = TT_ENGINE_GRAPH,
                                         .name = model->name,
@@ -408,7 +418,8 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
         .path = version->path,
         .stages = stages,
         .decides = placing->is_auto || !kind || kind->traits.needs_profiles,
-        .needs_profile = model->config->engine->needs_profile,
+        .needs_profile = model->config->engine->needs_profile || self->options.engine,
+        .any_device = self->options.engine != NULL,
         .measure_stale = self->options.measure_stale,
         .strict_profile = self->options.strict_profile,
         .out_source = &served->profile_source,
@@ -435,7 +446,7 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
     }
     profiles.cells = served->cells ? served->cells->cells : NULL;
     struct tt_profile *whole = NULL, **steps = NULL;
-    if (!version->cells)
+    if (!version->cells && !self->options.engine)
         err = check_rows(self, model, profiles.loaded, why);
     if (!err)
         err = tt_find_profile(&profiles, &whole, &steps, why);
@@ -456,7 +467,7 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
         err = tt_placing_check_served(placing, served, model->settings, why);
     if (!err && placing->is_auto)
         err = tt_auto_candidates_find(model, served, why);
-    if (!err)
+    if (!err && !self->options.engine)
         err = tt_warm_up(profiles.loaded, model->config->message, model->directory, why);
     return err ? err : place(self, bench, placing, instances, served, why);
 }
@@ -624,10 +635,11 @@ enum tt_err tt_loader_open(const struct tt_loader_options *options, struct tt_se
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     self->options = *options;
     self->serving = serving;
-    self->benches = calloc((size_t)tt_engine_kind_count(), sizeof(*self->benches));
+    self->benches = calloc((size_t)bench_count(self), sizeof(*self->benches));
     enum tt_err err = self->benches ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    for (int32_t i = 0; !err && i < tt_engine_kind_count(); i++)
-        if (tt_engine_kind_at(i)->traits.opens_first)
+    for (int32_t i = 0; !err && i < bench_count(self); i++)
+        if (self->options.engine ? kind_at(self, i) == self->options.engine
+                                 : kind_at(self, i)->traits.opens_first)
             err = open_bench(self, i, why);
     if (err) {
         tt_loader_close(self);
@@ -641,7 +653,7 @@ void tt_loader_close(struct tt_loader *take_self) {
     if (!take_self)
         return;
     tt_assert(take_self->sites == NULL);
-    for (int32_t i = 0; take_self->benches && i < tt_engine_kind_count(); i++)
+    for (int32_t i = 0; take_self->benches && i < bench_count(take_self); i++)
         close_bench(&take_self->benches[i]);
     free(take_self->benches);
     free(take_self);

@@ -19,12 +19,19 @@
 #include "model/repository/repository.h"
 #include "serve/serving.h"
 
+struct tt_engine_kind;
+
 struct tt_loader_options {
     int32_t executors;       /* per domain, for models that state no instances */
     const char *onnxruntime; /* path of the library; NULL: search for it */
     /* Places every model like this, whatever its configuration states, and without its queue rules.
      * Borrowed for life. NULL: as configured. */
     const struct tt_serving_policy *policy;
+    /* Every model of one graph runs on this kind, whatever backend its configuration names, with
+     * its profile as it is: nothing is measured, probed or warmed up. `engine_context` goes to its
+     * runtime. Borrowed for life. NULL: as configured. */
+    const struct tt_engine_kind *engine;
+    void *engine_context;
     bool measure_stale;  /* a profile is of another model file or device: measure instead of
                             rejecting the model */
     bool strict_profile; /* a profile is of another device only: reject instead of measuring */

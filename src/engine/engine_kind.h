@@ -37,6 +37,7 @@ struct tt_onnx_graph;
 
 struct tt_engine_runtime_options {
     const char *onnxruntime; /* path of the ONNX Runtime library; NULL: search for it */
+    void *context;           /* the caller's, for a kind that the caller supplies; borrowed */
 };
 
 /* One emulated device. Its executors share its capacity according to the demands of their

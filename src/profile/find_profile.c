@@ -59,6 +59,8 @@ static enum tt_err check_subject(const struct tt_find_profile_options *options,
     subject.stages = file->message->stages;
     struct tt_error ignored;
     bool is_elsewhere = err && tt_profile_file_check(file->message, &subject, &ignored) == TT_OK;
+    if (is_elsewhere && options->any_device)
+        return TT_OK;
     return is_elsewhere ? TT_ERR_UNSUPPORTED : err;
 }
 
@@ -230,6 +232,11 @@ static enum tt_err find_cells(const struct tt_find_profile_options *options,
 
 static enum tt_err refuse_missing(const struct tt_find_profile_options *options,
                                   struct tt_error *why) {
+    if (options->any_device)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "%s: there is no profile.pbtxt, and nothing can be measured here; run "
+                       "`tutti profile %s` on a machine that runs the model",
+                       options->model->directory, options->model->directory);
     return tt_fail(TT_ERR_INVALID, why,
                    "%s: an %s model takes as long as its profile says, and there is none; write "
                    "profile.pbtxt, such as: linear { alpha_ms: 0.1 beta_ms: 2 }",

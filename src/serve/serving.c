@@ -29,6 +29,7 @@ struct tt_serving {
     struct tt_served_model *fixed; /* by `next`: added for as long as the server lives */
     struct tt_model_controller controller;
     struct tt_readiness readiness;
+    struct tt_counter held;         /* 1: not ready, whatever the models are */
     struct tt_counter models_ready; /* 1: what is published is as `readiness` asks */
     struct tt_flag retired;
     bool started;
@@ -371,11 +372,15 @@ void tt_serving_set_readiness(struct tt_serving *serving, struct tt_readiness re
     tt_counter_set(&serving->models_ready, !readiness.needs_one);
 }
 
+void tt_serving_hold(struct tt_serving *serving, bool is_held) {
+    tt_counter_set(&serving->held, is_held);
+}
+
 void tt_serving_retire(struct tt_serving *serving) { tt_flag_raise(&serving->retired); }
 
 bool tt_serving_ready(const struct tt_serving *serving) {
     return serving->started && !tt_flag_is_raised(&serving->retired) &&
-           tt_counter_get(&serving->models_ready) != 0 &&
+           tt_counter_get(&serving->models_ready) != 0 && tt_counter_get(&serving->held) == 0 &&
            !tt_watchdog_is_exhausted(serving->watchdog);
 }
 

@@ -26,8 +26,8 @@
  * A domain calls upwards through struct tt_domain_client only (serve/inference_end.h).
  *
  * Functions with a port are for the port's thread, tt_serving_done() is for executors' threads,
- * tt_serving_ready(), tt_serving_retire(), tt_serving_trace() and the accessors are for any. All
- * others are for one thread at a time, the owner's. Implemented in serving.c. */
+ * tt_serving_ready(), tt_serving_hold(), tt_serving_retire(), tt_serving_trace() and the accessors
+ * are for any. All others are for one thread at a time, the owner's. Implemented in serving.c. */
 #ifndef TT_SERVE_SERVING_H
 #define TT_SERVE_SERVING_H
 
@@ -69,6 +69,8 @@ struct tt_readiness {
 };
 /* Before the first publication. */
 void tt_serving_set_readiness(struct tt_serving *serving, struct tt_readiness readiness);
+/* While it is held, a server is not ready, but serves what comes. One thread at a time. */
+void tt_serving_hold(struct tt_serving *serving, bool is_held);
 /* The server is about to stop: it is not ready from now on, and serves on. Any thread. */
 void tt_serving_retire(struct tt_serving *serving);
 /* Starts the scheduler. Errors: IO, NO_MEMORY. */
