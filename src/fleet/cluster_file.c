@@ -1,0 +1,248 @@
+#include "fleet/cluster_file.h"
+
+#include "base/array.h"
+#include "base/instant.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_FILE_BYTES = 1 << 20, MAX_WORDS = 5, MAX_DEVICES = 4096, MAX_TIME = 3600000 };
+
+static const char *const role_names[] = {[TT_ROLE_FRONTEND] = "frontend",
+                                         [TT_ROLE_SCHEDULER] = "scheduler",
+                                         [TT_ROLE_BACKEND] = "backend"};
+
+static const struct {
+    const char *name;
+    size_t offset;
+    int64_t unit_ns;
+} time_names[] = {
+    {"silence-ms", offsetof(struct tt_cluster_times, silence_ns), TT_MS},
+    {"overdue-ms", offsetof(struct tt_cluster_times, overdue_ns), TT_MS},
+    {"fetch-ms", offsetof(struct tt_cluster_times, fetch_ns), TT_MS},
+    {"patience-ms", offsetof(struct tt_cluster_times, patience_ns), TT_MS},
+    {"grace-ms", offsetof(struct tt_cluster_times, grace_ns), TT_MS},
+    {"control-us", offsetof(struct tt_cluster_times, control_ns), TT_US},
+};
+
+const char *tt_cluster_role_name(enum tt_role role) { return role_names[role]; }
+
+bool tt_cluster_role_parse(const char *name, enum tt_role *out_role) {
+    for (size_t i = 0; i < TT_COUNT(role_names); i++)
+        if (strcmp(name, role_names[i]) == 0) {
+            *out_role = (enum tt_role)i;
+            return true;
+        }
+    return false;
+}
+
+/* A decimal number in lowest..highest; -1: `text` is none. */
+static int64_t read_number(const char *text, int64_t lowest, int64_t highest) {
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    bool is_number = *text >= '0' && *text <= '9' && *end == '\0' && errno == 0;
+    return is_number && value >= lowest && value <= highest ? value : -1;
+}
+
+/* "HOST:PORT", where HOST may be an IPv6 address in brackets. */
+static enum tt_err read_address(char *text, struct tt_cluster_place *out, struct tt_error *why) {
+    char *colon = strrchr(text, ':');
+    int64_t tcp_port = colon ? read_number(colon + 1, 1, 65535) : -1;
+    size_t length = colon ? (size_t)(colon - text) : 0;
+    if (tcp_port < 0 || length == 0 || length >= sizeof(out->host))
+        return tt_fail(TT_ERR_INVALID, why,
+                       "'%.100s' is no address; it would be HOST:PORT, with a port in 1 to 65535",
+                       text);
+    *colon = '\0';
+    bool in_brackets = length > 2 && text[0] == '[' && text[length - 1] == ']';
+    if (in_brackets)
+        text[length - 1] = '\0';
+    snprintf(out->host, sizeof(out->host), "%s", text + in_brackets);
+    out->tcp_port = (int32_t)tcp_port;
+    return TT_OK;
+}
+
+static bool is_name(const char *text) {
+    size_t length = strlen(text);
+    return length > 0 && length < TT_CLUSTER_NAME_BYTES &&
+           strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") ==
+               length;
+}
+
+static enum tt_err read_devices(char *const *words, int32_t count, struct tt_cluster_place *place,
+                                struct tt_error *why) {
+    static const char key[] = "devices=";
+    bool is_backend = place->role == TT_ROLE_BACKEND;
+    place->devices = is_backend;
+    if (count < 4)
+        return TT_OK;
+    bool has_key = strncmp(words[3], key, sizeof(key) - 1) == 0;
+    int64_t devices = has_key ? read_number(words[3] + sizeof(key) - 1, 1, MAX_DEVICES) : -1;
+    if (!is_backend || count > 4 || devices < 0)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "'%.100s' after the address; only a backend may have devices=N there, with "
+                       "N in 1 to %d",
+                       words[3], MAX_DEVICES);
+    place->devices = (int32_t)devices;
+    return TT_OK;
+}
+
+static enum tt_err read_place(struct tt_cluster_file *self, enum tt_role role, char *const *words,
+                              int32_t count, struct tt_error *why) {
+    if (count < 3)
+        return tt_fail(TT_ERR_INVALID, why, "a node is: %s NAME HOST:PORT", words[0]);
+    if (!is_name(words[1]))
+        return tt_fail(TT_ERR_INVALID, why,
+                       "'%.100s' is no name; a name has up to %d letters, digits, '-', '_' and '.'",
+                       words[1], TT_CLUSTER_NAME_BYTES - 1);
+    if (tt_cluster_file_find(self, words[1]) >= 0)
+        return tt_fail(TT_ERR_INVALID, why, "the name '%s' is given twice", words[1]);
+    if (self->count == TT_CLUSTER_MAX_NODES)
+        return tt_fail(TT_ERR_INVALID, why, "more than %d nodes", TT_CLUSTER_MAX_NODES);
+    if (!TT_ARRAY_RESERVE(self->places, &self->capacity, self->count + 1))
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    struct tt_cluster_place *place = &self->places[self->count];
+    *place = (struct tt_cluster_place){.role = role};
+    snprintf(place->name, sizeof(place->name), "%s", words[1]);
+    enum tt_err err = read_address(words[2], place, why);
+    if (!err)
+        err = read_devices(words, count, place, why);
+    self->count += err == TT_OK;
+    return err;
+}
+
+static enum tt_err read_time(struct tt_cluster_file *self, char *const *words, int32_t count,
+                             struct tt_error *why) {
+    for (size_t i = 0; i < TT_COUNT(time_names); i++) {
+        if (strcmp(words[0], time_names[i].name) != 0)
+            continue;
+        int64_t value = count == 2 ? read_number(words[1], 1, MAX_TIME) : -1;
+        if (value < 0)
+            return tt_fail(TT_ERR_INVALID, why, "%s needs one number in 1 to %d", words[0],
+                           MAX_TIME);
+        int64_t *field = (int64_t *)(void *)((char *)&self->times + time_names[i].offset);
+        *field = value * time_names[i].unit_ns;
+        return TT_OK;
+    }
+    return tt_fail(TT_ERR_INVALID, why,
+                   "'%.100s'; a line begins with frontend, scheduler, backend, silence-ms, "
+                   "overdue-ms, fetch-ms, patience-ms, grace-ms or control-us",
+                   words[0]);
+}
+
+static enum tt_err read_line(struct tt_cluster_file *self, char *line, struct tt_error *why) {
+    char *words[MAX_WORDS], *rest = NULL;
+    int32_t count = 0;
+    line[strcspn(line, "#")] = '\0';
+    for (char *word = strtok_r(line, " \t\r", &rest); word; word = strtok_r(NULL, " \t\r", &rest)) {
+        if (count == MAX_WORDS)
+            return tt_fail(TT_ERR_INVALID, why, "the line has more than %d words", MAX_WORDS);
+        words[count++] = word;
+    }
+    if (count == 0)
+        return TT_OK;
+    enum tt_role role;
+    return tt_cluster_role_parse(words[0], &role) ? read_place(self, role, words, count, why)
+                                                  : read_time(self, words, count, why);
+}
+
+/* FNV-1a. */
+static void digest(uint64_t *self, const void *bytes, size_t count) {
+    const uint8_t *at = bytes;
+    for (size_t i = 0; i < count; i++)
+        *self = (*self ^ at[i]) * 0x100000001b3U;
+}
+
+static void digest_number(uint64_t *self, int64_t number) {
+    char text[32];
+    int length = snprintf(text, sizeof(text), "%" PRId64 ";", number);
+    digest(self, text, (size_t)length);
+}
+
+static uint64_t digest_of(const struct tt_cluster_file *self) {
+    uint64_t sum = 0xcbf29ce484222325U;
+    for (int32_t i = 0; i < self->count; i++) {
+        const struct tt_cluster_place *place = &self->places[i];
+        digest(&sum, place->name, strlen(place->name) + 1);
+        digest(&sum, place->host, strlen(place->host) + 1);
+        digest_number(&sum, place->tcp_port);
+        digest_number(&sum, place->role);
+        digest_number(&sum, place->devices);
+    }
+    for (size_t i = 0; i < TT_COUNT(time_names); i++) {
+        const char *times = (const char *)&self->times;
+        digest_number(&sum, *(const int64_t *)(const void *)(times + time_names[i].offset));
+    }
+    return sum;
+}
+
+static enum tt_err check_roles(const struct tt_cluster_file *self, struct tt_error *why) {
+    for (size_t role = 0; role < TT_COUNT(role_names); role++) {
+        bool is_there = false;
+        for (int32_t i = 0; i < self->count; i++)
+            is_there |= self->places[i].role == (enum tt_role)role;
+        if (!is_there)
+            return tt_fail(TT_ERR_INVALID, why,
+                           "there is no %s; a cluster has at least one frontend, one scheduler and "
+                           "one backend",
+                           role_names[role]);
+    }
+    return TT_OK;
+}
+
+enum tt_err tt_cluster_file_parse(const char *path, const char *text,
+                                  struct tt_cluster_file *out_file, struct tt_error *why) {
+    struct tt_cluster_file self = {0};
+    char *copy = strdup(text), *at = copy;
+    enum tt_err err = copy ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    for (int32_t number = 1; !err && at; number++) {
+        char *end = strchr(at, '\n');
+        if (end)
+            *end = '\0';
+        err = read_line(&self, at, why);
+        if (err)
+            tt_fail_in(err, why, "%s:%d", path, number);
+        at = end ? end + 1 : NULL;
+    }
+    free(copy);
+    if (!err) {
+        err = check_roles(&self, why);
+        if (err)
+            tt_fail_in(err, why, "%s", path);
+    }
+    if (err) {
+        tt_cluster_file_fini(&self);
+        return err;
+    }
+    self.digest = digest_of(&self);
+    *out_file = self;
+    return TT_OK;
+}
+
+enum tt_err tt_cluster_file_read(const char *path, struct tt_cluster_file *out_file,
+                                 struct tt_error *why) {
+    struct tt_text text;
+    tt_text_init(&text);
+    enum tt_err err = tt_text_read_file(path, MAX_FILE_BYTES, &text, why);
+    if (!err)
+        err = tt_cluster_file_parse(path, tt_text_string(&text), out_file, why);
+    tt_text_fini(&text);
+    return err;
+}
+
+void tt_cluster_file_fini(struct tt_cluster_file *self) {
+    free(self->places);
+    *self = (struct tt_cluster_file){0};
+}
+
+int32_t tt_cluster_file_find(const struct tt_cluster_file *self, const char *name) {
+    for (int32_t i = 0; i < self->count; i++)
+        if (strcmp(self->places[i].name, name) == 0)
+            return i;
+    return -1;
+}

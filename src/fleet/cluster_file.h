@@ -1,0 +1,59 @@
+/* The description of a cluster that `static:FILE` names: its nodes and its times, in plain lines.
+ *
+ *     # a comment
+ *     scheduler s1 127.0.0.1:7101
+ *     frontend  f1 127.0.0.1:7201
+ *     backend   b1 127.0.0.1:7301 devices=2
+ *     silence-ms 20
+ *
+ * A node's line has its role, its name, and the address at which the others reach it (TCP, and the
+ * same port for UDP). A line of a time has its name and its value. The order of the nodes gives
+ * their numbers. All processes of a cluster read the same file: `digest` is over what it says, and
+ * nodes with different digests refuse each other.
+ *
+ * Implemented in cluster_file.c. */
+#ifndef TT_FLEET_CLUSTER_FILE_H
+#define TT_FLEET_CLUSTER_FILE_H
+
+#include "base/err.h"
+#include "cluster/cluster.h"
+
+enum { TT_CLUSTER_NAME_BYTES = 64, TT_CLUSTER_HOST_BYTES = 256 };
+
+struct tt_cluster_place {
+    char name[TT_CLUSTER_NAME_BYTES];
+    char host[TT_CLUSTER_HOST_BYTES];
+    int32_t tcp_port;
+    enum tt_role role;
+    int32_t devices; /* of a backend; else 0 */
+};
+
+/* Times that the file may state; 0 where it does not. */
+struct tt_cluster_times {
+    int64_t silence_ns, overdue_ns, fetch_ns, patience_ns, grace_ns, control_ns;
+};
+
+struct tt_cluster_file {
+    struct tt_cluster_place *places; /* [count] */
+    int64_t capacity;
+    int32_t count;
+    struct tt_cluster_times times;
+    uint64_t digest; /* of places and times */
+};
+
+/* Reads the file. Errors: NOT_FOUND, IO, NO_MEMORY; INVALID: the message has the line. */
+TT_MUST_CHECK enum tt_err tt_cluster_file_read(const char *path, struct tt_cluster_file *out_file,
+                                               struct tt_error *why);
+/* The same from memory; `path` is for messages. */
+TT_MUST_CHECK enum tt_err tt_cluster_file_parse(const char *path, const char *text,
+                                                struct tt_cluster_file *out_file,
+                                                struct tt_error *why);
+void tt_cluster_file_fini(struct tt_cluster_file *self);
+/* The number of the node; -1: no node has this name. */
+int32_t tt_cluster_file_find(const struct tt_cluster_file *self, const char *name);
+/* "frontend", "scheduler", "backend". Static storage. */
+const char *tt_cluster_role_name(enum tt_role role);
+/* True: `name` is a role's, which is in *out_role. */
+bool tt_cluster_role_parse(const char *name, enum tt_role *out_role);
+
+#endif

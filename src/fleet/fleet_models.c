@@ -1,0 +1,120 @@
+#include "fleet/fleet_models.h"
+
+#include "base/array.h"
+#include "serve/served_model_state.h"
+#include "serve/serving.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void add(void *context, const char *name, const char *version, const char *state,
+                const char *reason, const struct tt_served_model *model) {
+    (void)name;
+    (void)version;
+    (void)state;
+    (void)reason;
+    struct tt_fleet_models *self = context;
+    if (!model || model->cells || self->failed)
+        return;
+    if (!TT_ARRAY_RESERVE(self->models, &self->capacity, self->count + 1)) {
+        self->failed = true;
+        return;
+    }
+    self->models[self->count++].served = model;
+}
+
+void tt_fleet_name_order(const struct tt_tensor_spec *specs, int32_t count, int32_t *out_order) {
+    for (int32_t i = 0; i < count; i++) {
+        int32_t at = i;
+        for (; at > 0 && strcmp(specs[out_order[at - 1]].name, specs[i].name) > 0; at--)
+            out_order[at] = out_order[at - 1];
+        out_order[at] = i;
+    }
+}
+
+static int compare(const void *a, const void *b) {
+    const struct tt_served_model *x = ((const struct tt_fleet_model *)a)->served;
+    const struct tt_served_model *y = ((const struct tt_fleet_model *)b)->served;
+    int order = strcmp(x->name, y->name);
+    return order ? order : strcmp(x->version, y->version);
+}
+
+/* FNV-1a. */
+static void digest(uint64_t *self, const char *text) {
+    for (; *text; text++)
+        *self = (*self ^ (uint8_t)*text) * 0x100000001b3U;
+    *self = (*self ^ 0xff) * 0x100000001b3U;
+}
+
+static void digest_tensors(uint64_t *self, const struct tt_tensor_spec *specs, const int32_t *order,
+                           int32_t count) {
+    for (int32_t i = 0; i < count; i++) {
+        digest(self, specs[order[i]].name);
+        digest(self, tt_dtype_name(specs[order[i]].dtype));
+    }
+}
+
+static void digest_model(uint64_t *self, const struct tt_fleet_model *model) {
+    const struct tt_signature *signature = model->served->signature;
+    char numbers[96];
+    snprintf(numbers, sizeof(numbers), "%d %d %" PRId64 " %d %d", model->whole.max_batch,
+             signature->batched, model->whole.slo_ns, signature->input_count,
+             signature->output_count);
+    digest(self, model->served->name);
+    digest(self, model->served->version);
+    digest(self, numbers);
+    digest_tensors(self, signature->inputs, model->inputs, signature->input_count);
+    digest_tensors(self, signature->outputs, model->outputs, signature->output_count);
+}
+
+static void complete(struct tt_fleet_model *self) {
+    const struct tt_served_model *served = self->served;
+    self->step = (struct tt_step){.name = served->name, .profile = served->step_model.whole};
+    self->whole = (struct tt_step_model){.name = served->name,
+                                         .step_count = 1,
+                                         .steps = &self->step,
+                                         .whole = served->step_model.whole,
+                                         .slo_ns = served->step_model.slo_ns,
+                                         .max_batch = served->step_model.max_batch};
+    const struct tt_signature *signature = served->signature;
+    tt_fleet_name_order(signature->inputs, signature->input_count, self->inputs);
+    tt_fleet_name_order(signature->outputs, signature->output_count, self->outputs);
+}
+
+enum tt_err tt_fleet_models_init(struct tt_fleet_models *self, struct tt_port *port,
+                                 struct tt_error *why) {
+    *self = (struct tt_fleet_models){.digest = 0xcbf29ce484222325U};
+    tt_serving_index(port, add, self);
+    if (!self->failed && self->count == 0)
+        return tt_fail(TT_ERR_UNAVAILABLE, why,
+                       "no model serves, so a node of a cluster has nothing to do");
+    if (!self->failed)
+        self->step_models = calloc((size_t)self->count, sizeof(const struct tt_step_model *));
+    if (self->failed || !self->step_models) {
+        tt_fleet_models_fini(self);
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    }
+    qsort(self->models, (size_t)self->count, sizeof(*self->models), compare);
+    for (int32_t i = 0; i < self->count; i++) {
+        complete(&self->models[i]);
+        self->step_models[i] = &self->models[i].whole;
+        digest_model(&self->digest, &self->models[i]);
+    }
+    return TT_OK;
+}
+
+void tt_fleet_models_fini(struct tt_fleet_models *self) {
+    free(self->models);
+    free(self->step_models);
+    *self = (struct tt_fleet_models){0};
+}
+
+int32_t tt_fleet_models_find(const struct tt_fleet_models *self,
+                             const struct tt_served_model *served) {
+    for (int32_t i = 0; i < self->count; i++)
+        if (self->models[i].served == served)
+            return i;
+    return -1;
+}

@@ -1,0 +1,429 @@
+#include "fleet/fleet_node.h"
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/log/log.h"
+#include "serve/serving.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+enum { MAX_MESSAGE_BYTES = 1 << 30, MAX_ROUNDS = 16, GROUP_BYTES = 1 << 18, DEPTH = 1 };
+
+struct tt_fleet_node {
+    struct tt_fleet_options options;
+    struct tt_cluster_file file;
+    struct tt_cluster_key key;
+    struct tt_cluster_node *nodes; /* [file.count] */
+    struct tt_cluster_settings settings;
+    struct tt_fleet_models models;
+    struct tt_identity identity;
+    uint16_t number;
+    const struct tt_fleet_role *role;
+    void *self;
+    uv_loop_t loop;
+    uv_async_t wake;
+    uv_prepare_t before_wait;
+    uv_poll_t timer;
+    int timer_fd;
+    int64_t timer_at; /* what it is set to; TT_NEVER: nothing */
+    struct tt_node_links links;
+    struct tt_frame_record *group; /* [group_capacity] */
+    int64_t group_capacity;
+    pthread_t thread;
+    bool has_loop, has_handles, has_links, has_thread;
+    struct tt_flag stopping;
+};
+
+/* ---- sending ---- */
+
+static bool is_datagram(enum tt_frame_type type) {
+    return type == TT_FRAME_BEAT || type == TT_FRAME_ASK || type == TT_FRAME_OPINION;
+}
+
+/* Records with payloads, as many as make a frame of a reasonable size. Returns how many. */
+static int32_t send_group(struct tt_fleet_node *self, uint16_t to, const struct tt_frame *frame,
+                          int32_t first) {
+    size_t bytes = 0;
+    int32_t count = 0;
+    while (first + count < frame->count && bytes < GROUP_BYTES) {
+        struct tt_frame_record *record = &self->group[count];
+        *record = frame->records[first + count];
+        size_t payload = self->role->payload_bytes(self->self, to, record);
+        tt_assert(payload <= UINT32_MAX);
+        record->length = (uint32_t)payload;
+        bytes += payload;
+        count++;
+    }
+    const struct tt_frame group = {
+        .type = frame->type, .epoch = frame->epoch, .count = count, .records = self->group};
+    uint8_t *out = tt_node_links_send(&self->links, to, &group, bytes);
+    for (int32_t i = 0; i < count; i++) {
+        self->role->payload_write(self->self, to, &self->group[i], out);
+        out = out ? out + self->group[i].length : NULL;
+    }
+    return count;
+}
+
+static void send_frame(struct tt_fleet_node *self, uint16_t to, const struct tt_frame *frame) {
+    bool has_payload = frame->type == TT_FRAME_INPUT || frame->type == TT_FRAME_RESULT;
+    if (is_datagram(frame->type)) {
+        tt_node_links_send_datagram(&self->links, to, frame);
+    } else if (!has_payload) {
+        tt_node_links_send(&self->links, to, frame, 0);
+    } else {
+        bool reserved = TT_ARRAY_RESERVE(self->group, &self->group_capacity, frame->count);
+        tt_assert(reserved);
+        for (int32_t i = 0; i < frame->count;)
+            i += send_group(self, to, frame, i);
+    }
+}
+
+static void send_all(struct tt_fleet_node *self) {
+    struct tt_outbox *outbox = self->role->outbox(self->self);
+    for (int64_t i = 0; i < outbox->frame_count; i++) {
+        struct tt_frame frame = tt_outbox_frame(outbox, i);
+        send_frame(self, outbox->frames[i].to, &frame);
+    }
+    tt_outbox_clear(outbox);
+}
+
+/* ---- turns ---- */
+
+static void set_timer(struct tt_fleet_node *self, int64_t at) {
+    if (at == self->timer_at)
+        return;
+    self->timer_at = at;
+    struct itimerspec when = {{0, 0}, {0, 0}};
+    if (at != TT_NEVER) { /* 0 would stop it */
+        int64_t due = at > 0 ? at : 1;
+        when.it_value =
+            (struct timespec){.tv_sec = (time_t)(due / TT_S), .tv_nsec = (long)(due % TT_S)};
+    }
+    timerfd_settime(self->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+/* A role that wants another look at once gets it, but the network is served in between. */
+static void end_turn(struct tt_fleet_node *self) {
+    int64_t now = tt_clock_now(), next_at = self->role->next_at(self->self);
+    for (int32_t round = 0; round < MAX_ROUNDS && next_at <= now; round++) {
+        self->role->tick(self->self, now);
+        next_at = self->role->next_at(self->self);
+    }
+    if (self->role->settle) {
+        self->role->settle(self->self, now);
+        next_at = self->role->next_at(self->self);
+    }
+    send_all(self);
+    tt_node_links_flush(&self->links);
+    /* A link that failed while it was written to may have left more. */
+    if (self->role->outbox(self->self)->frame_count > 0 || next_at <= now)
+        uv_async_send(&self->wake);
+    set_timer(self, next_at);
+}
+
+static void on_before_wait(uv_prepare_t *prepare) {
+    struct tt_fleet_node *self = prepare->data;
+    if (!tt_flag_is_raised(&self->stopping))
+        end_turn(self);
+}
+
+static void on_timer(uv_poll_t *poll, int status, int events) {
+    (void)status;
+    (void)events;
+    struct tt_fleet_node *self = poll->data;
+    uint64_t expirations;
+    if (read(self->timer_fd, &expirations, sizeof(expirations)) == (ssize_t)sizeof(expirations))
+        self->timer_at = TT_NEVER;
+}
+
+static void on_wake(uv_async_t *async) {
+    struct tt_fleet_node *self = async->data;
+    if (tt_flag_is_raised(&self->stopping))
+        uv_stop(&self->loop);
+}
+
+void tt_fleet_node_wake(void *context) {
+    struct tt_fleet_node *self = context;
+    uv_async_send(&self->wake);
+}
+
+/* ---- what the links report ---- */
+
+static void on_linked(void *context, uint16_t peer, enum tt_link link) {
+    struct tt_fleet_node *self = context;
+    self->role->linked(self->self, tt_clock_now(), peer, link);
+}
+
+static void on_received(void *context, uint16_t peer, const struct tt_received *received) {
+    struct tt_fleet_node *self = context;
+    self->role->received(self->self, tt_clock_now(), peer, received);
+}
+
+static void describe(const struct tt_fleet_node *self, struct tt_text *out) {
+    uint64_t epoch = self->role->epoch(self->self);
+    uint16_t primary = tt_epoch_scheduler(epoch);
+    bool is_primary =
+        primary == self->number && strcmp(self->role->state(self->self), "PRIMARY") == 0;
+    tt_text_printf(out,
+                   "{\"name\": \"%s\", \"role\": \"%s\", \"pid\": %d, \"primary\": %s, \"epoch\": "
+                   "%" PRIu64 ", \"state\": \"%s\", \"release\": \"%s\", \"scheduler\": \"%s\"",
+                   self->file.places[self->number].name, tt_cluster_role_name(self->options.role),
+                   (int)getpid(), is_primary ? "true" : "false", epoch,
+                   self->role->state(self->self), self->options.version,
+                   primary < self->file.count ? self->file.places[primary].name : "");
+    self->role->count(self->self, out);
+    tt_text_puts(out, "}");
+}
+
+static void on_visited(void *context, const char *line, struct tt_text *answer) {
+    struct tt_fleet_node *self = context;
+    struct tt_error why = {{0}};
+    enum tt_err err = TT_OK;
+    if (strcmp(line, "drain") == 0)
+        err = self->role->drain(self->self, tt_clock_now(), &why);
+    else if (strcmp(line, "promote") == 0)
+        err = self->role->promote(self->self, tt_clock_now(), &why);
+    else if (strcmp(line, "status") != 0)
+        err = tt_fail(TT_ERR_INVALID, &why, "'%.40s' is no command of a node", line);
+    if (err)
+        tt_text_printf(answer, "error: %s", why.text);
+    else
+        describe(self, answer);
+}
+
+static const struct tt_node_links_events events = {
+    .linked = on_linked, .received = on_received, .visited = on_visited};
+
+/* ---- the description ---- */
+
+static bool is_loopback(const char *host) {
+    return strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0 ||
+           strcmp(host, "localhost") == 0;
+}
+
+enum tt_err tt_fleet_describe(const char *cluster, const char *node, const char *key,
+                              struct tt_cluster_file *out_file, struct tt_cluster_key *out_key,
+                              uint16_t *out_number, struct tt_error *why) {
+    static const char scheme[] = "static:";
+    if (strncmp(cluster, scheme, sizeof(scheme) - 1) != 0 || !cluster[sizeof(scheme) - 1])
+        return tt_fail(TT_ERR_INVALID, why,
+                       "'%.100s' describes no cluster; it would be static:FILE", cluster);
+    *out_key = (struct tt_cluster_key){.count = 0};
+    enum tt_err err = tt_cluster_file_read(cluster + sizeof(scheme) - 1, out_file, why);
+    if (err)
+        return err;
+    int32_t number = node ? tt_cluster_file_find(out_file, node) : TT_CLUSTER_NO_NODE;
+    if (number < 0)
+        err = tt_fail(TT_ERR_NOT_FOUND, why, "%s: there is no node '%.64s'",
+                      cluster + sizeof(scheme) - 1, node);
+    if (!err && key)
+        err = tt_cluster_key_read(key, out_key, why);
+    for (int32_t i = 0; !err && !key && i < out_file->count; i++)
+        if (!is_loopback(out_file->places[i].host))
+            err = tt_fail(TT_ERR_INVALID, why,
+                          "node %s is at %s, beyond this machine: --cluster-key FILE is required",
+                          out_file->places[i].name, out_file->places[i].host);
+    if (err)
+        tt_cluster_file_fini(out_file);
+    else
+        *out_number = (uint16_t)number;
+    return err;
+}
+
+/* ---- opening and closing ---- */
+
+static int64_t or_default(int64_t value, int64_t otherwise) {
+    return value > 0 ? value : otherwise;
+}
+
+static enum tt_err fill_settings(struct tt_fleet_node *self, struct tt_error *why) {
+    const struct tt_cluster_times *times = &self->file.times;
+    int64_t silence_ns = or_default(times->silence_ns, 20 * TT_MS);
+    self->nodes = calloc((size_t)self->file.count, sizeof(*self->nodes));
+    if (!self->nodes)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    for (int32_t i = 0; i < self->file.count; i++)
+        self->nodes[i] = (struct tt_cluster_node){.role = self->file.places[i].role,
+                                                  .devices = self->file.places[i].devices};
+    self->settings =
+        (struct tt_cluster_settings){.node_count = self->file.count,
+                                     .nodes = self->nodes,
+                                     .model_count = self->models.count,
+                                     .models = self->models.step_models,
+                                     .silence_ns = silence_ns,
+                                     .beat_ns = silence_ns / 10,
+                                     .ask_ns = silence_ns / 10,
+                                     .control_ns = or_default(times->control_ns, 100 * TT_US),
+                                     .overdue_ns = or_default(times->overdue_ns, 25 * TT_MS),
+                                     .fetch_ns = or_default(times->fetch_ns, 50 * TT_MS),
+                                     .patience_ns = or_default(times->patience_ns, TT_S),
+                                     .grace_ns = or_default(times->grace_ns, TT_S),
+                                     .request_limit = self->options.request_limit,
+                                     .depth = DEPTH};
+    return TT_OK;
+}
+
+static void no_wake(void *context) { (void)context; }
+
+static enum tt_err read_models(struct tt_fleet_node *self, struct tt_error *why) {
+    struct tt_port *port;
+    enum tt_err err = tt_serving_open_port(self->options.serving, no_wake, NULL, &port, why);
+    if (err)
+        return err;
+    err = tt_fleet_models_init(&self->models, port, why);
+    tt_port_close(port);
+    return err;
+}
+
+static const struct tt_fleet_role *role_of(enum tt_role role) {
+    static const struct tt_fleet_role *const roles[] = {[TT_ROLE_FRONTEND] = &tt_frontend_node_role,
+                                                        [TT_ROLE_SCHEDULER] =
+                                                            &tt_scheduler_node_role,
+                                                        [TT_ROLE_BACKEND] = &tt_backend_node_role};
+    return roles[role];
+}
+
+/* Handles that cannot fail but for a lack of descriptors. */
+static enum tt_err open_loop(struct tt_fleet_node *self, struct tt_error *why) {
+    self->timer_at = TT_NEVER;
+    self->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (self->timer_fd < 0)
+        return tt_fail(TT_ERR_IO, why, "cannot create a timer: %s", strerror(errno));
+    int result = uv_loop_init(&self->loop);
+    self->has_loop = result == 0;
+    if (result == 0)
+        result = uv_async_init(&self->loop, &self->wake, on_wake);
+    if (result < 0)
+        return tt_fail(TT_ERR_IO, why, "cannot create an event loop: %s", uv_strerror(result));
+    self->has_handles = true;
+    uv_prepare_init(&self->loop, &self->before_wait);
+    uv_poll_init(&self->loop, &self->timer, self->timer_fd);
+    self->wake.data = self->before_wait.data = self->timer.data = self;
+    return TT_OK;
+}
+
+enum tt_err tt_fleet_node_open(const struct tt_fleet_options *options,
+                               struct tt_fleet_node **out_node, struct tt_error *why) {
+    struct tt_fleet_node *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    self->options = *options;
+    self->timer_fd = -1;
+    enum tt_err err = tt_fleet_describe(options->cluster, options->node, options->key, &self->file,
+                                        &self->key, &self->number, why);
+    tt_assert(err || self->file.places[self->number].role == options->role);
+    if (!err)
+        err = read_models(self, why);
+    if (!err)
+        err = fill_settings(self, why);
+    if (!err)
+        err = open_loop(self, why);
+    self->identity = (struct tt_identity){.release = tt_release_parse(options->version),
+                                          .node = self->number,
+                                          .incarnation = (uint64_t)(tt_clock_wall() / TT_MS),
+                                          .cluster_digest = self->file.digest,
+                                          .models_digest = self->models.digest};
+    self->role = role_of(options->role);
+    if (!err)
+        err = self->role->open(self, &self->self, why);
+    if (err) {
+        self->self = NULL;
+        tt_fleet_node_close(self);
+        return err;
+    }
+    *out_node = self;
+    return TT_OK;
+}
+
+static void *run(void *argument) {
+    struct tt_fleet_node *self = argument;
+    while (!tt_flag_is_raised(&self->stopping))
+        uv_run(&self->loop, UV_RUN_DEFAULT);
+    self->role->close(self->self);
+    self->self = NULL;
+    return NULL;
+}
+
+enum tt_err tt_fleet_node_start(struct tt_fleet_node *self, struct tt_error *why) {
+    const struct tt_node_links_options links = {.file = &self->file,
+                                                .number = self->number,
+                                                .identity = self->identity,
+                                                .key = &self->key,
+                                                .log = self->options.log,
+                                                .limit_bytes = MAX_MESSAGE_BYTES,
+                                                .events = &events,
+                                                .context = self};
+    self->has_links = true;
+    enum tt_err err = tt_node_links_open(&self->links, &self->loop, &links, why);
+    if (err)
+        return err;
+    uv_prepare_start(&self->before_wait, on_before_wait);
+    uv_poll_start(&self->timer, UV_READABLE, on_timer);
+    int problem = pthread_create(&self->thread, NULL, run, self);
+    if (problem)
+        return tt_fail(TT_ERR_IO, why, "cannot start a thread: %s", strerror(problem));
+    self->has_thread = true;
+    return TT_OK;
+}
+
+static void close_handles(struct tt_fleet_node *self) {
+    if (self->has_links)
+        tt_node_links_close(&self->links);
+    if (self->has_handles) {
+        uv_close((uv_handle_t *)&self->wake, NULL);
+        uv_close((uv_handle_t *)&self->before_wait, NULL);
+        uv_close((uv_handle_t *)&self->timer, NULL);
+    }
+    if (self->has_loop) {
+        while (uv_run(&self->loop, UV_RUN_DEFAULT) != 0)
+            continue;
+        int result = uv_loop_close(&self->loop);
+        tt_assert(result == 0);
+    }
+    if (self->has_links)
+        tt_node_links_fini(&self->links);
+    if (self->timer_fd >= 0)
+        close(self->timer_fd);
+}
+
+void tt_fleet_node_close(struct tt_fleet_node *take_self) {
+    if (!take_self)
+        return;
+    tt_flag_raise(&take_self->stopping);
+    if (take_self->has_thread) {
+        uv_async_send(&take_self->wake);
+        pthread_join(take_self->thread, NULL);
+    }
+    if (take_self->self)
+        take_self->role->close(take_self->self);
+    close_handles(take_self);
+    tt_fleet_models_fini(&take_self->models);
+    tt_cluster_file_fini(&take_self->file);
+    free(take_self->nodes);
+    free(take_self->group);
+    free(take_self);
+}
+
+const struct tt_fleet_options *tt_fleet_node_options(const struct tt_fleet_node *self) {
+    return &self->options;
+}
+const struct tt_cluster_settings *tt_fleet_node_settings(const struct tt_fleet_node *self) {
+    return &self->settings;
+}
+const struct tt_fleet_models *tt_fleet_node_models(const struct tt_fleet_node *self) {
+    return &self->models;
+}
+uint16_t tt_fleet_node_number(const struct tt_fleet_node *self) { return self->number; }
+uint64_t tt_fleet_node_incarnation(const struct tt_fleet_node *self) {
+    return self->identity.incarnation;
+}
+bool tt_fleet_node_is_linked(const struct tt_fleet_node *self, uint16_t peer) {
+    return tt_node_links_is_up(&self->links, peer);
+}

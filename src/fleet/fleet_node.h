@@ -1,0 +1,92 @@
+/* A node of a cluster: the thread that drives one role's state machine (cluster/) over the network.
+ *
+ * It has a loop of its own. Frames, links, visitors and wakes come in; after each turn of the loop
+ * the role's due timer is served, what it left in its outbox is sent, and the timer is set anew
+ * with the precision of the system's clock. The role itself is behind struct tt_fleet_role; there
+ * is one file for each: frontend_node.c, scheduler_node.c, backend_node.c.
+ *
+ * Life: _open (the models are loaded) -> _start (listens; the thread) -> requests -> _close.
+ *
+ * All functions of a role are called on the node's thread. Implemented in fleet_node.c. */
+#ifndef TT_FLEET_FLEET_NODE_H
+#define TT_FLEET_FLEET_NODE_H
+
+#include "base/threads/flag.h"
+#include "cluster/outbox.h"
+#include "fleet/fleet_models.h"
+#include "fleet/node_links.h"
+#include "fleet/remote_engine.h"
+
+#include <pthread.h>
+
+struct tt_fleet_node;
+struct tt_serving;
+
+/* A role, as the node drives it. */
+struct tt_fleet_role {
+    enum tt_err (*open)(struct tt_fleet_node *node, void **out_self, struct tt_error *why);
+    /* On the node's thread, after the last turn. */
+    void (*close)(void *take_self);
+    void (*received)(void *self, int64_t now, uint16_t from, const struct tt_received *received);
+    void (*linked)(void *self, int64_t now, uint16_t peer, enum tt_link link);
+    void (*tick)(void *self, int64_t now);
+    int64_t (*next_at)(const void *self);
+    struct tt_outbox *(*outbox)(void *self);
+    /* Once per turn, before it is sent: hands over what the turn left. NULL: nothing to do. */
+    void (*settle)(void *self, int64_t now);
+    /* The payload of a record of INPUT or RESULT: its bytes. It may change the record. Then it is
+     * written, unless `out` is NULL (no link), and let go. NULL: the role sends none. */
+    size_t (*payload_bytes)(void *self, uint16_t to, struct tt_frame_record *record);
+    void (*payload_write)(void *self, uint16_t to, const struct tt_frame_record *record,
+                          uint8_t *out);
+    /* The epoch that it obeys or has, and its state for people. */
+    uint64_t (*epoch)(const void *self);
+    const char *(*state)(const void *self);
+    /* UNSUPPORTED: what it cannot do; the message says so. */
+    enum tt_err (*drain)(void *self, int64_t now, struct tt_error *why);
+    enum tt_err (*promote)(void *self, int64_t now, struct tt_error *why);
+    /* Appends fields of its own, ", \"name\": value". */
+    void (*count)(const void *self, struct tt_text *out_json);
+};
+
+extern const struct tt_fleet_role tt_frontend_node_role, tt_scheduler_node_role,
+    tt_backend_node_role;
+
+struct tt_fleet_options {
+    const char *cluster;             /* "static:FILE" */
+    const char *node;                /* its name there */
+    const char *key;                 /* a file; NULL: none, which only loopback addresses allow */
+    enum tt_role role;               /* the one that the file states */
+    const char *version;             /* of the program */
+    int32_t request_limit;           /* of a frontend */
+    struct tt_serving *serving;      /* with its models; borrowed, as all of these */
+    struct tt_remote_engine *remote; /* frontends: where requests come from */
+    struct tt_log *log;
+};
+
+/* Reads the description, the key and the node's place in it. For checks before models are loaded.
+ * Errors: INVALID, NOT_FOUND, IO, NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_fleet_describe(const char *cluster, const char *node, const char *key,
+                                            struct tt_cluster_file *out_file,
+                                            struct tt_cluster_key *out_key, uint16_t *out_number,
+                                            struct tt_error *why);
+/* Everything but the network. Errors: as above, and those of the models. */
+TT_MUST_CHECK enum tt_err tt_fleet_node_open(const struct tt_fleet_options *options,
+                                             struct tt_fleet_node **out_node, struct tt_error *why);
+/* Listens and starts the thread. Errors: IO. */
+TT_MUST_CHECK enum tt_err tt_fleet_node_start(struct tt_fleet_node *self, struct tt_error *why);
+/* Ends the thread. A frontend answers what is left with an error. NULL-safe. */
+void tt_fleet_node_close(struct tt_fleet_node *take_self);
+
+/* ---- for roles ---- */
+
+const struct tt_fleet_options *tt_fleet_node_options(const struct tt_fleet_node *self);
+const struct tt_cluster_settings *tt_fleet_node_settings(const struct tt_fleet_node *self);
+const struct tt_fleet_models *tt_fleet_node_models(const struct tt_fleet_node *self);
+uint16_t tt_fleet_node_number(const struct tt_fleet_node *self);
+uint64_t tt_fleet_node_incarnation(const struct tt_fleet_node *self);
+/* Any thread: a turn follows. `context` is the node. */
+void tt_fleet_node_wake(void *context);
+bool tt_fleet_node_is_linked(const struct tt_fleet_node *self, uint16_t peer);
+
+#endif

@@ -1,0 +1,363 @@
+/* The frontend's role in a process: requests come as tasks of the remote engine, one request per
+ * member, and go to the cluster through cluster/frontend.h. Inputs stay in the server's memory
+ * until a backend fetches them. */
+#include "base/clock.h"
+#include "base/log/log.h"
+#include "cluster/frontend.h"
+#include "core/mechanism.h"
+#include "fleet/fleet_node.h"
+#include "fleet/tensor_payload.h"
+#include "serve/inference_state.h"
+#include "serve/served_model_state.h"
+#include "serve/serving.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NO_ENTRY = -1 };
+
+/* A request on its way through the cluster. */
+struct entry {
+    struct tt_engine_task *task;
+    int32_t member, model, next_free;
+};
+
+struct frontend_node {
+    struct tt_fleet_node *node;
+    struct tt_frontend frontend;
+    struct entry *entries; /* [request_limit] */
+    int32_t first_free;
+    const uint8_t *payload; /* of the result that is being taken in */
+    size_t payload_bytes;
+    int32_t backends_linked;
+    bool is_draining, is_ready;
+    int64_t done, failed;
+};
+
+/* ---- answers ---- */
+
+static void finish(struct frontend_node *self, struct entry *entry, enum tt_err err,
+                   const char *text, int64_t now) {
+    struct tt_engine_task *task = entry->task;
+    struct tt_engine_member *member = &task->members[entry->member];
+    member->err = err ? tt_fail(err, member->why, "%s", text) : TT_OK;
+    err ? self->failed++ : self->done++;
+    entry->task = NULL;
+    entry->next_free = self->first_free;
+    self->first_free = (int32_t)(entry - self->entries);
+    tt_assert(task->stop > 0); /* members under way */
+    if (--task->stop == 0)
+        tt_remote_engine_done(task, now);
+}
+
+/* Reads the payload of the result into the member. */
+static enum tt_err read_outputs(const struct frontend_node *self, const struct entry *entry,
+                                struct tt_error *why) {
+    const struct tt_fleet_model *model = &tt_fleet_node_models(self->node)->models[entry->model];
+    const struct tt_served_model *served = model->served;
+    int32_t count = served->signature->output_count;
+    struct tt_tensor_view sorted[TT_MAX_TENSORS], views[TT_MAX_TENSORS] = {{0}};
+    enum tt_err failed, err = tt_result_head_read(self->payload, self->payload_bytes, &failed, why);
+    if (err)
+        return err;
+    const uint8_t *rest = self->payload + TT_RESULT_HEAD_BYTES;
+    size_t rest_bytes = self->payload_bytes - TT_RESULT_HEAD_BYTES;
+    if (failed)
+        return tt_fail(failed, why, "%.*s", (int)(rest_bytes < 400 ? rest_bytes : 400),
+                       (const char *)rest);
+    err = tt_tensors_read(rest, rest_bytes, count, sorted, why);
+    for (int32_t i = 0; !err && i < count; i++)
+        views[served->shown_outputs[model->outputs[i]]] = sorted[i];
+    return err ? err
+               : tt_remote_engine_result(entry->task, &entry->task->members[entry->member], views,
+                                         why);
+}
+
+static enum tt_err explain(enum tt_answer answer, int32_t reason, const char *name,
+                           struct tt_error *why) {
+    switch (answer) {
+    case TT_ANSWER_DROPPED:
+        if (reason == TT_DROP_QUEUE_FULL)
+            return tt_fail(TT_ERR_BUSY, why,
+                           "Exceeds maximum queue size: the scheduler of the cluster has too many "
+                           "requests waiting");
+        return tt_fail(
+            TT_ERR_TIMEOUT, why,
+            "Request timeout expired: request to model '%s' dropped (%s) by the "
+            "cluster's scheduler",
+            name, tt_drop_reason_name(reason == TT_DROP_EARLY ? TT_DROP_EARLY : TT_DROP_DEADLINE));
+    case TT_ANSWER_TIMED_OUT:
+        return tt_fail(TT_ERR_TIMEOUT, why,
+                       "Request timeout expired: no backend answered a request to model '%s'",
+                       name);
+    case TT_ANSWER_QUARANTINED:
+        return tt_fail(TT_ERR_INTERNAL, why,
+                       "a request to model '%s' was on %d backends that died, and is not tried "
+                       "again",
+                       name, TT_FRONTEND_DEATHS);
+    case TT_ANSWER_DONE:
+    case TT_ANSWER_FAILED: break;
+    }
+    return tt_fail(TT_ERR_INTERNAL, why, "no backend could compute a request to model '%s'", name);
+}
+
+static void on_answered(void *context, void *user, enum tt_answer answer, int32_t reason) {
+    struct frontend_node *self = context;
+    struct entry *entry = user;
+    struct tt_error why = {{0}};
+    const char *name = tt_fleet_node_models(self->node)->models[entry->model].served->name;
+    enum tt_err err = answer == TT_ANSWER_DONE ? read_outputs(self, entry, &why)
+                                               : explain(answer, reason, name, &why);
+    finish(self, entry, err, why.text, tt_clock_now());
+}
+
+/* ---- requests ---- */
+
+static void fail_member(struct frontend_node *self, int64_t now, struct tt_engine_task *task,
+                        struct tt_engine_member *member) {
+    member->err = tt_fail(TT_ERR_BUSY, member->why, "this frontend has too many requests");
+    self->failed++;
+    if (--task->stop == 0)
+        tt_remote_engine_done(task, now);
+}
+
+static void submit_member(struct frontend_node *self, int64_t now, struct tt_engine_task *task,
+                          int32_t index) {
+    struct tt_engine_member *member = &task->members[index];
+    const struct tt_inference *inference = member->user;
+    member->result = NULL;
+    member->next_step = -1;
+    member->skips = member->first_row = 0;
+    if (self->first_free == NO_ENTRY) {
+        fail_member(self, now, task, member);
+        return;
+    }
+    struct entry *entry = &self->entries[self->first_free];
+    self->first_free = entry->next_free;
+    *entry = (struct entry){
+        .task = task,
+        .member = index,
+        .model = tt_fleet_models_find(tt_fleet_node_models(self->node), inference->model)};
+    uint64_t id;
+    struct tt_frontend_submission submission = {.model = (uint16_t)entry->model,
+                                                .rows = (uint16_t)member->rows,
+                                                .priority = (uint16_t)inference->priority,
+                                                .length = inference->length,
+                                                .deadline_at = inference->deadline_at,
+                                                .user = entry};
+    enum tt_err err = TT_ERR_NOT_FOUND;
+    const char *text = "this model is not served by the cluster";
+    if (entry->model >= 0 && self->is_draining) {
+        err = TT_ERR_UNAVAILABLE;
+        text = "this frontend is draining";
+    } else if (entry->model >= 0) {
+        err = tt_frontend_submit(&self->frontend, now, &submission, &id);
+        text = err == TT_ERR_BUSY ? "this frontend has too many requests"
+                                  : "no scheduler of the cluster is known";
+    }
+    if (err)
+        finish(self, entry, err, text, now);
+}
+
+/* Takes what the server submitted since the last turn. */
+static void settle(void *context, int64_t now) {
+    struct frontend_node *self = context;
+    struct tt_remote_engine *remote = tt_fleet_node_options(self->node)->remote;
+    for (struct tt_engine_task *task; (task = tt_remote_engine_take(remote));) {
+        int32_t count = task->member_count;
+        task->stop = count;
+        for (int32_t i = 0; i < count; i++) /* the last one may end the task */
+            submit_member(self, now, task, i);
+    }
+}
+
+/* ---- what the node reports ---- */
+
+static void show_readiness(struct frontend_node *self) {
+    bool is_ready = self->frontend.linked && self->backends_linked > 0 && !self->is_draining;
+    if (is_ready == self->is_ready)
+        return;
+    self->is_ready = is_ready;
+    const struct tt_fleet_options *options = tt_fleet_node_options(self->node);
+    tt_serving_hold(options->serving, !is_ready);
+    tt_log_limited(options->log, TT_LOG_INFO, NULL, "cluster: this frontend is %sready",
+                   is_ready ? "" : "not ");
+}
+
+static void received(void *context, int64_t now, uint16_t from,
+                     const struct tt_received *received) {
+    struct frontend_node *self = context;
+    const struct tt_frame *frame = &received->frame;
+    if (frame->type != TT_FRAME_RESULT) {
+        tt_frontend_receive(&self->frontend, now, from, frame);
+        show_readiness(self);
+        return;
+    }
+    const uint8_t *at = received->payload;
+    for (int32_t i = 0; i < frame->count; i++) { /* each with its payload */
+        struct tt_frame one = *frame;
+        one.count = 1;
+        one.records = &frame->records[i];
+        self->payload = at;
+        self->payload_bytes = frame->records[i].length;
+        at += frame->records[i].length;
+        tt_frontend_receive(&self->frontend, now, from, &one);
+    }
+    self->payload = NULL;
+    self->payload_bytes = 0;
+}
+
+static void linked(void *context, int64_t now, uint16_t peer, enum tt_link link) {
+    struct frontend_node *self = context;
+    if (tt_fleet_node_settings(self->node)->nodes[peer].role == TT_ROLE_BACKEND)
+        self->backends_linked += link == TT_LINK_UP ? 1 : -1;
+    tt_frontend_link(&self->frontend, now, peer, link);
+    show_readiness(self);
+}
+
+static void tick(void *context, int64_t now) {
+    struct frontend_node *self = context;
+    tt_frontend_tick(&self->frontend, now);
+}
+
+static int64_t next_at(const void *context) {
+    const struct frontend_node *self = context;
+    return tt_frontend_next_at(&self->frontend);
+}
+
+static struct tt_outbox *outbox(void *context) {
+    struct frontend_node *self = context;
+    return &self->frontend.outbox;
+}
+
+/* ---- inputs ---- */
+
+/* The inputs in the order of their names. NULL: the request was answered meanwhile. */
+static const struct entry *inputs_of(struct frontend_node *self, uint64_t id,
+                                     struct tt_tensor_view *out_views, int32_t *out_count) {
+    const struct tt_frontend_request *request = tt_frontend_find(&self->frontend, id);
+    if (!request)
+        return NULL;
+    const struct entry *entry = request->user;
+    const struct tt_fleet_model *model = &tt_fleet_node_models(self->node)->models[entry->model];
+    const struct tt_engine_member *member = &entry->task->members[entry->member];
+    *out_count = model->served->signature->input_count;
+    for (int32_t i = 0; i < *out_count; i++)
+        out_views[i] = member->inputs[model->inputs[i]];
+    return entry;
+}
+
+static size_t payload_bytes(void *context, uint16_t to, struct tt_frame_record *record) {
+    (void)to;
+    struct frontend_node *self = context;
+    struct tt_tensor_view views[TT_MAX_TENSORS];
+    int32_t count;
+    if (record->code == 1 && !inputs_of(self, record->id, views, &count))
+        record->code = 0;
+    return record->code == 1 ? tt_tensors_bytes(views, count) : 0;
+}
+
+static void payload_write(void *context, uint16_t to, const struct tt_frame_record *record,
+                          uint8_t *out) {
+    (void)to;
+    struct frontend_node *self = context;
+    struct tt_tensor_view views[TT_MAX_TENSORS];
+    int32_t count;
+    if (out && record->code == 1 && inputs_of(self, record->id, views, &count))
+        tt_tensors_write(views, count, out);
+}
+
+/* ---- life ---- */
+
+static enum tt_err open_role(struct tt_fleet_node *node, void **out_self, struct tt_error *why) {
+    const struct tt_cluster_settings *settings = tt_fleet_node_settings(node);
+    struct frontend_node *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    self->node = node;
+    tt_assert(settings->request_limit > 0);
+    self->entries = calloc((size_t)settings->request_limit, sizeof(*self->entries));
+    /* Lives of one node differ in their tenths of a second, for nearly two hours. */
+    uint16_t life = (uint16_t)(tt_fleet_node_incarnation(node) / 100);
+    enum tt_err err = tt_frontend_init(&self->frontend, settings, tt_fleet_node_number(node), life,
+                                       tt_clock_now());
+    if (err || !self->entries) {
+        if (!err)
+            tt_frontend_fini(&self->frontend);
+        free(self->entries);
+        free(self);
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a frontend");
+    }
+    for (int32_t i = 0; i < settings->request_limit; i++)
+        self->entries[i].next_free = i + 1 < settings->request_limit ? i + 1 : NO_ENTRY;
+    self->frontend.context = self;
+    self->frontend.answered = on_answered;
+    tt_serving_hold(tt_fleet_node_options(node)->serving, true);
+    tt_remote_engine_attach(tt_fleet_node_options(node)->remote, tt_fleet_node_wake, node);
+    *out_self = self;
+    return TT_OK;
+}
+
+/* Clients wait for answers, so what is left gets one. */
+static void close_role(void *take_self) {
+    struct frontend_node *self = take_self;
+    int64_t now = tt_clock_now();
+    int32_t limit = tt_fleet_node_settings(self->node)->request_limit;
+    self->is_draining = true;
+    settle(self, now);
+    for (int32_t i = 0; i < limit; i++)
+        if (self->entries[i].task)
+            finish(self, &self->entries[i], TT_ERR_UNAVAILABLE, "this frontend has stopped", now);
+    tt_frontend_fini(&self->frontend);
+    free(self->entries);
+    free(self);
+}
+
+static uint64_t epoch(const void *context) {
+    return ((const struct frontend_node *)context)->frontend.primary.epoch;
+}
+
+static const char *state(const void *context) {
+    const struct frontend_node *self = context;
+    return self->is_draining ? "DRAINING" : self->is_ready ? "READY" : "WAITING";
+}
+
+static enum tt_err drain(void *context, int64_t now, struct tt_error *why) {
+    (void)now;
+    (void)why;
+    struct frontend_node *self = context;
+    self->is_draining = true;
+    show_readiness(self);
+    return TT_OK;
+}
+
+static enum tt_err promote(void *context, int64_t now, struct tt_error *why) {
+    (void)context;
+    (void)now;
+    return tt_fail(TT_ERR_UNSUPPORTED, why, "a frontend cannot become the primary scheduler");
+}
+
+static void count(const void *context, struct tt_text *out) {
+    const struct frontend_node *self = context;
+    tt_text_printf(out,
+                   ", \"accepted\": %" PRId64 ", \"answered\": %" PRId64 ", \"failed\": %" PRId64
+                   ", \"under_way\": %d",
+                   self->frontend.accepted, self->done, self->failed, self->frontend.live);
+}
+
+const struct tt_fleet_role tt_frontend_node_role = {.open = open_role,
+                                                    .close = close_role,
+                                                    .received = received,
+                                                    .linked = linked,
+                                                    .tick = tick,
+                                                    .next_at = next_at,
+                                                    .outbox = outbox,
+                                                    .settle = settle,
+                                                    .payload_bytes = payload_bytes,
+                                                    .payload_write = payload_write,
+                                                    .epoch = epoch,
+                                                    .state = state,
+                                                    .drain = drain,
+                                                    .promote = promote,
+                                                    .count = count};

@@ -1,0 +1,311 @@
+#include "fleet/node_links.h"
+
+#include "base/log/log.h"
+#include "base/varint.h"
+#include "fleet/node_connection.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TICK_MS = 20, DIAL_AGAIN_MS = 100, HANDSHAKE_MS = 3000, UNACKNOWLEDGED_MS = 2000 };
+enum { DATAGRAM_MAGIC = 0x42435454, DATAGRAM_HEAD_BYTES = 16 }; /* "TTCB" */
+
+static const struct tt_cluster_place *place_of(const struct tt_node_links *self, uint16_t peer) {
+    return &self->options.file->places[peer];
+}
+
+/* Two nodes talk to each other unless they have the same role; schedulers always do. */
+static bool may_talk(const struct tt_node_links *self, uint16_t peer) {
+    enum tt_role own = place_of(self, self->options.number)->role;
+    return peer != self->options.number &&
+           (place_of(self, peer)->role != own || own == TT_ROLE_SCHEDULER);
+}
+
+/* ---- links ---- */
+
+static void report(struct tt_node_links *self, uint16_t peer, enum tt_link link) {
+    if (!self->is_closing)
+        self->options.events->linked(self->options.context, peer, link);
+}
+
+/* The link is no more. */
+static void unlink_peer(struct tt_node_links *self, uint16_t peer, enum tt_link link) {
+    self->peers[peer].link = NULL;
+    tt_log_limited(self->options.log, TT_LOG_INFO, NULL, "cluster: the link to %s is %s",
+                   place_of(self, peer)->name, link == TT_LINK_CLOSED ? "closed" : "lost");
+    report(self, peer, link);
+}
+
+bool tt_node_links_welcome(struct tt_node_links *self, struct tt_connection *connection) {
+    uint16_t number = connection->peer;
+    struct tt_node_peer *peer = &self->peers[number];
+    if (!may_talk(self, number) ||
+        (peer->link && connection->handshake.peer.incarnation < peer->incarnation)) {
+        tt_connection_close(connection);
+        return false;
+    }
+    if (peer->dialing == connection)
+        peer->dialing = NULL;
+    if (peer->link) {
+        tt_connection_close(peer->link);
+        unlink_peer(self, number, TT_LINK_CLOSED);
+    }
+    peer->link = connection;
+    peer->incarnation = connection->handshake.peer.incarnation;
+    peer->sent = peer->seen = 0;
+    peer->was_refused = false;
+    int unacknowledged = UNACKNOWLEDGED_MS;
+    uv_os_fd_t fd;
+    if (uv_fileno((uv_handle_t *)&connection->tcp, &fd) == 0)
+        setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged, sizeof(unacknowledged));
+    uv_tcp_keepalive(&connection->tcp, 1, 1);
+    tt_log_limited(self->options.log, TT_LOG_INFO, NULL, "cluster: linked to %s",
+                   place_of(self, number)->name);
+    report(self, number, TT_LINK_UP);
+    return true;
+}
+
+/* The network gave up, as far as the status says; else the peer closed it. */
+static bool is_lost(int status) {
+    return status == UV_ETIMEDOUT || status == UV_EHOSTUNREACH || status == UV_ENETUNREACH ||
+           status == UV_ENETDOWN;
+}
+
+void tt_node_links_ended(struct tt_node_links *self, struct tt_connection *connection, int status,
+                         const struct tt_error *why) {
+    bool is_node = connection->peer != TT_CLUSTER_NO_NODE;
+    struct tt_node_peer *peer = is_node ? &self->peers[connection->peer] : NULL;
+    const char *name = is_node ? place_of(self, connection->peer)->name : "a visitor";
+    if (why && !(peer && peer->was_refused)) {
+        tt_log_limited(self->options.log, TT_LOG_WARNING, NULL, "cluster: %s: %s", name, why->text);
+        if (peer)
+            peer->was_refused = true;
+    }
+    tt_connection_close(connection);
+    if (!peer)
+        return;
+    if (peer->dialing == connection)
+        peer->dialing = NULL;
+    peer->dial_at_ms = uv_now(self->loop) + DIAL_AGAIN_MS;
+    if (peer->link == connection)
+        unlink_peer(self, connection->peer, is_lost(status) ? TT_LINK_LOST : TT_LINK_CLOSED);
+}
+
+/* ---- dialing and accepting ---- */
+
+static void on_connected(uv_connect_t *request, int status) {
+    struct tt_connection *self = request->handle->data;
+    if (self->is_closing)
+        return;
+    if (status < 0)
+        tt_node_links_ended(self->links, self, status, NULL);
+    else
+        tt_connection_begin(self, true);
+}
+
+static void dial(struct tt_node_links *self, uint16_t number) {
+    struct tt_node_peer *peer = &self->peers[number];
+    peer->dial_at_ms = uv_now(self->loop) + DIAL_AGAIN_MS;
+    peer->dialing = tt_connection_new(self, number);
+    if (!peer->dialing)
+        return; /* later, perhaps */
+    int result = uv_tcp_connect(&peer->dialing->connecting, &peer->dialing->tcp,
+                                (const struct sockaddr *)&peer->address, on_connected);
+    if (result < 0)
+        tt_node_links_ended(self, peer->dialing, result, NULL);
+}
+
+static void on_tick(uv_timer_t *timer) {
+    struct tt_node_links *self = timer->data;
+    uint64_t now_ms = uv_now(self->loop);
+    for (struct tt_connection *c = self->connections, *next; c; c = next) {
+        next = c->next;
+        if (!c->is_done && now_ms - c->begun_ms > HANDSHAKE_MS)
+            tt_node_links_ended(self, c, UV_ETIMEDOUT, NULL);
+    }
+    for (uint16_t peer = 0; peer < self->options.number; peer++)
+        if (may_talk(self, peer) && !self->peers[peer].link && !self->peers[peer].dialing &&
+            now_ms >= self->peers[peer].dial_at_ms)
+            dial(self, peer);
+}
+
+static void on_connection(uv_stream_t *listener, int status) {
+    struct tt_node_links *self = listener->data;
+    struct tt_connection *connection =
+        status < 0 ? NULL : tt_connection_new(self, TT_CLUSTER_NO_NODE);
+    if (!connection)
+        return;
+    if (uv_accept(listener, (uv_stream_t *)&connection->tcp) < 0)
+        tt_connection_close(connection);
+    else
+        tt_connection_begin(connection, false);
+}
+
+/* ---- datagrams ---- */
+
+void tt_node_links_send_datagram(struct tt_node_links *self, uint16_t number,
+                                 const struct tt_frame *frame) {
+    struct tt_node_peer *peer = &self->peers[number];
+    if (!peer->link || frame->count > 1)
+        return;
+    uint8_t bytes[sizeof(self->datagram)];
+    size_t count = DATAGRAM_HEAD_BYTES + tt_frame_bytes(frame->count);
+    tt_put_u32(bytes, DATAGRAM_MAGIC);
+    tt_put_u32(bytes + 4, self->options.number);
+    tt_put_u64(bytes + 8, ++peer->sent);
+    tt_frame_write(frame, bytes + DATAGRAM_HEAD_BYTES);
+    tt_datagram_tag(peer->link->handshake.session, bytes, count, bytes + count);
+    uv_buf_t buffer = uv_buf_init((char *)bytes, (unsigned)(count + TT_DATAGRAM_TAG_BYTES));
+    /* What does not go out now is lost, as datagrams are. */
+    uv_udp_try_send(&self->datagrams, &buffer, 1, (const struct sockaddr *)&peer->address);
+}
+
+/* Nothing of a datagram is trusted before its tag was checked. */
+static void take_datagram(struct tt_node_links *self, const uint8_t *bytes, size_t count) {
+    enum { LEAST = DATAGRAM_HEAD_BYTES + TT_FRAME_HEAD_BYTES + TT_DATAGRAM_TAG_BYTES };
+    self->bad_datagrams++;
+    if (count < LEAST || tt_get_u32(bytes) != DATAGRAM_MAGIC)
+        return;
+    uint32_t number = tt_get_u32(bytes + 4);
+    uint64_t counter = tt_get_u64(bytes + 8);
+    if (number >= (uint32_t)self->options.file->count || !self->peers[number].link)
+        return;
+    struct tt_node_peer *peer = &self->peers[number];
+    size_t signed_bytes = count - TT_DATAGRAM_TAG_BYTES;
+    uint8_t tag[TT_DATAGRAM_TAG_BYTES];
+    tt_datagram_tag(peer->link->handshake.session, bytes, signed_bytes, tag);
+    if (!tt_datagram_tag_equals(tag, bytes + signed_bytes) || counter <= peer->seen)
+        return;
+    peer->seen = counter;
+    struct tt_received received = {.payload = NULL};
+    struct tt_error why;
+    size_t used;
+    enum tt_err err = tt_frame_read(bytes + DATAGRAM_HEAD_BYTES, signed_bytes - DATAGRAM_HEAD_BYTES,
+                                    self->records, &received.frame, &used, &why);
+    enum tt_frame_type type = received.frame.type;
+    if (err || used == 0 ||
+        (type != TT_FRAME_BEAT && type != TT_FRAME_ASK && type != TT_FRAME_OPINION))
+        return;
+    self->bad_datagrams--;
+    self->options.events->received(self->options.context, (uint16_t)number, &received);
+}
+
+static void on_datagram_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out) {
+    (void)suggested;
+    struct tt_node_links *self = handle->data;
+    *out = uv_buf_init((char *)self->datagram, sizeof(self->datagram));
+}
+
+static void on_datagram(uv_udp_t *handle, ssize_t count, const uv_buf_t *buffer,
+                        const struct sockaddr *from, unsigned flags) {
+    struct tt_node_links *self = handle->data;
+    if (count > 0 && from && !(flags & UV_UDP_PARTIAL) && !self->is_closing)
+        take_datagram(self, (const uint8_t *)buffer->base, (size_t)count);
+}
+
+/* ---- opening and closing ---- */
+
+static enum tt_err resolve(const struct tt_cluster_place *place, struct sockaddr_storage *out,
+                           struct tt_error *why) {
+    char service[16];
+    snprintf(service, sizeof(service), "%d", place->tcp_port);
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
+    int problem = getaddrinfo(place->host, service, &hints, &found);
+    if (problem)
+        return tt_fail(TT_ERR_INVALID, why, "node %s: no address of \"%s\": %s", place->name,
+                       place->host, gai_strerror(problem));
+    memcpy(out, found->ai_addr, found->ai_addrlen);
+    freeaddrinfo(found);
+    return TT_OK;
+}
+
+static enum tt_err listen_at(struct tt_node_links *self, struct tt_error *why) {
+    const struct tt_cluster_place *place = place_of(self, self->options.number);
+    const struct sockaddr *address =
+        (const struct sockaddr *)&self->peers[self->options.number].address;
+    int result = uv_tcp_bind(&self->listener, address, 0);
+    if (result == 0)
+        result = uv_listen((uv_stream_t *)&self->listener, 128, on_connection);
+    if (result == 0)
+        result = uv_udp_bind(&self->datagrams, address, 0);
+    if (result == 0)
+        result = uv_udp_recv_start(&self->datagrams, on_datagram_room, on_datagram);
+    return result < 0 ? tt_fail(TT_ERR_IO, why, "node %s cannot listen on %s:%d: %s", place->name,
+                                place->host, place->tcp_port, uv_strerror(result))
+                      : TT_OK;
+}
+
+enum tt_err tt_node_links_open(struct tt_node_links *self, uv_loop_t *loop,
+                               const struct tt_node_links_options *options, struct tt_error *why) {
+    *self = (struct tt_node_links){.options = *options, .loop = loop};
+    tt_assert(options->file->count > 0);
+    self->peers = calloc((size_t)options->file->count, sizeof(*self->peers));
+    if (!self->peers)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    uv_tcp_init(loop, &self->listener);
+    uv_udp_init(loop, &self->datagrams);
+    uv_timer_init(loop, &self->timer);
+    self->has_handles = true;
+    self->listener.data = self->datagrams.data = self->timer.data = self;
+    enum tt_err err = TT_OK;
+    for (int32_t i = 0; !err && i < options->file->count; i++)
+        err = resolve(&options->file->places[i], &self->peers[i].address, why);
+    if (!err)
+        err = listen_at(self, why);
+    if (!err)
+        uv_timer_start(&self->timer, on_tick, 0, TICK_MS);
+    return err;
+}
+
+void tt_node_links_close(struct tt_node_links *self) {
+    if (!self->has_handles)
+        return;
+    self->is_closing = true;
+    while (self->connections)
+        tt_connection_close(self->connections);
+    for (int32_t i = 0; i < self->options.file->count; i++)
+        self->peers[i].link = self->peers[i].dialing = NULL;
+    uv_close((uv_handle_t *)&self->listener, NULL);
+    uv_close((uv_handle_t *)&self->datagrams, NULL);
+    uv_close((uv_handle_t *)&self->timer, NULL);
+    self->has_handles = false;
+}
+
+void tt_node_links_fini(struct tt_node_links *self) {
+    free(self->peers);
+    self->peers = NULL;
+}
+
+bool tt_node_links_is_up(const struct tt_node_links *self, uint16_t peer) {
+    return self->peers[peer].link != NULL;
+}
+
+uint8_t *tt_node_links_send(struct tt_node_links *self, uint16_t peer, const struct tt_frame *frame,
+                            size_t payload_bytes) {
+    struct tt_connection *link = self->peers[peer].link;
+    size_t head = tt_frame_bytes(frame->count);
+    if (!link)
+        return NULL;
+    uint8_t *room = tt_connection_room(link, head + payload_bytes);
+    if (!room) {
+        struct tt_error why;
+        tt_fail(TT_ERR_NO_MEMORY, &why, "too much is waiting for this node, or out of memory");
+        tt_node_links_ended(self, link, 0, &why);
+        return NULL;
+    }
+    tt_frame_write(frame, room);
+    return room + head;
+}
+
+void tt_node_links_flush(struct tt_node_links *self) {
+    for (struct tt_connection *c = self->connections, *next; c; c = next) {
+        next = c->next;
+        if (c->is_done)
+            tt_connection_flush(c);
+    }
+}

@@ -1,0 +1,25 @@
+/* A visit to a node of a cluster: one line to it, one text back, for `tutti cluster`.
+ *
+ * Lines: "status", "drain", "promote". The answer is the node's state as a JSON object, or "error:
+ * " and a sentence. Blocks up to the timeout. Implemented in visit.c. */
+#ifndef TT_FLEET_VISIT_H
+#define TT_FLEET_VISIT_H
+
+#include "base/text.h"
+#include "fleet/cluster_file.h"
+#include "fleet/handshake.h"
+
+struct tt_visit {
+    const struct tt_cluster_file *file;
+    uint16_t number; /* of the node */
+    const struct tt_cluster_key *key;
+    struct tt_release release; /* of this program */
+    int64_t timeout_ns;        /* of the whole visit */
+};
+
+/* The answer is appended. Errors: UNAVAILABLE: no process is there, or it refused; TIMEOUT: it does
+ * not answer; INVALID: it is no node, or the host has no address; IO. */
+TT_MUST_CHECK enum tt_err tt_visit(const struct tt_visit *visit, const char *line,
+                                   struct tt_text *out_answer, struct tt_error *why);
+
+#endif
