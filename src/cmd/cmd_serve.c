@@ -3,6 +3,7 @@
 #include "cmd/serve_access.h"
 #include "cmd/serve_dashboard.h"
 #include "cmd/serve_grpc.h"
+#include "cmd/serve_role.h"
 #include "cmd/verbs.h"
 
 #include "base/clock.h"
@@ -44,6 +45,7 @@ struct flags {
     bool dashboard_admin;
     bool is_stuck; /* something still runs; the process must end without freeing */
     struct tt_serve_access_flags access;
+    struct tt_serve_role_flags role;
 };
 
 static const struct tt_flag_row flag_rows[] = {
@@ -117,6 +119,16 @@ static const struct tt_flag_row flag_rows[] = {
     TT_INTEGER("scheduler-threads", "N", control.scheduler_threads, 0, 64, 0,
                "scheduler threads of each domain whose policy is deferred, eager, symphony or "
                "timeout; of several, one ranks; 0: the domain runs on the server's thread"),
+    TT_HEADING("Cluster"),
+    TT_CHOICE("role", role.role, "one|frontend|scheduler|backend", TT_SERVE_ALONE,
+              "what this process does in a cluster; one: all of it, without a network"),
+    TT_TEXT("cluster", "SPEC", role.cluster, NULL,
+            "the cluster: static:FILE, a file with a line per node"),
+    TT_TEXT("node", "NAME", role.node, NULL, "the name of this process in the cluster"),
+    TT_TEXT("cluster-key", "FILE", role.key, NULL,
+            "the key that all nodes share; required where addresses are not of the loopback"),
+    TT_SWITCH("emulated", role.emulated,
+              "a backend's devices are emulated: batches take as long as profiles say"),
     TT_HEADING("Recording and log"),
     TT_TEXT("record", "FILE", record, NULL,
             "record the events and decisions of the policies, for `tutti replay`"),
@@ -255,6 +267,8 @@ static int check_flags(struct flags *self, struct tt_log *log) {
     if (control->loader.strict_profile && control->loader.measure_stale)
         return tt_flags_refuse(&tt_verb_serve,
                                "--strict-profile and --measure-stale exclude each other");
+    if (tt_serve_role_check(&self->role, control->mode != TT_CONTROL_NONE, &why) != TT_OK)
+        return tt_flags_refuse(&tt_verb_serve, "%s", why.text);
     if (self->record_bytes && !self->record)
         return tt_flags_refuse(&tt_verb_serve, "--record-max-bytes needs --record");
     self->asked_connections = self->limits.connections;
@@ -424,25 +438,36 @@ static int serve(struct tt_control *control, const struct flags *self,
     return 0;
 }
 
+static int exit_code_of(enum tt_err err) {
+    return err == TT_ERR_NOT_FOUND || err == TT_ERR_INVALID || err == TT_ERR_IO ? EXIT_USAGE
+                                                                                : EXIT_FAILED;
+}
+
 static int open_and_serve(struct flags *self, struct tt_serve_access *access) {
     struct tt_error why;
-    struct tt_control *control;
+    struct tt_control *control = NULL;
+    struct tt_serve_role *role = NULL;
     enum tt_err err = tt_listener_check(&self->listener, &why); /* models take longer to load */
     if (!err && self->grpc_tcp_port > 0)
         err = tt_serve_grpc_check(self->listener.host, self->grpc_tcp_port, &why);
     if (!err)
+        err = tt_serve_role_new(&self->role, &self->control, &self->limits, &role, &why);
+    if (!err)
         err = tt_control_open(&self->control, &control, &why);
-    if (err) {
+    if (!err)
+        err = tt_serve_role_join(role, tt_control_serving(control), self->listener.log, &why);
+    int code = err ? exit_code_of(err) : serve(control, self, access);
+    if (err)
         fprintf(stderr, "tutti serve: %s\n", why.text);
-        return err == TT_ERR_NOT_FOUND || err == TT_ERR_INVALID || err == TT_ERR_IO ? 2 : 1;
-    }
-    int code = serve(control, self, access);
+    tt_serve_role_leave(role);
     /* A load that is under way gets the rest of the grace, if there was a signal. */
     int64_t until_at =
         end_at ? tt_instant_max(end_at, tt_instant_add(tt_clock_now(), TT_S)) : TT_NEVER;
-    self->is_stuck = !tt_control_stop(control, until_at);
-    if (!self->is_stuck)
-        tt_control_close(control);
+    self->is_stuck = control && !tt_control_stop(control, until_at);
+    if (self->is_stuck)
+        return code;
+    tt_control_close(control);
+    tt_serve_role_free(role);
     return code;
 }
 

@@ -1,0 +1,180 @@
+/* tutti cluster: the nodes of a cluster, draining one, and handing the primary over. */
+#include "cmd/outcome.h"
+#include "cmd/verbs.h"
+
+#include "base/instant.h"
+#include "fleet/fleet_node.h"
+#include "fleet/visit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum action { ACTION_STATUS, ACTION_DRAIN, ACTION_PROMOTE };
+
+static const char default_spec[] = "static:build/cluster/nodes";
+
+struct flags {
+    int32_t action;
+    const char *first, *second, *key;
+    int64_t timeout_ns;
+    bool json;
+};
+
+static const struct tt_flag_row flag_rows[] = {
+    TT_OPERAND(TT_FLAG_CHOICE, "ACTION", action, true, "status, drain or promote",
+               .choices = "status|drain|promote", .default_value = -1),
+    TT_OPERAND(TT_FLAG_TEXT, "NODE|SPEC", first, false,
+               "drain: the node; else the cluster, static:FILE"),
+    TT_OPERAND(TT_FLAG_TEXT, "SPEC", second, false,
+               "drain: the cluster (default: static:build/cluster/nodes, that of make cluster)"),
+    TT_TEXT("cluster-key", "FILE", key, NULL, "the key that all nodes share"),
+    TT_DECIMAL("timeout", "SECONDS", timeout_ns, 0.01, 600, 2, "how long to wait for each node",
+               .scale = TT_S),
+    TT_SWITCH("json", json, "print JSON"),
+};
+
+struct cluster {
+    struct tt_cluster_file file;
+    struct tt_cluster_key key;
+    const struct flags *flags;
+};
+
+static enum tt_err ask(const struct cluster *self, int32_t number, const char *line,
+                       json_t **out_node, struct tt_error *why) {
+    const struct tt_visit visit = {.file = &self->file,
+                                   .number = (uint16_t)number,
+                                   .key = &self->key,
+                                   .release = tt_release_parse(TUTTI_VERSION),
+                                   .timeout_ns = self->flags->timeout_ns};
+    struct tt_text text;
+    tt_text_init(&text);
+    enum tt_err err = tt_visit(&visit, line, &text, why);
+    if (!err && strncmp(tt_text_string(&text), "error: ", 7) == 0)
+        err = tt_fail(TT_ERR_UNAVAILABLE, why, "%s: %s", self->file.places[number].name,
+                      tt_text_string(&text) + 7);
+    json_error_t ignored;
+    *out_node = err ? NULL : json_loads(tt_text_string(&text), 0, &ignored);
+    if (!err && !*out_node)
+        err = tt_fail(TT_ERR_INVALID, why, "%s: the answer is no JSON",
+                      self->file.places[number].name);
+    tt_text_fini(&text);
+    return err;
+}
+
+static const char *text_of(const json_t *node, const char *key) {
+    const char *text = json_string_value(json_object_get(node, key));
+    return text ? text : "";
+}
+
+static bool is_primary(const json_t *node) {
+    return json_is_true(json_object_get(node, "primary"));
+}
+
+static void print_node(const json_t *node) {
+    char pid[24] = "-", epoch[24] = "-";
+    if (json_is_integer(json_object_get(node, "pid")))
+        snprintf(pid, sizeof(pid), "%lld",
+                 (long long)json_integer_value(json_object_get(node, "pid")));
+    long long number = json_integer_value(json_object_get(node, "epoch"));
+    if (number > 0)
+        snprintf(epoch, sizeof(epoch), "%lld.%lld", number >> 16, number & 0xffff);
+    printf("%-16s %-10s %8s  %-10s %-8s %s\n", text_of(node, "name"), text_of(node, "role"), pid,
+           text_of(node, "state"), epoch, is_primary(node) ? "primary" : "");
+}
+
+/* DONE if a primary is there. */
+static int show_status(const struct cluster *self) {
+    json_t *nodes = json_array();
+    bool has_primary = false;
+    if (!self->flags->json)
+        printf("%-16s %-10s %8s  %-10s %-8s\n", "node", "role", "pid", "state", "epoch");
+    for (int32_t i = 0; i < self->file.count; i++) {
+        const struct tt_cluster_place *place = &self->file.places[i];
+        struct tt_error why;
+        json_t *node;
+        enum tt_err err = ask(self, i, "status", &node, &why);
+        if (err)
+            node =
+                json_pack("{s:s, s:s, s:n, s:b, s:i, s:s, s:s}", "name", place->name, "role",
+                          tt_cluster_role_name(place->role), "pid", "primary", 0, "epoch", 0,
+                          "state", err == TT_ERR_TIMEOUT ? "SILENT" : "DOWN", "reason", why.text);
+        has_primary |= is_primary(node);
+        if (!self->flags->json)
+            print_node(node);
+        json_array_append_new(nodes, node);
+    }
+    if (self->flags->json)
+        tt_outcome_print_json(json_pack("{s:o}", "nodes", nodes));
+    else
+        json_decref(nodes);
+    return has_primary ? EXIT_DONE : EXIT_FAILED;
+}
+
+static int act(const struct cluster *self, int32_t number, const char *line) {
+    struct tt_error why;
+    json_t *node;
+    enum tt_err err = ask(self, number, line, &node, &why);
+    if (err) {
+        fprintf(stderr, "tutti cluster: %s\n", why.text);
+        return EXIT_FAILED;
+    }
+    if (self->flags->json)
+        tt_outcome_print_json(node);
+    else {
+        print_node(node);
+        json_decref(node);
+    }
+    return EXIT_DONE;
+}
+
+/* The first scheduler that answers and is a spare. */
+static int promote(const struct cluster *self) {
+    for (int32_t i = 0; i < self->file.count; i++) {
+        struct tt_error why;
+        json_t *node;
+        if (self->file.places[i].role != TT_ROLE_SCHEDULER || ask(self, i, "status", &node, &why))
+            continue;
+        bool is_spare = !is_primary(node);
+        json_decref(node);
+        if (is_spare)
+            return act(self, i, "promote");
+    }
+    fprintf(stderr, "tutti cluster: no spare scheduler answers\n");
+    return EXIT_FAILED;
+}
+
+static int run(void *options) {
+    const struct flags *flags = options;
+    bool drains = flags->action == ACTION_DRAIN;
+    if (drains && !flags->first)
+        return tt_flags_refuse(&tt_verb_cluster, "drain needs NODE");
+    if (!drains && flags->second)
+        return tt_flags_refuse(&tt_verb_cluster, "unexpected argument '%s'", flags->second);
+    const char *spec = drains ? flags->second : flags->first;
+    struct cluster self = {.flags = flags};
+    struct tt_error why;
+    uint16_t number;
+    enum tt_err err = tt_fleet_describe(spec ? spec : default_spec, drains ? flags->first : NULL,
+                                        flags->key, &self.file, &self.key, &number, &why);
+    if (err)
+        return tt_outcome_print_error("cluster", err, &why);
+    int code = drains                            ? act(&self, number, "drain")
+               : flags->action == ACTION_PROMOTE ? promote(&self)
+                                                 : show_status(&self);
+    tt_cluster_file_fini(&self.file);
+    return code;
+}
+
+const struct tt_verb tt_verb_cluster = {
+    .name = "cluster",
+    .summary = "show the nodes of a cluster, drain one, or promote the spare scheduler",
+    .usage = "status [SPEC] | drain NODE [SPEC] | promote [SPEC] [OPTIONS]",
+    .description =
+        "Asks the processes of a cluster, which tutti serve starts with a role. status prints each "
+        "node "
+        "with its role, process, state and the epoch that it obeys. drain takes a node out of "
+        "service: a frontend is not ready and refuses new requests, a scheduler hands over, and a "
+        "backend finishes what it has. promote makes the first spare scheduler primary.\n\n"
+        "Exit code: 0 done, or status found a primary; 1 no primary, or a node refused or does not "
+        "answer; 2 usage error, or SPEC cannot be read.",
+    TT_VERB_RUNS(flag_rows, run)};

@@ -1,0 +1,133 @@
+#include "cmd/serve_role.h"
+
+#include "fleet/fleet_node.h"
+#include "policy/policy.h"
+#include "serve/limits.h"
+
+#include <stdlib.h>
+
+/* Requests that a frontend has in the cluster at once are tasks of so many executors; a request
+ * beyond them waits in the frontend. */
+enum { FRONTEND_EXECUTORS = 1024, FRONTEND_DEPTH = 1, REQUEST_LIMIT = 4096, QUEUE = 1 << 14 };
+
+struct tt_serve_role {
+    struct tt_serve_role_flags flags;
+    struct tt_serving_policy policy;
+    struct tt_option option;
+    struct tt_remote_engine *remote; /* NULL: a backend */
+    struct tt_fleet_node *node;
+};
+
+static enum tt_role role_of(const struct tt_serve_role_flags *flags) {
+    return flags->role == TT_SERVE_FRONTEND    ? TT_ROLE_FRONTEND
+           : flags->role == TT_SERVE_SCHEDULER ? TT_ROLE_SCHEDULER
+                                               : TT_ROLE_BACKEND;
+}
+
+enum tt_err tt_serve_role_check(const struct tt_serve_role_flags *flags, bool follows,
+                                struct tt_error *why) {
+    bool has_role = flags->role != TT_SERVE_ALONE;
+    if (has_role && (!flags->cluster || !flags->node))
+        return tt_fail(TT_ERR_INVALID, why, "--role needs --cluster SPEC and --node NAME");
+    if (!has_role && (flags->cluster || flags->node || flags->key || flags->emulated))
+        return tt_fail(TT_ERR_INVALID, why,
+                       "--cluster, --node, --cluster-key and --emulated need --role");
+    if (flags->emulated && flags->role != TT_SERVE_BACKEND)
+        return tt_fail(TT_ERR_INVALID, why, "--emulated needs --role backend");
+    if (has_role && follows)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "--role needs --model-control-mode none: the nodes of a cluster serve the "
+                       "same models as long as they run");
+    return TT_OK;
+}
+
+/* What the loader does with every model. */
+static void set_loader(struct tt_serve_role *self, int32_t devices,
+                       struct tt_control_options *control, struct tt_limits *limits) {
+    bool is_backend = self->flags.role == TT_SERVE_BACKEND;
+    /* Whole batches come to a backend, so nothing waits there for company. */
+    self->option = (struct tt_option){.key = "max_delay", .value = "0"};
+    self->policy = is_backend
+                       ? (struct tt_serving_policy){.name = "window",
+                                                    .options = &self->option,
+                                                    .option_count = 1}
+                       : (struct tt_serving_policy){.name = "serial", .depth = FRONTEND_DEPTH};
+    control->loader.policy = &self->policy;
+    control->loader.executors = is_backend                              ? devices
+                                : self->flags.role == TT_SERVE_FRONTEND ? FRONTEND_EXECUTORS
+                                                                        : 1;
+    if (!is_backend) {
+        control->loader.engine = &tt_remote_engine_kind;
+        control->loader.engine_context = self->remote;
+        limits->learn_percent = 0; /* times in the cluster say nothing of a model here */
+    } else if (self->flags.emulated) {
+        control->loader.engine = tt_engine_kind_emulating();
+    }
+}
+
+enum tt_err tt_serve_role_new(const struct tt_serve_role_flags *flags,
+                              struct tt_control_options *control, struct tt_limits *limits,
+                              struct tt_serve_role **out_role, struct tt_error *why) {
+    *out_role = NULL;
+    if (flags->role == TT_SERVE_ALONE)
+        return TT_OK;
+    struct tt_cluster_file file;
+    struct tt_cluster_key key;
+    uint16_t number;
+    enum tt_err err =
+        tt_fleet_describe(flags->cluster, flags->node, flags->key, &file, &key, &number, why);
+    if (err)
+        return err;
+    int32_t devices = file.places[number].devices;
+    enum tt_role stated = file.places[number].role;
+    tt_cluster_file_fini(&file);
+    if (stated != role_of(flags))
+        return tt_fail(TT_ERR_INVALID, why, "node %s is a %s in %s, and --role says %s",
+                       flags->node, tt_cluster_role_name(stated), flags->cluster,
+                       tt_cluster_role_name(role_of(flags)));
+    struct tt_serve_role *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    self->flags = *flags;
+    if (flags->role != TT_SERVE_BACKEND) {
+        self->remote = tt_remote_engine_new(QUEUE);
+        if (!self->remote) {
+            free(self);
+            return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+        }
+    }
+    set_loader(self, devices, control, limits);
+    *out_role = self;
+    return TT_OK;
+}
+
+enum tt_err tt_serve_role_join(struct tt_serve_role *self, struct tt_serving *serving,
+                               struct tt_log *log, struct tt_error *why) {
+    if (!self)
+        return TT_OK;
+    const struct tt_fleet_options options = {.cluster = self->flags.cluster,
+                                             .node = self->flags.node,
+                                             .key = self->flags.key,
+                                             .role = role_of(&self->flags),
+                                             .version = TUTTI_VERSION,
+                                             .request_limit = REQUEST_LIMIT,
+                                             .serving = serving,
+                                             .remote = self->remote,
+                                             .log = log};
+    enum tt_err err = tt_fleet_node_open(&options, &self->node, why);
+    return err ? err : tt_fleet_node_start(self->node, why);
+}
+
+void tt_serve_role_leave(struct tt_serve_role *self) {
+    if (!self)
+        return;
+    tt_fleet_node_close(self->node);
+    self->node = NULL;
+}
+
+void tt_serve_role_free(struct tt_serve_role *take_self) {
+    if (!take_self)
+        return;
+    tt_remote_engine_free(take_self->remote);
+    free(take_self);
+}

@@ -1,0 +1,37 @@
+/* What `tutti serve --role` adds: the loader's settings for the role, and the node of the cluster.
+ *
+ * Life: _check (flags) -> _new, before models are loaded: it changes the options of the loader ->
+ * _join, when they are: the node listens and the role begins -> requests -> _leave -> the models
+ * are closed -> _free. All are no-ops without a role. Implemented in serve_role.c. */
+#ifndef TT_CMD_SERVE_ROLE_H
+#define TT_CMD_SERVE_ROLE_H
+
+#include "control/control.h"
+
+struct tt_limits;
+struct tt_log;
+struct tt_serve_role;
+
+enum tt_serve_role_name { TT_SERVE_ALONE, TT_SERVE_FRONTEND, TT_SERVE_SCHEDULER, TT_SERVE_BACKEND };
+
+struct tt_serve_role_flags {
+    int32_t role; /* enum tt_serve_role_name */
+    const char *cluster, *node, *key;
+    bool emulated;
+};
+
+/* INVALID: the flags do not go together. `follows`: models may come and go. */
+TT_MUST_CHECK enum tt_err tt_serve_role_check(const struct tt_serve_role_flags *flags, bool follows,
+                                              struct tt_error *why);
+/* *out_role: NULL without a role. Errors: those of the description (fleet/fleet_node.h). */
+TT_MUST_CHECK enum tt_err tt_serve_role_new(const struct tt_serve_role_flags *flags,
+                                            struct tt_control_options *control,
+                                            struct tt_limits *limits,
+                                            struct tt_serve_role **out_role, struct tt_error *why);
+/* Errors: those of the node. */
+TT_MUST_CHECK enum tt_err tt_serve_role_join(struct tt_serve_role *self, struct tt_serving *serving,
+                                             struct tt_log *log, struct tt_error *why);
+void tt_serve_role_leave(struct tt_serve_role *self);
+void tt_serve_role_free(struct tt_serve_role *take_self); /* NULL-safe */
+
+#endif

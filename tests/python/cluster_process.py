@@ -1,0 +1,131 @@
+"""A cluster of real processes for a test: loopback, free ports, emulated models."""
+import atexit
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+from server_process import Server, free_port
+
+PROGRAM = os.environ["TUTTI_PROGRAM"]
+CONFIG = """
+backend: "emulated" max_batch_size: 16
+input { name: "x" data_type: TYPE_FP32 dims: 4 }
+input { name: "label" data_type: TYPE_STRING dims: 1 }
+output { name: "y" data_type: TYPE_FP32 dims: 4 }
+"""
+# Wide, so that a busy machine causes no takeover by itself.
+TIMES = "silence-ms 400\noverdue-ms 400\nfetch-ms 1000\npatience-ms 5000\ngrace-ms 10000\n"
+
+
+class Cluster:
+    def __init__(self, schedulers=1, frontends=1, backends=1, devices=2, times=TIMES):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tutti-cluster-"))
+        atexit.register(shutil.rmtree, self.folder, True)
+        atexit.register(self.stop)
+        self.models = self.folder / "models"
+        self.add_model("echo")
+        self.nodes, self.ports, self.http = {}, {}, {}
+        lines = [times]
+        for role, count in (("scheduler", schedulers), ("frontend", frontends), ("backend", backends)):
+            for number in range(1, count + 1):
+                name = role[0] + str(number)
+                self.nodes[name], self.ports[name] = role, free_port()
+                extra = " devices=%d" % devices if role == "backend" else ""
+                lines.append("%s %s 127.0.0.1:%d%s\n" % (role, name, self.ports[name], extra))
+        self.file = self.folder / "nodes"
+        self.file.write_text("".join(lines))
+        self.spec = "static:%s" % self.file
+        self.processes = {}
+
+    def add_model(self, name, models=None):
+        folder = (models or self.models) / name
+        folder.joinpath("1").mkdir(parents=True)
+        folder.joinpath("config.pbtxt").write_text(CONFIG)
+        folder.joinpath("profile.pbtxt").write_text("linear { alpha_ms: 0.1 beta_ms: 2 }\n")
+
+    def start(self, name, *more, models=None, spec=None):
+        role = self.nodes[name]
+        command = [PROGRAM, "serve", "--model-repository", str(models or self.models), "--role", role,
+                   "--cluster", spec or self.spec, "--node", name, "--http-port", "0", "--grpc-port", "0", *more]  # fmt: skip
+        self.processes[name] = Server(command)
+        return self.processes[name]
+
+    def start_all(self, *more):
+        for name in self.nodes:
+            self.start(name, *more)
+        for name in self.nodes:
+            if not self.processes[name].wait_ready(60):
+                raise AssertionError("%s does not start; %s" % (name, self.processes[name].said()))
+        for name, role in self.nodes.items():
+            if role == "frontend":
+                self.await_ready(name)
+
+    def await_ready(self, name, wanted=200, seconds=60):
+        await_true(lambda: self.get(name, "/v2/health/ready")[0] == wanted, seconds, "%s is ready" % name)
+
+    def get(self, name, path):
+        try:
+            with urllib.request.urlopen("http://%s%s" % (self.processes[name].address, path), timeout=30) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
+
+    def infer(self, name, value, model="echo", timeout=60):
+        """The status and the answer, or the error's text."""
+        body = {"inputs": [
+            {"name": "label", "datatype": "BYTES", "shape": [1, 1], "data": ["of %s" % value]},
+            {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [value, 1, 2, 3]}]}  # fmt: skip
+        request = urllib.request.Request(
+            "http://%s/v2/models/%s/infer" % (self.processes[name].address, model), json.dumps(body).encode()
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=timeout) as answer:
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def command(self, *arguments):
+        return subprocess.run([PROGRAM, "cluster", *arguments], capture_output=True, text=True, timeout=60)
+
+    def status(self):
+        return {node["name"]: node for node in json.loads(self.command("status", self.spec, "--json").stdout)["nodes"]}
+
+    def primary(self):
+        """The name of the primary, once there is one."""
+        found = []
+
+        def look():
+            found[:] = [name for name, node in self.status().items() if node["primary"]]
+            return len(found) == 1
+
+        await_true(look, 60, "one primary")
+        return found[0]
+
+    def kill(self, name, number=signal.SIGKILL):
+        os.kill(self.processes[name].process.pid, number)
+
+    def stop(self):
+        for server in self.processes.values():
+            if server.process.poll() is None:
+                server.process.send_signal(signal.SIGCONT)
+                server.process.kill()
+        for server in self.processes.values():
+            server.process.wait()
+
+    def said(self):
+        return "\n".join("%s: %s" % (name, server.said()) for name, server in self.processes.items())
+
+
+def await_true(question, seconds, what):
+    until = time.monotonic() + seconds
+    while not question():
+        if time.monotonic() > until:
+            raise AssertionError("never true: " + what)
+        time.sleep(0.02)
