@@ -1,6 +1,7 @@
 /* tutti replay FILE: repeats the decisions of a recording, or simulates another policy on it. */
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
+#include "lab/replay/name_sums.h"
 #include "lab/replay/replay.h"
 #include "lab/report/columns.h"
 #include "lab/report/page_run.h"
@@ -260,8 +261,8 @@ static enum tt_err report(struct tt_replay *replay, const struct flags *a, struc
 /* ---- the verb ---- */
 
 static enum tt_err replay_domain(const struct tt_recording *recording, int32_t stream,
-                                 const struct flags *a, json_t *all, bool *out_differs,
-                                 struct tt_error *why) {
+                                 const struct flags *a, struct tt_name_sums *sums, json_t *all,
+                                 bool *out_differs, struct tt_error *why) {
     struct tt_replay replay;
     struct tt_page_run page = {0};
     if (a->html)
@@ -277,6 +278,7 @@ static enum tt_err replay_domain(const struct tt_recording *recording, int32_t s
     if (!a->json)
         print_domain(&replay);
     print_limits(&replay);
+    tt_name_sums_add(sums, &replay);
     *out_differs |= replay.differs;
     bool reports = replay.arrival_count > 0 && !replay.differs && (a->json || a->policy);
     if (reports)
@@ -301,14 +303,22 @@ static enum tt_err replay_all(const struct tt_recording *recording, const struct
             "with --domain",
             recording->name, recording->domain_count);
     json_t *all = json_array();
+    struct tt_name_sums sums = {0};
     enum tt_err err = TT_OK;
     for (int32_t stream = first; !err && stream < end && !tt_interrupted; stream++)
-        err = replay_domain(recording, stream, a, all, out_differs, why);
+        err = replay_domain(recording, stream, a, &sums, all, out_differs, why);
     if (!err && a->json) {
-        json_t *out = json_pack("{s:s,s:b,s:b,s:O}", "recording", recording->name, "identical",
-                                !*out_differs, "complete", recording->complete, "domains", all);
+        json_t *out = json_pack("{s:s,s:b,s:b,s:O,s:o}", "recording", recording->name, "identical",
+                                !*out_differs, "complete", recording->complete, "domains", all,
+                                "models", tt_name_sums_json(&sums));
         tt_outcome_print_json(out);
+    } else if (!err) {
+        struct tt_text text;
+        tt_text_init(&text);
+        tt_name_sums_table(&sums, &text);
+        tt_outcome_print_text(&text);
     }
+    tt_name_sums_fini(&sums);
     json_decref(all);
     return err;
 }

@@ -166,6 +166,11 @@ class Replay(unittest.TestCase):
         self.assertEqual(sum(domain["requests"] for domain in report["domains"]), 30)
         names = [m["name"] for d in report["domains"] for m in d["recorded"]["models"]]
         self.assertEqual(len(names), 4)
+        # What was loaded three times is one row, of all requests.
+        rows = {m["name"]: (m["loads"], m["arrived"], m["ok"]) for m in report["models"]}
+        self.assertEqual(rows, {"mlp": (1, 15, 15), "quick": (3, 15, 15)})
+        table = replay(path).stdout
+        self.assertRegex(table, r"recorded of all loads\nmodel .*\n(mlp +1 +15 .*\n)?quick +3 +15 ")
 
     def test_a_full_disk_does_not_stop_serving(self):
         path = self.folder / "full.rec"

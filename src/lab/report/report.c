@@ -43,7 +43,7 @@ static double mean_batch(const struct tt_measure_model *model) {
                                    : 0;
 }
 
-static json_t *figures(const struct tt_measure_model *model, double window_s) {
+json_t *tt_report_figures_json(const struct tt_measure_model *model, double window_s) {
     return json_pack(
         "{s:I,s:I,s:I,s:I,s:o,s:I,s:I,s:I,s:f,s:f,s:f,s:o,s:o,s:{s:I,s:f,s:I,s:I}}", "arrived",
         (json_int_t)model->arrived, "ok", (json_int_t)model->ok, "late", (json_int_t)model->late,
@@ -77,7 +77,7 @@ json_t *tt_report_json(const struct tt_scenario *scenario, const char *title,
     struct tt_scaling_advice advice = tt_report_advice(measure);
     json_t *models = json_array(), *executors = json_array();
     for (int32_t m = 0; models && m < scenario->model_count; m++) {
-        json_t *model = figures(&measure->models[m], window_s);
+        json_t *model = tt_report_figures_json(&measure->models[m], window_s);
         if (model)
             json_object_set_new(model, "name", json_string(scenario->models[m].name));
         if (model && hopeless_ns(&scenario->models[m]) > 0)
@@ -96,8 +96,8 @@ json_t *tt_report_json(const struct tt_scenario *scenario, const char *title,
         "warm_up_s", (double)scenario->warm_up_ns / 1e9, "devices", scenario->device_count,
         "devices_used", tt_measure_devices_used(measure), "utilisation",
         tt_measure_utilisation(measure), "model_count", scenario->model_count, "events",
-        (json_int_t)result->events, "total", figures(&total, window_s), "advice", "bad_rate",
-        advice.bad_rate, "idle_share", advice.idle_share, "add_devices", advice.add,
+        (json_int_t)result->events, "total", tt_report_figures_json(&total, window_s), "advice",
+        "bad_rate", advice.bad_rate, "idle_share", advice.idle_share, "add_devices", advice.add,
         "release_devices", advice.release, "models", models, "executors", executors);
     if (out && result->live.is_live)
         json_object_set_new(out, "live", tt_live_report_json(&result->live));

@@ -12,6 +12,8 @@
 /* S9: about the number of devices. */
 struct tt_scaling_advice tt_report_advice(const struct tt_measure *measure);
 
+/* The figures of one model, or of several; a new reference; NULL: out of memory. */
+json_t *tt_report_figures_json(const struct tt_measure_model *model, double window_s);
 /* A new reference; NULL: out of memory. */
 json_t *tt_report_json(const struct tt_scenario *scenario, const char *title,
                        const struct tt_scenario_result *result);

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-static void model_init(struct tt_measure_model *self) {
+void tt_measure_model_init(struct tt_measure_model *self) {
     *self = (struct tt_measure_model){0};
     tt_histogram_init(&self->latency_ns);
     tt_histogram_init(&self->queueing_ns);
@@ -30,7 +30,7 @@ void tt_measure_init(struct tt_measure *self, int32_t model_count,
     self->models = tt_allocate((size_t)model_count, sizeof(*self->models));
     self->executors = tt_allocate((size_t)executors, sizeof(*self->executors));
     for (int32_t m = 0; m < model_count; m++)
-        model_init(&self->models[m]);
+        tt_measure_model_init(&self->models[m]);
     for (int32_t d = 0, e = 0; d < device_count; d++)
         for (int32_t k = 0; k < devices[d].executors; k++)
             self->executors[e++] = (struct tt_measure_executor){.device = d, .started_at = -1};
@@ -100,23 +100,25 @@ double tt_measure_bad_rate(const struct tt_measure_model *model) {
     return counted > 0 ? (double)tt_measure_bad(model) / (double)counted : 0;
 }
 
+void tt_measure_model_add(struct tt_measure_model *self, const struct tt_measure_model *other) {
+    self->arrived += other->arrived;
+    self->ok += other->ok;
+    self->late += other->late;
+    self->failed += other->failed;
+    self->cancelled += other->cancelled;
+    self->aborted += other->aborted;
+    self->cut_short += other->cut_short;
+    for (int32_t i = 0; i < TT_MEASURE_REASONS; i++)
+        self->dropped[i] += other->dropped[i];
+    tt_histogram_merge(&self->latency_ns, &other->latency_ns);
+    tt_histogram_merge(&self->queueing_ns, &other->queueing_ns);
+    tt_histogram_merge(&self->batch_rows, &other->batch_rows);
+}
+
 void tt_measure_total(const struct tt_measure *self, struct tt_measure_model *out) {
-    model_init(out);
-    for (int32_t m = 0; m < self->model_count; m++) {
-        const struct tt_measure_model *model = &self->models[m];
-        out->arrived += model->arrived;
-        out->ok += model->ok;
-        out->late += model->late;
-        out->failed += model->failed;
-        out->cancelled += model->cancelled;
-        out->aborted += model->aborted;
-        out->cut_short += model->cut_short;
-        for (int32_t i = 0; i < TT_MEASURE_REASONS; i++)
-            out->dropped[i] += model->dropped[i];
-        tt_histogram_merge(&out->latency_ns, &model->latency_ns);
-        tt_histogram_merge(&out->queueing_ns, &model->queueing_ns);
-        tt_histogram_merge(&out->batch_rows, &model->batch_rows);
-    }
+    tt_measure_model_init(out);
+    for (int32_t m = 0; m < self->model_count; m++)
+        tt_measure_model_add(out, &self->models[m]);
 }
 
 int64_t tt_measure_window_ns(const struct tt_measure *self) {

@@ -53,7 +53,10 @@ int64_t tt_measure_bad(const struct tt_measure_model *model);
 double tt_measure_bad_rate(const struct tt_measure_model *model);
 /* All models together. The caller frees `out` with tt_measure_model_fini. */
 void tt_measure_total(const struct tt_measure *self, struct tt_measure_model *out);
+void tt_measure_model_init(struct tt_measure_model *self);
 void tt_measure_model_fini(struct tt_measure_model *self);
+/* Adds the other model's figures, as if both were one. */
+void tt_measure_model_add(struct tt_measure_model *self, const struct tt_measure_model *other);
 /* Length of the measured window; at least 1 ns. */
 int64_t tt_measure_window_ns(const struct tt_measure *self);
 /* The share of the executors' time in which they ran a step, 0 .. 1. */
