@@ -111,7 +111,7 @@ function(tutti_embed_page target folder template name)
   set(charts ${PROJECT_SOURCE_DIR}/src/charts)
   set(script ${PROJECT_SOURCE_DIR}/cmake/embed_page.cmake)
   set(out ${PROJECT_BINARY_DIR}/${name}.c)
-  file(GLOB parts CONFIGURE_DEPENDS ${page}/*.html ${page}/*.in ${page}/*.css ${page}/*.js ${charts}/*.css ${charts}/*.js)
+  file(GLOB parts CONFIGURE_DEPENDS ${page}/*.html ${page}/*.in ${page}/*.json ${page}/*.css ${page}/*.js ${charts}/*.css ${charts}/*.js)
   add_custom_command(OUTPUT ${out}
     COMMAND ${CMAKE_COMMAND} -DTEMPLATE=${page}/${template} "-DPARTS=${page};${charts}" -DNAME=${name} -DOUT=${out} -P ${script}
     DEPENDS ${parts} ${script} VERBATIM)
@@ -133,6 +133,7 @@ function(tutti_layer name)
     tutti_embed_page(tutti_${name} net/dashboard/page dashboard.html live_html)
     tutti_embed_page(tutti_${name} net/dashboard/page dashboard.css.in live_css)
     tutti_embed_page(tutti_${name} net/dashboard/page dashboard.js.in live_js)
+    tutti_embed_page(tutti_${name} net/http openapi.json openapi)
   endif()
   if(name MATCHES "^(slicer|lab|metrics)$") # they sign what they write
     target_compile_definitions(tutti_${name} PRIVATE TUTTI_VERSION="${PROJECT_VERSION}")

@@ -23,8 +23,20 @@ void tt_page_root(const struct tt_http_context *context, struct tt_reply *reply)
                    "GET  /v2/models/NAME/stats    what it has done\n"
                    "POST /v2/models/NAME/infer    inference\n"
                    "GET  /v2/debug/trace?seconds=5  what just ran, for ui.perfetto.dev\n"
-                   "GET  /metrics                 for Prometheus\n",
+                   "GET  /metrics                 for Prometheus\n"
+                   "GET  /openapi.json            all paths, for tools\n",
                    context->service.server_version);
+}
+
+/* openapi.json of this folder, put into the program by cmake/embed_page.cmake. */
+extern const unsigned char tt_openapi[];
+extern const size_t tt_openapi_bytes;
+
+void tt_page_openapi(const struct tt_http_context *context, struct tt_reply *reply) {
+    (void)context;
+    reply->status = 200;
+    reply->content_type = "application/json";
+    tt_text_append(&reply->body, (const char *)tt_openapi, tt_openapi_bytes);
 }
 
 void tt_page_server(const struct tt_http_context *context, struct tt_reply *reply) {

@@ -122,6 +122,7 @@ static const struct {
     void (*write)(const struct tt_http_context *context, struct tt_reply *reply);
 } pages[] = {
     {0, {NULL}, tt_page_root},
+    {1, {"openapi.json"}, tt_page_openapi},
     {1, {"metrics"}, tt_page_metrics},
     {1, {"v2"}, tt_page_server},
     {3, {"v2", "health", "live"}, tt_page_live},

@@ -69,6 +69,7 @@ enum tt_route_kind tt_route(const struct tt_http_context *context,
 
 /* --- replies of single paths, for tt_route --- */
 
+void tt_page_openapi(const struct tt_http_context *context, struct tt_reply *reply);
 void tt_page_root(const struct tt_http_context *context, struct tt_reply *reply);
 void tt_page_server(const struct tt_http_context *context, struct tt_reply *reply);
 void tt_page_live(const struct tt_http_context *context, struct tt_reply *reply);
