@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PACK_MIN_BYTES = 256 }; /* below that compression gains nothing */
+enum {
+    PACK_MIN_BYTES = 256, /* below that compression gains nothing */
+    EVENTS_BYTES = 16384, /* of a stream, written at once */
+};
 
 struct tt_connection {
     union {
@@ -35,6 +38,9 @@ struct sending {
     struct tt_connections *all;
     struct tt_connection *connection; /* NULL: the client has gone */
     bool keep_alive, is_head;
+    /* Of a stream of events: its head is composed, a part of it is being written, that part is the
+     * last one. */
+    bool has_begun, is_writing, is_last;
     enum tt_coding coding; /* that the client prefers */
     struct tt_text head;
     struct tt_text packed; /* the compressed body */
@@ -71,6 +77,8 @@ static void tell_empty(struct tt_connections *self) {
 /* --- an exchange on its connection --- */
 
 static void on_exchanged(struct tt_exchange *exchange);
+static void on_part(struct tt_exchange *exchange);
+static bool send_events(struct sending *sending);
 
 static struct sending *sending_new(struct tt_connection *connection) {
     const struct tt_http1_request *request = connection->http.request; /* NULL: none was read */
@@ -83,6 +91,7 @@ static struct sending *sending_new(struct tt_connection *connection) {
     sending->all = all;
     sending->connection = connection;
     sending->keep_alive = sending->is_head = false;
+    sending->has_begun = sending->is_writing = sending->is_last = false;
     sending->buffer_count = sending->buffer_at = 0;
     sending->body_bytes = 0;
     tt_text_init(&sending->sealed);
@@ -93,7 +102,7 @@ static struct sending *sending_new(struct tt_connection *connection) {
     sending->coding = TT_CODING_IDENTITY;
     tt_text_init(&sending->head);
     tt_text_init(&sending->packed);
-    tt_exchange_init(&sending->exchange, &all->context, on_exchanged);
+    tt_exchange_init(&sending->exchange, &all->context, on_exchanged, on_part);
     connection->sending = sending;
     all->exchange_count++;
     tt_counter_add(&all->counts.requests, 1);
@@ -141,9 +150,11 @@ static void connection_close(struct tt_connection *self) {
         return;
     wait_for(self, TT_WAIT_CLOSED);
     struct sending *sending = self->sending;
-    if (sending && sending->exchange.is_running) { /* else its write fails before on_closed */
-        sending->connection = NULL;
-        self->sending = NULL;
+    if (sending && sending->exchange.is_running) {
+        if (!sending->is_writing) { /* else its write fails before on_closed */
+            sending->connection = NULL;
+            self->sending = NULL;
+        }
         tt_exchange_abandon(&sending->exchange);
     }
     uv_close((uv_handle_t *)&self->tcp, on_closed);
@@ -236,13 +247,36 @@ static void finish_reply(struct sending *sending, bool answered) {
         wait_for(self, TT_WAIT_IDLE);
 }
 
-static void on_written(uv_write_t *write, int status) {
-    struct sending *sending = write->data;
+/* The reply was written, or will not be. An exchange that runs goes on without its connection. */
+static void end_reply(struct sending *sending, bool answered) {
     struct tt_connection *self = sending->connection;
-    tt_assert(self != NULL);
-    finish_reply(sending, status == 0);
+    if (!sending->exchange.is_running) {
+        finish_reply(sending, answered);
+        return;
+    }
+    connection_close(self); /* abandons it, unless it was closed before */
+    sending->connection = NULL;
+    self->sending = NULL;
+}
+
+/* What was to be sent was sent, or (not `good`) it cannot be: on with the stream, or to the end of
+ * the reply. */
+static void go_on(struct sending *sending, bool good) {
+    struct tt_connection *self = sending->connection;
+    bool has_more = sending->has_begun && !sending->is_last;
+    if (has_more && good && self->wait != TT_WAIT_CLOSED)
+        (void)send_events(sending);
+    else
+        end_reply(sending, good && !has_more);
     if (self->wait == TT_WAIT_IDLE)
         process(self);
+}
+
+static void on_written(uv_write_t *write, int status) {
+    struct sending *sending = write->data;
+    tt_assert(sending->connection != NULL);
+    sending->is_writing = false;
+    go_on(sending, status == 0);
 }
 
 static void add_buffer(struct sending *sending, const void *bytes, size_t count) {
@@ -251,19 +285,20 @@ static void add_buffer(struct sending *sending, const void *bytes, size_t count)
             (uv_buf_t){.base = (char *)(uintptr_t)bytes, .len = count};
 }
 
-static void send_sealed(struct sending *sending);
+enum sent { SENT_ALL, SENT_PART, SENT_FAILED }; /* the loop writes the rest of a part */
+
+static enum sent send_sealed(struct sending *sending);
 
 static void on_sealed_written(uv_write_t *write, int status) {
     struct sending *sending = write->data;
-    struct tt_connection *self = sending->connection;
-    tt_assert(self != NULL);
+    enum sent sent = SENT_FAILED;
+    tt_assert(sending->connection != NULL);
     tt_text_fini(&sending->sealed);
-    if (status < 0)
-        finish_reply(sending, false);
-    else
-        send_sealed(sending);
-    if (self->wait == TT_WAIT_IDLE)
-        process(self);
+    sending->is_writing = false;
+    if (status == 0 && sending->connection->wait != TT_WAIT_CLOSED)
+        sent = send_sealed(sending);
+    if (sent != SENT_PART)
+        go_on(sending, sent == SENT_ALL);
 }
 
 /* Encrypts the next part of the reply, which is limited. */
@@ -284,15 +319,13 @@ static bool seal(struct sending *sending) {
 }
 
 /* Encrypts and writes part after part while the socket takes them. */
-static void send_sealed(struct sending *sending) {
+static enum sent send_sealed(struct sending *sending) {
     struct tt_connection *self = sending->connection;
     struct tt_text *out = &self->tls->out;
     uv_stream_t *stream = (uv_stream_t *)&self->tcp;
     while (sending->buffer_at < sending->buffer_count) {
-        if (!seal(sending)) {
-            finish_reply(sending, false);
-            return;
-        }
+        if (!seal(sending))
+            return SENT_FAILED;
         uv_buf_t buffer = {.base = out->bytes, .len = out->length};
         int sent = uv_try_write(stream, &buffer, 1);
         if (sent == (int)buffer.len) {
@@ -303,21 +336,22 @@ static void send_sealed(struct sending *sending) {
         tt_text_init(out);
         buffer.base += sent > 0 ? sent : 0;
         buffer.len -= sent > 0 ? (size_t)sent : 0;
-        if ((sent < 0 && sent != UV_EAGAIN) ||
-            uv_write(&sending->write, stream, &buffer, 1, on_sealed_written) < 0)
-            finish_reply(sending, false);
-        return;
+        sending->is_writing = true;
+        if ((sent >= 0 || sent == UV_EAGAIN) &&
+            uv_write(&sending->write, stream, &buffer, 1, on_sealed_written) == 0)
+            return SENT_PART;
+        sending->is_writing = false;
+        return SENT_FAILED;
     }
-    finish_reply(sending, true);
+    return SENT_ALL;
 }
 
 /* Writes what the socket takes at once, and leaves the rest to the loop. */
-static void send_buffers(struct sending *sending) {
+static enum sent send_buffers(struct sending *sending) {
     struct tt_connection *self = sending->connection;
     if (self->tls) {
         wait_for(self, TT_WAIT_WRITE);
-        send_sealed(sending);
-        return;
+        return send_sealed(sending);
     }
     uv_stream_t *stream = (uv_stream_t *)&self->tcp;
     uv_buf_t *buffers = sending->buffers;
@@ -331,16 +365,100 @@ static void send_buffers(struct sending *sending) {
         buffers++;
         count--;
     }
-    if (count == 0) {
-        finish_reply(sending, true);
-        return;
-    }
+    if (count == 0)
+        return SENT_ALL;
     buffers->base += left;
     buffers->len -= left;
-    if ((sent < 0 && sent != UV_EAGAIN) ||
-        uv_write(&sending->write, stream, buffers, count, on_written) < 0)
-        finish_reply(sending, false);
+    sending->is_writing = true;
+    if ((sent >= 0 || sent == UV_EAGAIN) &&
+        uv_write(&sending->write, stream, buffers, count, on_written) == 0)
+        return SENT_PART;
+    sending->is_writing = false;
+    return SENT_FAILED;
 }
+
+/* --- a stream of events --- */
+
+static void begin_events(struct sending *sending) {
+    const struct tt_reply *reply = &sending->exchange.reply;
+    sending->has_begun = true;
+    sending->keep_alive &= !sending->all->stopping;
+    struct tt_http1_answer answer = {.status = reply->status,
+                                     .content_type = reply->content_type,
+                                     .json_bytes = -1,
+                                     .headers = "Cache-Control: no-cache\r\n",
+                                     .is_stream = true,
+                                     .keep_alive = sending->keep_alive};
+    tt_http1_write_head(&answer, &sending->head);
+}
+
+static const char chunk_head[] = "00000000\r\n"; /* of a chunk whose length is not known yet */
+
+/* The chunk from `begin` on, with its head, has `bytes` bytes. */
+static void end_chunk(struct tt_text *text, size_t begin, size_t bytes) {
+    for (size_t i = 0; i < 8; i++)
+        text->bytes[begin + i] = "0123456789abcdef"[bytes >> (4 * (7 - i)) & 15];
+    tt_text_puts(text, "\r\n");
+}
+
+/* Appends the events that are there, as one chunk if the connection is to be kept. */
+static void put_events(struct sending *sending) {
+    struct tt_text *text = &sending->head;
+    struct tt_exchange *exchange = &sending->exchange;
+    size_t begin = text->length;
+    if (sending->keep_alive)
+        tt_text_puts(text, chunk_head);
+    size_t from = text->length;
+    bool good = tt_exchange_read(exchange, text, from + EVENTS_BYTES);
+    size_t bytes = text->length - from;
+    sending->is_last = !good || exchange->is_read;
+    sending->body_bytes += (int64_t)bytes;
+    if (!sending->keep_alive || text->failed)
+        return;
+    if (bytes > 0)
+        end_chunk(text, begin, bytes);
+    else
+        text->length = begin;
+    if (sending->is_last)
+        tt_text_puts(text, "0\r\n\r\n");
+}
+
+/* Writes the events that are there, until the socket takes no more; later ones follow when these
+ * are written, or when they exist. True: the stream has ended, and the connection may go on. */
+static bool send_events(struct sending *sending) {
+    struct tt_connection *self = sending->connection;
+    while (!sending->is_writing) {
+        tt_text_clear(&sending->head);
+        if (!sending->has_begun)
+            begin_events(sending);
+        put_events(sending);
+        if (sending->head.failed) {
+            end_reply(sending, false);
+            return false;
+        }
+        if (sending->head.length == 0 && !sending->is_last) {
+            wait_for(self, TT_WAIT_FLIGHT);
+            return false;
+        }
+        sending->buffer_count = sending->buffer_at = 0;
+        add_buffer(sending, sending->head.bytes, sending->head.length);
+        enum sent sent = sending->buffer_count ? send_buffers(sending) : SENT_ALL;
+        if (sent == SENT_FAILED || (sent == SENT_ALL && sending->is_last)) {
+            end_reply(sending, sent == SENT_ALL);
+            return sent == SENT_ALL;
+        }
+    }
+    return false;
+}
+
+/* There are events to read. */
+static void on_part(struct tt_exchange *exchange) {
+    struct sending *sending = TT_CONTAINER_OF(exchange, struct sending, exchange);
+    tt_assert(sending->connection != NULL);
+    (void)send_events(sending);
+}
+
+/* --- a reply --- */
 
 /* The reply's body as pieces in memory; returns how many. */
 static int body_pieces(const struct tt_exchange *exchange, struct tt_coding_piece *out_pieces) {
@@ -400,7 +518,9 @@ static void send_reply(struct sending *sending) {
     add_buffer(sending, sending->head.bytes, sending->head.length);
     for (int i = 0; i < piece_count && !sending->is_head; i++)
         add_buffer(sending, pieces[i].bytes, pieces[i].count);
-    send_buffers(sending);
+    enum sent sent = send_buffers(sending);
+    if (sent != SENT_PART)
+        finish_reply(sending, sent == SENT_ALL);
 }
 
 /* An exchange that ran elsewhere is done. */
@@ -411,7 +531,12 @@ static void on_exchanged(struct tt_exchange *exchange) {
         sending_free(sending, false);
         return;
     }
-    send_reply(sending);
+    if (exchange->is_abandoned)
+        return; /* a write of it is about to fail */
+    if (exchange->is_stream)
+        (void)send_events(sending);
+    else
+        send_reply(sending);
     if (self->wait == TT_WAIT_IDLE)
         process(self);
 }

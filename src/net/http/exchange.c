@@ -1,12 +1,19 @@
 #include "net/http/exchange.h"
 
+#include "net/kserve/kserve_generate.h"
 #include "net/kserve/kserve_log.h"
+#include "net/kserve/kserve_pages.h"
+#include "net/kserve/kserve_stream.h"
 
 void tt_exchange_init(struct tt_exchange *self, const struct tt_http_context *context,
-                      tt_exchange_done_fn *done) {
+                      tt_exchange_done_fn *done, tt_exchange_done_fn *part) {
     /* Not cleared as a whole: its arrays are long and mostly unused. */
     self->context = context;
     self->done = done;
+    self->part = part;
+    self->form = TT_EXCHANGE_INFER;
+    self->is_stream = self->is_read = false;
+    self->err = TT_OK;
     self->model = NULL;
     self->inference = NULL;
     self->is_running = self->is_abandoned = self->is_inference_answer = false;
@@ -43,16 +50,90 @@ static void fail(struct tt_exchange *self, enum tt_err err, const char *why) {
         reply->retry_after_s = tt_served_model_retry_after_s(self->model);
 }
 
+/* --- events --- */
+
+static enum tt_err put_event(const struct tt_kserve_answer *answer, struct tt_text *out_text,
+                             struct tt_error *why) {
+    size_t before = out_text->length;
+    tt_text_puts(out_text, "data: ");
+    enum tt_err err = tt_kserve_generate_write(answer, out_text, why);
+    if (err)
+        out_text->length = before;
+    else
+        tt_text_puts(out_text, "\n\n");
+    return err;
+}
+
+static void put_error(const char *sentence, struct tt_text *out_text) {
+    tt_text_puts(out_text, "data: ");
+    tt_kserve_write_error(sentence, out_text);
+    tt_text_puts(out_text, "\n\n");
+}
+
+/* The outputs that are not words, or the error. */
+static enum tt_err put_end(struct tt_exchange *self, struct tt_text *out_text,
+                           struct tt_error *why) {
+    struct tt_kserve_answer answer;
+    if (self->err) {
+        put_error(*self->why.text ? self->why.text : tt_err_name(self->err), out_text);
+        return TT_OK;
+    }
+    tt_kserve_stream_rest(&answer, &self->request, self->model, self->inference);
+    return answer.output_count ? put_event(&answer, out_text, why) : TT_OK;
+}
+
+bool tt_exchange_read(struct tt_exchange *self, struct tt_text *out_text, size_t limit_bytes) {
+    struct tt_kserve_answer answer;
+    struct tt_tensor_view word;
+    struct tt_error why;
+    enum tt_err err = TT_OK;
+    tt_assert(self->is_stream);
+    while (!err && out_text->length < limit_bytes) {
+        if (!tt_inference_next_word(self->inference, &word)) {
+            if (!self->is_running && !self->is_read) {
+                self->is_read = true;
+                err = put_end(self, out_text, &why);
+            }
+            break;
+        }
+        tt_kserve_stream_word(&answer, &self->request, self->model, &word);
+        err = put_event(&answer, out_text, &why);
+    }
+    if (err)
+        put_error(why.text, out_text);
+    return !err && !out_text->failed;
+}
+
+static void on_emitted(void *context, struct tt_inference *inference) {
+    struct tt_exchange *self = context;
+    tt_assert(self->inference == inference);
+    tt_assert(self->is_running);
+    if (self->is_abandoned)
+        return;
+    self->is_stream = true;
+    self->reply.status = 200;
+    self->reply.content_type = "text/event-stream";
+    self->part(self);
+}
+
+/* --- answers --- */
+
 static enum tt_err write_answer(struct tt_exchange *self, struct tt_error *why) {
     struct tt_kserve_answer answer;
+    struct tt_text *body = &self->reply.body;
+    bool is_event = self->form == TT_EXCHANGE_EVENTS;
     tt_kserve_answer_fill(&answer, &self->request, self->model, self->inference);
-    enum tt_err err = tt_kserve_json_write(&answer, &self->reply.body, &self->parts, why);
+    enum tt_err err = self->form == TT_EXCHANGE_INFER
+                          ? tt_kserve_json_write(&answer, body, &self->parts, why)
+                      : is_event ? put_event(&answer, body, why)
+                                 : tt_kserve_generate_write(&answer, body, why);
     if (err)
         return err;
     self->is_inference_answer = true;
     self->reply.status = 200;
-    self->reply.content_type =
-        self->parts.size_bytes ? "application/octet-stream" : "application/json";
+    self->reply.content_type = self->parts.size_bytes ? "application/octet-stream"
+                               : is_event             ? "text/event-stream"
+                                                      : "application/json";
     return TT_OK;
 }
 
@@ -64,31 +145,46 @@ static void on_inferred(void *context, struct tt_inference *inference, enum tt_e
     self->is_running = false;
     if (!self->is_abandoned) {
         struct tt_error message;
-        if (!err) {
+        if (self->is_stream) {
+            self->err = err ? tt_fail(err, &self->why, "%s", why ? why : "") : TT_OK;
+        } else if (!err) {
             err = write_answer(self, &message);
             why = message.text;
         }
         tt_kserve_log_end(self->context->log, &self->request, self->model, err, why);
-        if (err)
+        if (err && !self->is_stream)
             fail(self, err, why);
     }
     self->done(self);
 }
 
-static bool start_inference(struct tt_exchange *self, const struct tt_http_request *request) {
-    struct tt_port *port = self->context->service.port;
-    struct tt_kserve_request *inputs = &self->request;
+static enum tt_err read_inputs(struct tt_exchange *self, const struct tt_http_request *request,
+                               struct tt_error *why) {
+    const struct tt_signature *signature = tt_served_model_signature(self->model);
+    int32_t max_depth = self->context->json_depth;
+    if (self->form != TT_EXCHANGE_INFER)
+        return tt_kserve_generate_read(&self->request, signature, request->body,
+                                       request->body_bytes, max_depth, why);
     const struct tt_kserve_json_body body = {.bytes = request->body,
                                              .size_bytes = request->body_bytes,
                                              .json_bytes = request->json_bytes,
-                                             .max_depth = self->context->json_depth};
+                                             .max_depth = max_depth};
+    return tt_kserve_json_read(&self->request, signature, &body, why);
+}
+
+static bool start_inference(struct tt_exchange *self, const struct tt_http_request *request) {
+    struct tt_port *port = self->context->service.port;
+    struct tt_kserve_request *inputs = &self->request;
     struct tt_error why;
     enum tt_err err =
         tt_serving_find(port, inputs->target.model, inputs->target.version, &self->model, &why);
     if (!err)
-        err = tt_kserve_json_read(inputs, tt_served_model_signature(self->model), &body, &why);
+        err = read_inputs(self, request, &why);
     if (!err)
         err = tt_kserve_begin(inputs, port, self->model, &self->inference, &why);
+    if (!err && self->form == TT_EXCHANGE_EVENTS &&
+        tt_kserve_stream_output(inputs, self->model) >= 0)
+        err = tt_inference_stream(self->inference, on_emitted, &why);
     if (err) {
         fail(self, err, why.text);
         return true;
@@ -118,6 +214,12 @@ bool tt_exchange_start(struct tt_exchange *self, const struct tt_http_request *r
         return true;
     switch (tt_route(self->context, request, &self->request.target, &command, &self->reply)) {
     case TT_ROUTE_INFER: return start_inference(self, request);
+    case TT_ROUTE_GENERATE:
+        self->form = TT_EXCHANGE_GENERATE;
+        return start_inference(self, request);
+    case TT_ROUTE_GENERATE_STREAM:
+        self->form = TT_EXCHANGE_EVENTS;
+        return start_inference(self, request);
     case TT_ROUTE_COMMAND:
         tt_assert(command != NULL);
         self->is_running = true;

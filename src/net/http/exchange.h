@@ -7,6 +7,11 @@
  * the memory of both. If the client goes away before `done`, the transport calls
  * `tt_exchange_abandon` and keeps the exchange until `done`.
  *
+ * A stream (`is_stream`, from the first call of `part` on) has no reply. The transport reads its
+ * events with `tt_exchange_read` after each call of `part` and after `done`, whenever it can send
+ * them. What it does not read stays where it is bounded (serve/emissions.h). A stream that fails
+ * before its first event gets a reply instead.
+ *
  * It never reads or writes a socket, never compresses, and counts nothing. All functions belong to
  * the thread of the context's port. Implemented in exchange.c. */
 #ifndef TT_NET_HTTP_EXCHANGE_H
@@ -19,27 +24,39 @@
 struct tt_exchange;
 typedef void tt_exchange_done_fn(struct tt_exchange *exchange);
 
+/* How the answer is written. */
+enum tt_exchange_form { TT_EXCHANGE_INFER, TT_EXCHANGE_GENERATE, TT_EXCHANGE_EVENTS };
+
 struct tt_exchange {
     const struct tt_http_context *context;
     tt_exchange_done_fn *done;
+    tt_exchange_done_fn *part;      /* a stream has events to read */
     struct tt_served_model *model;  /* of an inference; NULL: none was found */
     struct tt_inference *inference; /* its outputs are in `parts`; NULL: none */
     struct tt_kserve_request request;
     struct tt_http_claim claim;
+    enum tt_exchange_form form;
+    bool is_stream;    /* the answer is events: nothing is in `reply` and `parts` */
     bool is_running;   /* `done` is to come */
     bool is_abandoned; /* the client has gone; the reply is empty */
     /* When it is done: */
     bool is_inference_answer; /* the reply is an inference's result, not an error or a page */
     struct tt_reply reply;
     struct tt_kserve_parts parts; /* after the reply's body; `size_bytes` 0: none */
+    enum tt_err err;              /* of a stream's inference, with its reason */
+    struct tt_error why;
+    bool is_read; /* the stream's last event was read */
 };
 
 /* `context` must outlive the exchange. */
 void tt_exchange_init(struct tt_exchange *self, const struct tt_http_context *context,
-                      tt_exchange_done_fn *done);
+                      tt_exchange_done_fn *done, tt_exchange_done_fn *part);
 void tt_exchange_fini(struct tt_exchange *self);
 /* True: the reply is ready. False: `done` comes later. The request's memory may go afterwards. */
 bool tt_exchange_start(struct tt_exchange *self, const struct tt_http_request *request);
+/* Of a stream: appends the events that are there, until `out_text` has about `limit_bytes`. False:
+ * a value cannot be expressed, or there is no memory; the stream must end. */
+bool tt_exchange_read(struct tt_exchange *self, struct tt_text *out_text, size_t limit_bytes);
 /* The client of a running exchange has gone: cancels its inference. A model command is carried out
  * all the same. */
 void tt_exchange_abandon(struct tt_exchange *self);

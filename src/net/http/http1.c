@@ -520,7 +520,10 @@ void tt_http1_write_head(const struct tt_http1_answer *answer, struct tt_text *o
         tt_text_puts(out_text, answer->headers);
     if (answer->retry_after_s)
         put_number(out_text, "Retry-After: ", answer->retry_after_s);
-    put_number(out_text, "Content-Length: ", (int64_t)answer->content_bytes);
+    if (!answer->is_stream)
+        put_number(out_text, "Content-Length: ", (int64_t)answer->content_bytes);
+    else if (answer->keep_alive)
+        tt_text_puts(out_text, "Transfer-Encoding: chunked\r\n");
     if (!answer->keep_alive)
         tt_text_puts(out_text, "Connection: close\r\n");
     tt_text_append(out_text, "\r\n", 2);

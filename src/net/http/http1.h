@@ -111,6 +111,7 @@ struct tt_http1_answer {
     const char *content_type; /* NULL: none */
     enum tt_coding coding;
     size_t content_bytes;
+    bool is_stream;        /* the body goes on: in chunks, or, without keep_alive, to the end */
     int64_t json_bytes;    /* Inference-Header-Content-Length; < 0: none */
     const char *allow;     /* methods, for a 405; NULL: none */
     const char *headers;   /* further ones, each with its end of line; NULL: none */
@@ -120,7 +121,8 @@ struct tt_http1_answer {
 
 /* "OK" for 200; NULL: no status that this server answers with. */
 const char *tt_http1_reason_phrase(int status);
-/* Appends status line and headers, with the empty line. */
+/* Appends status line and headers, with the empty line. A stream is sent in chunks if it keeps the
+ * connection, else its end is the connection's. */
 void tt_http1_write_head(const struct tt_http1_answer *answer, struct tt_text *out_text);
 
 #endif

@@ -7,7 +7,7 @@
 #include <string.h>
 
 int64_t tt_route_body_limit(const char *target, int64_t management_bytes, int64_t other_bytes) {
-    static const char *const large[] = {"/infer", "/load"};
+    static const char *const large[] = {"/infer", "/load", "/generate", "/generate_stream"};
     size_t length = strcspn(target, "?");
     while (length && target[length - 1] == '/')
         length--;
@@ -20,10 +20,22 @@ int64_t tt_route_body_limit(const char *target, int64_t management_bytes, int64_
 }
 
 /* What is asked of a model, by the part of the path after its name (and version). */
-enum verb { VERB_MODEL, VERB_INFER, VERB_READY, VERB_CONFIG, VERB_STATS, VERB_TRACE, VERB_NONE };
+enum verb {
+    VERB_MODEL,
+    VERB_INFER,
+    VERB_GENERATE,
+    VERB_GENERATE_STREAM,
+    VERB_READY,
+    VERB_CONFIG,
+    VERB_STATS,
+    VERB_TRACE,
+    VERB_NONE
+};
 
 static enum verb verb_of(const struct tt_http_path *path, int at, bool versioned) {
     static const char *const names[] = {[VERB_INFER] = "infer",
+                                        [VERB_GENERATE] = "generate",
+                                        [VERB_GENERATE_STREAM] = "generate_stream",
                                         [VERB_READY] = "ready",
                                         [VERB_CONFIG] = "config",
                                         [VERB_STATS] = "stats"};
@@ -51,8 +63,9 @@ static enum tt_route_kind route_model(const struct tt_http_context *context,
         tt_reply_fail(reply, 404, "Not Found");
         return TT_ROUTE_REPLY;
     }
-    if (verb == VERB_INFER ? !is_post : !is_get && !(verb == VERB_TRACE && is_post)) {
-        tt_reply_wrong_method(reply, verb == VERB_INFER   ? "POST"
+    bool infers = verb >= VERB_INFER && verb <= VERB_GENERATE_STREAM;
+    if (infers ? !is_post : !is_get && !(verb == VERB_TRACE && is_post)) {
+        tt_reply_wrong_method(reply, infers               ? "POST"
                                      : verb == VERB_TRACE ? "GET, HEAD, POST"
                                                           : "GET, HEAD");
         return TT_ROUTE_REPLY;
@@ -67,6 +80,8 @@ static enum tt_route_kind route_model(const struct tt_http_context *context,
     memcpy(out_target->version, version, version_bytes + 1);
     switch (verb) {
     case VERB_INFER: return TT_ROUTE_INFER;
+    case VERB_GENERATE: return TT_ROUTE_GENERATE;
+    case VERB_GENERATE_STREAM: return TT_ROUTE_GENERATE_STREAM;
     case VERB_READY: tt_page_model_ready(context, out_target, reply); break;
     case VERB_CONFIG: tt_page_config(context, out_target, reply); break;
     case VERB_STATS: tt_page_statistics(context, out_target, reply); break;

@@ -52,8 +52,10 @@ struct tt_http_request {
 };
 
 enum tt_route_kind {
-    TT_ROUTE_REPLY,   /* the reply is filled */
-    TT_ROUTE_INFER,   /* the target is set */
+    TT_ROUTE_REPLY, /* the reply is filled */
+    TT_ROUTE_INFER, /* the target is set, here and in the next two */
+    TT_ROUTE_GENERATE,
+    TT_ROUTE_GENERATE_STREAM,
     TT_ROUTE_COMMAND, /* the command is set: submit it, and reply when it is finished */
 };
 

@@ -1,24 +1,13 @@
 /* Reading of kserve_json.h. */
-#include "net/kserve/kserve_json.h"
+#include "net/kserve/kserve_json_internal.h"
 
-#include "net/json/json_tensor.h"
 #include "net/kserve/kserve_parameters.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* State shared by the functions that read the parts of a body. */
-struct reader {
-    struct tt_json json;
-    struct tt_kserve_request *request;
-    const char *binary; /* the next binary tensor */
-    size_t binary_left;
-    bool allows_binary;
-    struct tt_error *why;
-};
-
 /* Finds a member that may occur once; `seen` has a bit for each name. */
-static enum tt_err member(struct reader *reader, const char *const names[], int count,
+static enum tt_err member(struct tt_kserve_reader *reader, const char *const names[], int count,
                           const char *key, unsigned *seen, int *out_index) {
     for (int i = 0; i < count; i++) {
         if (strcmp(key, names[i]) != 0)
@@ -42,7 +31,7 @@ struct members {
 
 /* Moves to the next member of the object and sets its index in `names`; -1: another name. False: no
  * member is left, or *out_err is set. */
-static bool next_member(struct reader *reader, const char *const names[], int count,
+static bool next_member(struct tt_kserve_reader *reader, const char *const names[], int count,
                         struct members *at, int *out_index, enum tt_err *out_err) {
     bool more = false;
     char key[32];
@@ -55,11 +44,12 @@ static bool next_member(struct reader *reader, const char *const names[], int co
     return !err && more;
 }
 
-typedef enum tt_err parameter_fn(struct reader *reader, const char *key, void *context,
+typedef enum tt_err parameter_fn(struct tt_kserve_reader *reader, const char *key, void *context,
                                  bool *out_taken);
 
 /* Reads an object of parameters and skips those that `take` does not know. */
-static enum tt_err read_parameters(struct reader *reader, parameter_fn *take, void *context) {
+static enum tt_err read_parameters(struct tt_kserve_reader *reader, parameter_fn *take,
+                                   void *context) {
     struct tt_json *json = &reader->json;
     enum tt_err err = tt_json_open(json, '{');
     bool first = true, more = false;
@@ -80,8 +70,8 @@ static enum tt_err read_parameters(struct reader *reader, parameter_fn *take, vo
 
 /* Reads a string, borrowed from the body; one with escapes is decoded into memory of
  * the request. */
-static enum tt_err read_string(struct reader *reader, const char *what, const char **out_string,
-                               size_t *out_bytes) {
+static enum tt_err read_string(struct tt_kserve_reader *reader, const char *what,
+                               const char **out_string, size_t *out_bytes) {
     struct tt_json *json = &reader->json;
     if (tt_json_string_plain(json, out_string, out_bytes))
         return TT_OK;
@@ -103,9 +93,9 @@ static enum tt_err read_string(struct reader *reader, const char *what, const ch
 
 /* --- members of the request itself --- */
 
-static enum tt_err request_parameter(struct reader *reader, const char *key, void *context,
-                                     bool *out_taken) {
-    struct tt_inference_options *options = context;
+enum tt_err tt_kserve_read_parameter(struct tt_kserve_reader *reader, const char *key,
+                                     void *options_context, bool *out_taken) {
+    struct tt_inference_options *options = options_context;
     int64_t value = 0;
     enum tt_err err = TT_OK;
     *out_taken = true;
@@ -130,7 +120,7 @@ static enum tt_err request_parameter(struct reader *reader, const char *key, voi
     return err;
 }
 
-static enum tt_err read_id(struct reader *reader) {
+enum tt_err tt_kserve_read_id(struct tt_kserve_reader *reader) {
     struct tt_json *json = &reader->json;
     tt_json_peek(json);
     const char *from = json->at;
@@ -154,7 +144,7 @@ struct input_draft {
     int64_t binary_bytes; /* -1: not binary */
 };
 
-static enum tt_err input_parameter(struct reader *reader, const char *key, void *context,
+static enum tt_err input_parameter(struct tt_kserve_reader *reader, const char *key, void *context,
                                    bool *out_taken) {
     struct input_draft *draft = context;
     *out_taken = strcmp(key, "binary_data_size") == 0;
@@ -163,7 +153,7 @@ static enum tt_err input_parameter(struct reader *reader, const char *key, void 
     return tt_kserve_check_shared_memory(key, reader->why);
 }
 
-static enum tt_err read_shape(struct reader *reader, struct tt_shape *out_shape) {
+static enum tt_err read_shape(struct tt_kserve_reader *reader, struct tt_shape *out_shape) {
     struct tt_json *json = &reader->json;
     enum tt_err err = tt_json_open(json, '[');
     bool first = true, more = false;
@@ -183,7 +173,8 @@ static enum tt_err read_shape(struct reader *reader, struct tt_shape *out_shape)
 enum { NAME, SHAPE, DATATYPE, PARAMETERS, DATA, INPUT_MEMBERS };
 static const char *const input_members[] = {"name", "shape", "datatype", "parameters", "data"};
 
-static enum tt_err read_input_member(struct reader *reader, int index, struct input_draft *draft) {
+static enum tt_err read_input_member(struct tt_kserve_reader *reader, int index,
+                                     struct input_draft *draft) {
     struct tt_json *json = &reader->json;
     struct tt_kserve_input *input = draft->input;
     enum tt_err err;
@@ -202,8 +193,8 @@ static enum tt_err read_input_member(struct reader *reader, int index, struct in
     }
 }
 
-static enum tt_err decode_array(const struct tt_kserve_input *input, void *to, size_t size_bytes,
-                                struct tt_error *why) {
+enum tt_err tt_kserve_decode_array(const struct tt_kserve_input *input, void *to, size_t size_bytes,
+                                   struct tt_error *why) {
     struct tt_json json;
     tt_json_init(&json, input->data, input->data_bytes, why);
     json.max_depth = input->decode_argument;
@@ -215,7 +206,7 @@ static enum tt_err decode_array(const struct tt_kserve_input *input, void *to, s
 }
 
 /* Sets where the values of a JSON array are, and how many bytes they take in memory. */
-static enum tt_err locate_array(struct reader *reader, const struct input_draft *draft,
+static enum tt_err locate_array(struct tt_kserve_reader *reader, const struct input_draft *draft,
                                 struct tt_kserve_input *input) {
     char printed[8 * 21 + 3];
     tt_shape_print(&input->shape, printed, sizeof(printed));
@@ -227,7 +218,7 @@ static enum tt_err locate_array(struct reader *reader, const struct input_draft 
     tt_assert(draft->array >= reader->json.start);
     input->data = draft->array;
     input->data_bytes = draft->array_bytes;
-    input->decode = decode_array;
+    input->decode = tt_kserve_decode_array;
     input->decode_argument = reader->json.max_depth;
     /* Every value takes at least one byte of text, so a false shape reserves no memory. */
     if ((uint64_t)count > draft->array_bytes)
@@ -244,7 +235,7 @@ static enum tt_err locate_array(struct reader *reader, const struct input_draft 
 }
 
 /* Takes the next bytes of the binary part. tt_kserve_begin compares their size with the shape. */
-static enum tt_err locate_binary(struct reader *reader, const struct input_draft *draft,
+static enum tt_err locate_binary(struct tt_kserve_reader *reader, const struct input_draft *draft,
                                  struct tt_kserve_input *input) {
     if (!reader->allows_binary)
         return tt_fail(TT_ERR_INVALID, reader->why,
@@ -266,7 +257,7 @@ static enum tt_err locate_binary(struct reader *reader, const struct input_draft
     return TT_OK;
 }
 
-static enum tt_err check_input(struct reader *reader, const struct input_draft *draft,
+static enum tt_err check_input(struct tt_kserve_reader *reader, const struct input_draft *draft,
                                unsigned seen) {
     for (int i = NAME; i <= DATATYPE; i++)
         if (!(seen & 1u << i))
@@ -280,7 +271,7 @@ static enum tt_err check_input(struct reader *reader, const struct input_draft *
     return TT_OK;
 }
 
-static enum tt_err read_input(struct reader *reader) {
+static enum tt_err read_input(struct tt_kserve_reader *reader) {
     struct tt_json *json = &reader->json;
     struct members at = {.first = true};
     if (reader->request->input_count == TT_MAX_TENSORS)
@@ -305,7 +296,7 @@ static enum tt_err read_input(struct reader *reader) {
 
 /* --- an output --- */
 
-static enum tt_err output_parameter(struct reader *reader, const char *key, void *context,
+static enum tt_err output_parameter(struct tt_kserve_reader *reader, const char *key, void *context,
                                     bool *out_taken) {
     struct tt_kserve_output *output = context;
     int64_t classes;
@@ -322,7 +313,7 @@ static enum tt_err output_parameter(struct reader *reader, const char *key, void
     return tt_kserve_check_shared_memory(key, reader->why);
 }
 
-static enum tt_err read_output(struct reader *reader) {
+static enum tt_err read_output(struct tt_kserve_reader *reader) {
     static const char *const names[] = {"name", "parameters"};
     struct tt_json *json = &reader->json;
     struct tt_kserve_output output = {0};
@@ -344,7 +335,8 @@ static enum tt_err read_output(struct reader *reader) {
 
 /* --- the whole --- */
 
-static enum tt_err read_array(struct reader *reader, enum tt_err each(struct reader *)) {
+static enum tt_err read_array(struct tt_kserve_reader *reader,
+                              enum tt_err each(struct tt_kserve_reader *)) {
     enum tt_err err = tt_json_open(&reader->json, '[');
     bool first = true, more = false;
     while (!err) {
@@ -356,15 +348,17 @@ static enum tt_err read_array(struct reader *reader, enum tt_err each(struct rea
     return err;
 }
 
-static enum tt_err read_request(struct reader *reader) {
+static enum tt_err read_request(struct tt_kserve_reader *reader) {
     static const char *const names[] = {"id", "parameters", "inputs", "outputs"};
     struct tt_json *json = &reader->json;
     struct members at = {.first = true};
     enum tt_err err = tt_json_open(json, '{');
     for (int index; !err && next_member(reader, names, 4, &at, &index, &err);) {
         switch (index) {
-        case 0: err = read_id(reader); break;
-        case 1: err = read_parameters(reader, request_parameter, &reader->request->options); break;
+        case 0: err = tt_kserve_read_id(reader); break;
+        case 1:
+            err = read_parameters(reader, tt_kserve_read_parameter, &reader->request->options);
+            break;
         case 2: err = read_array(reader, read_input); break;
         case 3: err = read_array(reader, read_output); break;
         default: err = tt_json_skip(json); break;
@@ -386,8 +380,8 @@ static enum tt_err decode_string(const struct tt_kserve_input *input, void *to, 
 
 /* The shape of an input that is sent without JSON: one row, and at most one open dimension, which
  * follows from the size. */
-static enum tt_err shape_raw(struct reader *reader, const struct tt_tensor_spec *spec, bool batched,
-                             struct tt_shape *out_shape) {
+static enum tt_err shape_raw(struct tt_kserve_reader *reader, const struct tt_tensor_spec *spec,
+                             bool batched, struct tt_shape *out_shape) {
     struct tt_shape shape = spec->shape;
     int32_t unknown = -1;
     if (batched)
@@ -421,7 +415,7 @@ static enum tt_err shape_raw(struct reader *reader, const struct tt_tensor_spec 
 }
 
 /* The body is the only input itself. */
-static enum tt_err read_raw(struct reader *reader, const struct tt_signature *signature) {
+static enum tt_err read_raw(struct tt_kserve_reader *reader, const struct tt_signature *signature) {
     const struct tt_tensor_spec *spec = &signature->inputs[0];
     if (signature->input_count != 1)
         return tt_fail(TT_ERR_INVALID, reader->why,
@@ -457,11 +451,11 @@ enum tt_err tt_kserve_json_read(struct tt_kserve_request *out_request,
                        "body's %zu",
                        body->size_bytes);
     size_t text_bytes = json_bytes < 0 ? body->size_bytes : (size_t)json_bytes;
-    struct reader reader = {.request = out_request,
-                            .binary = body->bytes + text_bytes,
-                            .binary_left = body->size_bytes - text_bytes,
-                            .allows_binary = json_bytes >= 0,
-                            .why = why};
+    struct tt_kserve_reader reader = {.request = out_request,
+                                      .binary = body->bytes + text_bytes,
+                                      .binary_left = body->size_bytes - text_bytes,
+                                      .allows_binary = json_bytes >= 0,
+                                      .why = why};
     if (json_bytes == 0)
         return read_raw(&reader, signature);
     tt_json_init(&reader.json, body->bytes, text_bytes, why);

@@ -354,17 +354,19 @@ static void check_route(struct routes *self, const char *target, const char *met
         fail_msg("%s %s is not answered, but has an operation", method, target);
     if (kind == TT_ROUTE_COMMAND && operation != TT_OPERATION_MANAGE)
         fail_msg("%s %s changes models: it is management", method, target);
-    if (kind == TT_ROUTE_INFER && operation != TT_OPERATION_INFER)
+    bool infers =
+        kind == TT_ROUTE_INFER || kind == TT_ROUTE_GENERATE || kind == TT_ROUTE_GENERATE_STREAM;
+    if (infers && operation != TT_OPERATION_INFER)
         fail_msg("%s %s is inference", method, target);
     self->answered += is_found;
     tt_model_command_free(command);
     tt_text_fini(&reply.body);
 }
 
-static const char *const words[] = {"identity", "v2",      "models",     "versions", "1",
-                                    "infer",    "ready",   "config",     "stats",    "trace",
-                                    "setting",  "logging", "repository", "index",    "load",
-                                    "unload",   "health",  "live",       "debug",    "metrics"};
+static const char *const words[] = {
+    "identity", "v2",    "models",  "versions", "1",          "infer",          "ready", "config",
+    "stats",    "trace", "setting", "logging",  "repository", "index",          "load",  "unload",
+    "health",   "live",  "debug",   "metrics",  "generate",   "generate_stream"};
 
 /* All paths of up to `depth` more words. Beyond three parts, only below what can go on. */
 static void walk_routes(struct routes *self, char *target, size_t length, int parts, int depth) {
