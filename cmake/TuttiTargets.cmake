@@ -32,7 +32,7 @@ elseif(TUTTI_HARDEN)
   # shared libraries need no stub. Shadow stacks (return) cost nothing; branch targets would cost 1.3 % of all
   # instructions and are not enforced by Linux for programs.
   add_compile_options(-fstack-protector-strong -fstack-clash-protection -fno-plt
-    $<$<NOT:$<STREQUAL:$<TARGET_PROPERTY:TYPE>,MODULE_LIBRARY>>:-fPIE>
+    $<$<NOT:$<IN_LIST:$<TARGET_PROPERTY:TYPE>,MODULE_LIBRARY$<SEMICOLON>SHARED_LIBRARY>>:-fPIE>
     $<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=2>) # it needs an optimising compiler
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     add_compile_options(-fcf-protection=return)
@@ -101,6 +101,7 @@ function(tutti_proto)
   file(WRITE ${out}/empty.c "extern int tutti_proto_is_a_library;\n")
   add_library(tutti_proto STATIC ${out}/empty.c ${generated})
   set_source_files_properties(${generated} PROPERTIES COMPILE_OPTIONS -w)
+  target_compile_options(tutti_proto PRIVATE -fPIC) # see tutti_shared_library
   target_include_directories(tutti_proto SYSTEM PUBLIC ${out})
   target_link_libraries(tutti_proto PUBLIC protobuf-c::protobuf-c)
 endfunction()
@@ -123,8 +124,8 @@ function(tutti_layer name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.c)
   add_library(tutti_${name} STATIC ${sources})
   target_include_directories(tutti_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
-  if(name STREQUAL model) # what plug-ins see of us
-    target_include_directories(tutti_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include)
+  if(name MATCHES "^(model|embed)$") # what plug-ins and programs see of us
+    target_include_directories(tutti_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include)
   endif()
   if(name STREQUAL lab) # pages and their template
     tutti_embed_page(tutti_${name} lab/report/page page.html page_template)
@@ -135,7 +136,7 @@ function(tutti_layer name)
     tutti_embed_page(tutti_${name} net/dashboard/page dashboard.js.in live_js)
     tutti_embed_page(tutti_${name} net/http openapi.json openapi)
   endif()
-  if(name MATCHES "^(slicer|lab|metrics)$") # they sign what they write
+  if(name MATCHES "^(slicer|lab|metrics|embed)$") # they say which version they are
     target_compile_definitions(tutti_${name} PRIVATE TUTTI_VERSION="${PROJECT_VERSION}")
   endif()
   if(name STREQUAL place) # a fused multiply-add rounds otherwise: the answer would depend on the machine
@@ -169,6 +170,27 @@ function(tutti_program name)
   set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/tutti")
   list(TRANSFORM arg_LAYERS PREPEND tutti_)
   target_link_libraries(${name} PRIVATE ${arg_LAYERS})
+endfunction()
+
+# libtutti.so, of the same objects as the program. They are position-independent for a program: addresses of what is
+# defined elsewhere in the library are relative to the code. That holds in a library too if nothing but the API can be
+# replaced, which the list of exported symbols (src/embed/tutti.map) ensures. What refers to data of other libraries, or
+# to thread-local data, must be compiled for libraries; where one is missing here, the linker names the file.
+function(tutti_shared_library)
+  cmake_parse_arguments(arg "" "" "LAYERS" ${ARGN})
+  set(map ${PROJECT_SOURCE_DIR}/src/embed/tutti.map)
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/base/err.c ${PROJECT_SOURCE_DIR}/src/base/threads/perturb.c
+    ${PROJECT_SOURCE_DIR}/src/model/config/config_work.c ${PROJECT_SOURCE_DIR}/src/record/record_setup.c
+    PROPERTIES COMPILE_OPTIONS -fPIC)
+  add_library(tutti_shared SHARED ${PROJECT_SOURCE_DIR}/src/embed/embed.c)
+  target_include_directories(tutti_shared PRIVATE ${PROJECT_SOURCE_DIR}/include)
+  target_compile_definitions(tutti_shared PRIVATE TUTTI_VERSION="${PROJECT_VERSION}")
+  list(TRANSFORM arg_LAYERS PREPEND tutti_)
+  target_link_libraries(tutti_shared PRIVATE ${arg_LAYERS})
+  target_link_options(tutti_shared PRIVATE -Wl,--version-script=${map} -Wl,--as-needed -Wl,-z,text)
+  set_target_properties(tutti_shared PROPERTIES OUTPUT_NAME tutti VERSION ${PROJECT_VERSION} SOVERSION 0
+    LINK_DEPENDS ${map} INSTALL_RPATH "$ORIGIN/tutti")
+  install(TARGETS tutti_shared LIBRARY DESTINATION lib)
 endfunction()
 
 # What every test runs under: no telemetry of a library, and sanitizers that keep quiet about code that is not ours.
@@ -225,7 +247,7 @@ function(tutti_python_tests)
     add_test(NAME ${name} COMMAND ${PROJECT_SOURCE_DIR}/scripts/test_python.sh ${test}
       WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
     set_tests_properties(${name} PROPERTIES LABELS ${label} SKIP_RETURN_CODE 77
-      ENVIRONMENT "${TUTTI_TEST_ENVIRONMENT};TUTTI_PROGRAM=$<TARGET_FILE:tutti>")
+      ENVIRONMENT "${TUTTI_TEST_ENVIRONMENT};TUTTI_PROGRAM=$<TARGET_FILE:tutti>;TUTTI_LIBRARY=$<TARGET_FILE:tutti_shared>")
   endforeach()
 endfunction()
 
@@ -234,7 +256,7 @@ endfunction()
 # builds all that is installed, and no test.
 function(tutti_packaging)
   set(packaging ${PROJECT_SOURCE_DIR}/packaging)
-  add_custom_target(program DEPENDS tutti)
+  add_custom_target(program DEPENDS tutti tutti_shared)
   find_package(Python3 QUIET COMPONENTS Interpreter)
   if(Python3_Interpreter_FOUND AND TARGET tutti AND NOT CMAKE_CROSSCOMPILING)
     file(GLOB prose CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.mdoc)

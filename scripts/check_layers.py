@@ -37,7 +37,7 @@ LAYERS = [
     ["profile"],
     ["slicer", "serve"],
     ["control", "metrics", "net/kserve", "net/dashboard", "net/sockets", "net/http2"],
-    ["net/http", "net/grpc", "client", "fleet"],
+    ["net/http", "net/grpc", "client", "fleet", "embed"],
     ["lab/scenario"],
     ["lab/closed_form", "lab/load"],
     ["lab/run"],

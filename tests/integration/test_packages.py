@@ -103,6 +103,9 @@ class Deb(Package):
             "usr/share/doc/tutti/copyright",
             "usr/share/tutti/monitoring/alerts.yml",
             "usr/lib/tutti/libonnxruntime.so",
+            "usr/lib/libtutti.so.0",
+            "usr/include/tutti/tutti.h",
+            "usr/share/doc/tutti/examples/embed/embed.c",
         ):
             self.assertTrue((root / path).is_file(), path)
         self.assertIn("ExecStart=/usr/bin/tutti ", (root / "lib/systemd/system/tutti.service").read_text())

@@ -41,6 +41,20 @@ static void *try_existing(const char *path, struct tt_text *tried) {
     return NULL;
 }
 
+/* Of libtutti.so, wherever the program is that uses it. In the program itself it finds nothing. */
+static void *try_beside_library(struct tt_text *tried) {
+    Dl_info info;
+    char path[4096];
+    if (!dladdr(&the_process, &info) || !info.dli_fname)
+        return NULL;
+    const char *slash = strrchr(info.dli_fname, '/');
+    if (!slash)
+        return NULL;
+    snprintf(path, sizeof(path), "%.*s/tutti/libonnxruntime.so", (int)(slash - info.dli_fname),
+             info.dli_fname);
+    return access(path, F_OK) == 0 ? try_open(path, tried) : NULL;
+}
+
 static void *try_beside_program(struct tt_text *tried) {
     char program[3072];
     ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
@@ -86,7 +100,9 @@ static enum tt_err find_library(const char *asked, void **out_handle, struct tt_
                           "cannot load ONNX Runtime from TUTTI_ONNXRUNTIME: %s",
                           tt_text_string(&tried));
     } else {
-        handle = try_beside_program(&tried);
+        handle = try_beside_library(&tried);
+        if (!handle)
+            handle = try_beside_program(&tried);
 #ifdef TUTTI_ONNXRUNTIME_LIBRARY
         if (!handle)
             handle = try_existing(TUTTI_ONNXRUNTIME_LIBRARY, &tried);
