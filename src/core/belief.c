@@ -191,6 +191,25 @@ enum tt_err tt_belief_new(const struct tt_step_model *prior, int32_t tail_percen
     return TT_OK;
 }
 
+static struct tt_output_lengths *outputs_new(const int32_t *prior) {
+    struct tt_output_lengths *self = malloc(sizeof(*self));
+    if (self)
+        tt_output_lengths_init(self, prior);
+    return self;
+}
+
+enum tt_err tt_belief_learn_outputs(struct tt_belief *self) {
+    const int32_t *prior = self->prior->output_quantiles;
+    tt_assert(!self->outputs);
+    if (!prior || self->prior->pins_outputs)
+        return TT_OK;
+    self->outputs = outputs_new(prior);
+    if (!self->outputs)
+        return TT_ERR_NO_MEMORY;
+    self->model.output_quantiles = self->outputs->quantiles;
+    return TT_OK;
+}
+
 void tt_belief_free(struct tt_belief *take_belief) {
     if (!take_belief)
         return;
@@ -198,6 +217,7 @@ void tt_belief_free(struct tt_belief *take_belief) {
         free(take_belief->units[u].believed.latency_ns);
         free(take_belief->units[u].believed.tail_ns);
     }
+    free(take_belief->outputs);
     free(take_belief->units);
     free(take_belief->cells);
     free(take_belief->steps);
@@ -327,6 +347,12 @@ bool tt_belief_finished(struct tt_belief *self, const struct tt_task *task) {
     return moved;
 }
 
+bool tt_belief_output(struct tt_belief *self, int32_t length) {
+    bool moved = tt_output_lengths_add(self->outputs, length);
+    self->moves += moved;
+    return moved;
+}
+
 void tt_belief_dropped(struct tt_belief *self, int64_t now) {
     if (self->dropped_at == TT_NEVER)
         self->dropped_at = now;
@@ -371,6 +397,8 @@ static void check_row(const struct tt_belief_unit *unit, int32_t length) {
 }
 
 void tt_belief_check(const struct tt_belief *self) {
+    if (self->outputs)
+        tt_output_lengths_check(self->outputs);
     tt_assert(self->speed >= 1 && self->tail_speed >= self->speed);
     tt_assert(self->visited < self->cell_count);
     struct tt_quantile_watch watch = self->watch;

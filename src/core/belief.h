@@ -25,6 +25,9 @@
  * prior where it is slower. Its windows keep their newer half: the next batch decides which is
  * true.
  *
+ * Lengths of outputs are learnt on request (_learn_outputs), of models with decoder steps whose
+ * lengths are not pinned: `model.output_quantiles` are then those of core/output_lengths.h.
+ *
  * What a task teaches: its duration from start to end on the device, at its rows (padding included)
  * and longest input. One of the whole graph or of one step teaches speed and shape; one of several
  * steps only the speed. Nothing is learnt from tasks that failed or were aborted. Nor from a model
@@ -36,6 +39,7 @@
 #ifndef TT_CORE_BELIEF_H
 #define TT_CORE_BELIEF_H
 
+#include "core/output_lengths.h"
 #include "core/quantile_window.h"
 #include "core/step_model.h"
 #include "core/task.h"
@@ -86,20 +90,27 @@ struct tt_belief {
     uint32_t epoch;                   /* counts moves of the speed */
     int64_t batches, moved_at;        /* number of batches seen; the same at the last move */
     int64_t moves;
-    int64_t dropped_at; /* the first drop since the last batch; TT_NEVER: none */
-    bool has_blocks;    /* the model has recurrent blocks */
+    int64_t dropped_at;                /* the first drop since the last batch; TT_NEVER: none */
+    bool has_blocks;                   /* the model has recurrent blocks */
+    struct tt_output_lengths *outputs; /* NULL: lengths are not learnt */
     bool starving, probing;
 };
 
 /* `prior` is borrowed for life. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_belief_new(const struct tt_step_model *prior, int32_t tail_percent,
                                         struct tt_belief **out_belief);
+/* From now on lengths of outputs are learnt, if the model has any and does not pin them. Errors:
+ * NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_belief_learn_outputs(struct tt_belief *self);
 void tt_belief_free(struct tt_belief *take_belief);
 
 /* The task has finished; its outcome, last_step_done, started_at and ended_at are set, and its
  * items' requests are still in it. True: the tables have moved. O(items where lengths count); a
  * move is O(tables). */
 bool tt_belief_finished(struct tt_belief *self, const struct tt_task *task);
+/* A request has ended whose decoder made so many elements. True: the quantiles have moved. Call it
+ * only if `outputs` is set. O(1). */
+bool tt_belief_output(struct tt_belief *self, int32_t length);
 /* A request was dropped because it could not be in time. O(1). */
 void tt_belief_dropped(struct tt_belief *self, int64_t now);
 /* Where `starving` is set, before the next arrival. True: the tables have moved. */

@@ -43,6 +43,7 @@ enum tt_err tt_mechanism_init(struct tt_mechanism *self, const struct tt_mechani
     *self = (struct tt_mechanism){.carrier = *carrier,
                                   .model_capacity = options->model_capacity,
                                   .executor_capacity = options->executor_capacity,
+                                  .learns_outputs = options->learns_outputs,
                                   .now = INT64_MIN};
     self->models = calloc((size_t)options->model_capacity, sizeof(*self->models));
     self->model_requests = calloc((size_t)options->model_capacity, sizeof(*self->model_requests));
@@ -177,8 +178,25 @@ static void belief_moved(struct tt_mechanism *self, int64_t now, int32_t model) 
     tell_model(self, now, model, TT_CHANGE_BELIEF);
 }
 
+/* Of the requests that have done all steps: `round` is then the length of the output. */
+static bool learn_outputs(struct tt_belief *belief, const struct tt_task *task) {
+    bool moved = false;
+    bool ends = task->last_step_done + 1 == belief->prior->step_count;
+    bool ran = task->outcome != TT_OUTCOME_FAILED && task->outcome != TT_OUTCOME_ABORTED;
+    for (int32_t i = 0; ends && ran && i < task->count; i++) {
+        const struct tt_task_item *item = &task->items[i];
+        if (item->fate == TT_FATE_GOES_ON && !item->request->cancelled && item->round > 0)
+            moved |= tt_belief_output(belief, item->round);
+    }
+    return moved;
+}
+
 static void learn(struct tt_mechanism *self, int64_t now, const struct tt_task *task) {
-    if (tt_belief_finished(self->beliefs[task->model], task))
+    struct tt_belief *belief = self->beliefs[task->model];
+    bool moved = tt_belief_finished(belief, task);
+    if (belief->outputs && !task->items[0].subgraph)
+        moved |= learn_outputs(belief, task);
+    if (moved)
         belief_moved(self, now, task->model);
 }
 
@@ -504,6 +522,8 @@ void tt_mechanism_add_model(struct tt_mechanism *self, int64_t now, int32_t mode
         self->overloads[model] = (struct tt_overload){.window_at = now};
     if (self->beliefs) {
         enum tt_err err = tt_belief_new(step_model, self->lateness.percent, &self->beliefs[model]);
+        if (!err && self->learns_outputs)
+            err = tt_belief_learn_outputs(self->beliefs[model]);
         tt_assert(err == TT_OK);
         self->models[model] = &self->beliefs[model]->model;
     }

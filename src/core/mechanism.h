@@ -134,6 +134,7 @@ struct tt_mechanism {
     struct tt_task *building;
     int64_t now; /* of the latest call; never goes back */
     bool deciding;
+    bool learns_outputs;
     bool due_known; /* lateness.due_at is the policy's next instant */
 };
 
@@ -147,6 +148,7 @@ struct tt_mechanism_options {
     /* The tail of a belief is this quantile: TT_BELIEF_MIN_PERCENT .. TT_BELIEF_MAX_PERCENT. 0: no
      * learning. */
     int32_t learn_percent;
+    bool learns_outputs; /* with learning: lengths of outputs, too (core/output_lengths.h) */
     bool refuses_early;  /* under overload requests are given up early (core/overload.h); with rules
                           */
     int64_t lateness_ns; /* that decisions are believed to have until some were late */

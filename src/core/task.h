@@ -50,8 +50,10 @@ struct tt_cell_subgraph;
 struct tt_task_item {
     struct tt_request *request;
     enum tt_fate fate;
-    int32_t jump;          /* TT_FATE_JUMPS: the next step */
-    int32_t round;         /* rounds done of the recurrent block that contains its next step */
+    int32_t jump; /* TT_FATE_JUMPS: the next step */
+    /* Rounds done of the recurrent block that contains its next step. If it has done all steps: the
+     * elements that its decoder made; 0: there is none, or the carrier does not know. */
+    int32_t round;
     enum tt_ending ending; /* how the request left, if it did; set by the mechanism */
     /* In a task of cells every item has one, and a request may have several items. TT_FATE_LEAVES
      * then means that this open-ended chain ends with this cell. */

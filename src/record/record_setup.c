@@ -166,6 +166,7 @@ void *tt_record_model_pack(const struct tt_step_model *model, size_t head_bytes,
     m.preferred = (int32_t *)model->preferred;
     m.n_output_quantile = model->output_quantiles ? TT_QUANTILES : 0;
     m.output_quantile = (int32_t *)model->output_quantiles;
+    m.pins_outputs = model->pins_outputs;
     m.n_rule = (size_t)model->rule_count;
     m.rule = rule_pointers;
     void *bytes = good ? pack(&m.base, head_bytes, out_bytes) : NULL;
@@ -241,6 +242,7 @@ static enum tt_err fill_model(struct tt_record_model *self, const Tutti__Recorde
                                     .padded = m->padded,
                                     .slots = m->slots,
                                     .output_quantiles = quantiles,
+                                    .pins_outputs = m->pins_outputs,
                                     .window_ns = m->window_ns,
                                     .preferred_count = (int32_t)m->n_preferred,
                                     .preferred = preferred,
@@ -358,6 +360,7 @@ void *tt_record_domain_pack(const struct tt_record_domain *domain, size_t head_b
     m.scheduler_threads = domain->scheduler_threads;
     m.learn_percent = domain->limits.learn_percent;
     m.refuses_early = domain->limits.refuses_early;
+    m.learns_outputs = domain->limits.learns_outputs;
     return pack(&m.base, head_bytes, out_bytes);
 }
 
@@ -403,6 +406,7 @@ static enum tt_err fill_domain(struct tt_record_domain *self, const Tutti__Recor
                                                  .has_rules = m->has_rules,
                                                  .learn_percent = m->learn_percent,
                                                  .refuses_early = m->refuses_early,
+                                                 .learns_outputs = m->learns_outputs,
                                                  .lateness_ns = m->lateness_ns};
     self->d_ctrl_ns = m->d_ctrl_ns;
     self->d_data_ns = m->d_data_ns;

@@ -326,6 +326,7 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
                                              .has_rules = true,
                                              .learn_percent =
                                                  (int32_t)options->limits->learn_percent,
+                                             .learns_outputs = options->limits->learn_percent > 0,
                                              .refuses_early = options->limits->learn_percent > 0,
                                              .lateness_ns = options->limits->lateness_us * TT_US};
     enum tt_err err = tt_mechanism_init(&self->mechanism, &mechanism, &carrier, why);

@@ -143,6 +143,7 @@ static void take_cells_as_blocks(struct tt_served_model *self) {
         if (decodes)
             self->step_model.output_quantiles = by->output_quantiles;
     }
+    self->step_model.pins_outputs = cells->pins_outputs;
     self->step_model.max_batch = tt_step_max_rows(&self->step_model, 0, cells->type_count - 1);
 }
 

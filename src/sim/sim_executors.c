@@ -169,6 +169,12 @@ static void take_exit(const struct tt_simulation *self, const struct tt_task *ta
     }
 }
 
+/* The elements that the decoder of a request made that has done all steps; 0: it has no decoder. */
+static int32_t output_of(const struct tt_simulation *self, const struct tt_request *request) {
+    bool decodes = self->models[request->model].step_model->output_quantiles != NULL;
+    return decodes ? rounds_of(self, request, TT_STEP_DECODER) : 0;
+}
+
 /* Sets where each member stands after the walk. */
 static void settle_walk(struct tt_simulation *self, const struct tt_walk *walk,
                         struct tt_task *task) {
@@ -176,6 +182,8 @@ static void settle_walk(struct tt_simulation *self, const struct tt_walk *walk,
     for (int32_t i = 0; i < task->count; i++) {
         struct tt_walk_place place = tt_walk_place_of(walk, &members, i);
         task->items[i].round = place.round;
+        if (place.step == walk->model->step_count && self->mechanism.learns_outputs)
+            task->items[i].round = output_of(self, task->items[i].request);
         if (place.step == task->last_step_done + 1)
             continue;
         task->items[i].fate = TT_FATE_JUMPS;

@@ -350,6 +350,7 @@ static enum tt_err init_mechanism(struct tt_simulation *self, const struct tt_si
                                                                   : DEFAULT_REQUEST_LIMIT,
                                              .request_reserve = 0,
                                              .learn_percent = options->learn_percent,
+                                             .learns_outputs = options->learn_percent > 0,
                                              .refuses_early = options->learn_percent > 0};
     for (int32_t m = 0; m < options->model_count; m++)
         mechanism.has_rules |= options->models[m].step_model->rules != NULL;

@@ -132,6 +132,7 @@ static void take_limits(struct tt_cells_work *work) {
     self->max_output = unfold->max_output;
     memcpy(self->output_quantiles, work->settings->output_quantiles,
            sizeof(self->output_quantiles));
+    self->pins_outputs = unfold->pin_output_length;
     if (self->max_length < 1 || self->max_length > MAX_LENGTH)
         tt_cells_problem(work, unfold, "max_length", "max_length is %d; 1 to %d are possible",
                          self->max_length, MAX_LENGTH);

@@ -94,6 +94,7 @@ struct tt_cells {
     int32_t max_output; /* and never more than this; 0: no such limit */
     /* L3: quantiles of output lengths from tutti.pbtxt; 0: no limit known. */
     int32_t output_quantiles[TT_QUANTILES];
+    bool pins_outputs; /* they are believed, whatever lengths are seen */
     int32_t eos_count;
     int64_t eos[TT_CELLS_MAX_EOS]; /* a cell that emits one of these is the last of its chain */
     int32_t child_count;           /* children of an inner node */

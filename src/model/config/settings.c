@@ -184,6 +184,10 @@ static void draw_line(int32_t *quantiles, int32_t from, int32_t to, int32_t firs
 static void take_output_lengths(struct tt_model_settings *self, struct tt_findings *findings) {
     const Tutti__ModelUnfold *unfold = self->unfold;
     int32_t percent = 0, length = 1;
+    if (unfold && unfold->pin_output_length && unfold->n_output_length == 0)
+        tt_model_settings_problem(self, findings, unfold, "pin_output_length",
+                                  "pin_output_length needs output_length: there is nothing to "
+                                  "believe instead of what the server learns");
     for (size_t i = 0; unfold && i < unfold->n_output_length; i++) {
         const Tutti__OutputLength *point = unfold->output_length[i];
         bool ascends = point->percent > percent || (i == 0 && point->percent == 0);

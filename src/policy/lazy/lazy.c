@@ -339,8 +339,12 @@ static int32_t predicted_output(const struct tt_policy *self, const struct tt_st
     return length > 1 ? length : 1;
 }
 
-/* Other latencies are believed of the model. */
+/* Other latencies, or lengths of outputs, are believed of the model. */
 static void believe(struct tt_policy *self, int32_t model) {
+    const struct tt_step_model *believed = self->queues.domain->models[model];
+    if (believed->output_quantiles)
+        tt_lazy_times_predict(&self->times[model], predicted_output(self, believed),
+                              self->dec_timesteps > 0);
     tt_lazy_times_fill(&self->times[model]);
     for (int32_t e = 0; e < self->queues.domain->executor_capacity; e++) {
         struct executor_state *state = &self->executors[e];

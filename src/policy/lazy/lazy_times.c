@@ -43,23 +43,37 @@ static void fill_line(const struct tt_lazy_times *self, struct tt_lazy_sum *sums
     }
 }
 
-/* The mean number of further rounds, rounded up, of outputs that continued after `round` rounds. */
-static int32_t residual(const int32_t *quantiles, int32_t round) {
-    int64_t sum = 0, count = 0;
+/* The outputs that are longer than so many rounds: percents `from` .. 100. */
+struct longer {
+    const int32_t *quantiles;
+    int32_t from;
+    int64_t sum; /* of their lengths */
+};
+
+static void longer_begin(struct longer *self, const int32_t *quantiles) {
+    *self = (struct longer){.quantiles = quantiles, .from = 1};
     for (int32_t p = 1; p < TT_QUANTILES; p++)
-        if (quantiles[p] > round) {
-            sum += quantiles[p] - round;
-            count++;
-        }
-    return count ? (int32_t)((sum + count - 1) / count) : 1;
+        self->sum += quantiles[p];
 }
 
-static void predict(struct tt_lazy_times *self, int32_t output, bool by_hand) {
+/* The mean number of further rounds, rounded up, of outputs that continued after `round` rounds.
+ * `round` does not descend from call to call. */
+static int32_t residual(struct longer *self, int32_t round) {
+    while (self->from < TT_QUANTILES && self->quantiles[self->from] <= round)
+        self->sum -= self->quantiles[self->from++];
+    int64_t count = TT_QUANTILES - self->from;
+    return count ? (int32_t)((self->sum - count * round + count - 1) / count) : 1;
+}
+
+void tt_lazy_times_predict(struct tt_lazy_times *self, int32_t output, bool by_hand) {
     const int32_t *quantiles = by_hand ? NULL : self->model->output_quantiles;
+    struct longer longer;
+    if (quantiles)
+        longer_begin(&longer, quantiles);
     self->left[self->left_count] = 1;
     for (int32_t r = 0; r < self->left_count; r++) {
         int32_t left = output - r > 1 ? output - r : 1;
-        int32_t mean = quantiles ? residual(quantiles, r) : 1;
+        int32_t mean = quantiles ? residual(&longer, r) : 1;
         self->left[r] = left > mean ? left : mean;
     }
 }
@@ -87,7 +101,7 @@ enum tt_err tt_lazy_times_init(struct tt_lazy_times *self, const struct tt_step_
     }
     if (self->lengths->length_count == 1)
         self->one = &self->sums[model->step_count + 1];
-    predict(self, output, by_hand);
+    tt_lazy_times_predict(self, output, by_hand);
     find_rows(self);
     tt_lazy_times_fill(self);
     return TT_OK;

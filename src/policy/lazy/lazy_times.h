@@ -12,8 +12,9 @@
  * blocks.
  *
  * A table is made when its model is added (size: steps x batch sizes x lengths). It is filled again
- * when other latencies are believed. Times are tails (core/profile.h), since they answer whether
- * requests end in time. */
+ * when other latencies, or lengths of outputs, are believed. After more rounds than the longest
+ * output of the model that was added, one is left. Times are tails (core/profile.h), since they
+ * answer whether requests end in time. */
 #ifndef TT_POLICY_LAZY_LAZY_TIMES_H
 #define TT_POLICY_LAZY_LAZY_TIMES_H
 
@@ -54,7 +55,11 @@ struct tt_lazy_place {
 TT_MUST_CHECK enum tt_err tt_lazy_times_init(struct tt_lazy_times *self,
                                              const struct tt_step_model *model, int32_t output,
                                              bool by_hand);
-/* Computes all sums again, from the model's latencies. */
+/* Predicts the rounds of decoders again; then call _fill. Parameters as for _init. O(longest
+ * output).
+ */
+void tt_lazy_times_predict(struct tt_lazy_times *self, int32_t output, bool by_hand);
+/* Computes all sums again, from the model's latencies and the predicted rounds. */
 void tt_lazy_times_fill(struct tt_lazy_times *self);
 void tt_lazy_times_fini(struct tt_lazy_times *self);
 /* The time in ns from `place` until the batch reaches the step `to` for the first time (to >=
