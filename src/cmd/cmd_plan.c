@@ -132,6 +132,13 @@ plain_candidate(const struct tt_scenario *scenario,
     return NULL;
 }
 
+static int64_t shortest_slo(const struct tt_scenario *scenario) {
+    int64_t slo_ns = TT_NEVER;
+    for (int32_t m = 0; m < scenario->model_count; m++)
+        slo_ns = tt_instant_min(slo_ns, scenario->models[m].step_model.slo_ns);
+    return slo_ns;
+}
+
 /* Puts what other programs take from the processors into the scenario. */
 static enum tt_err measure_pauses(struct work *w, struct tt_error *why) {
     struct tt_scenario *scenario = &w->models.scenario;
@@ -140,9 +147,15 @@ static enum tt_err measure_pauses(struct work *w, struct tt_error *why) {
         tt_plan_pauses_measure(scenario->server.cores, SPIN_NS, &tt_interrupted, &pauses, why);
     if (err)
         return err;
+    int64_t stall_ns = 0;
+    if (!w->plan.arrivals) { /* recorded ones began long before */
+        stall_ns = tt_instant_min(shortest_slo(scenario), TT_PLAN_STALL_NS);
+        scenario->warm_up_ns = TT_PLAN_WARM_UP_NS;
+    }
     free(scenario->perturbations);
-    scenario->perturbation_count = tt_plan_pauses_spans(
-        &pauses, scenario->server.share, PAUSES_UNTIL_NS, scenario->seed, &scenario->perturbations);
+    scenario->perturbation_count =
+        tt_plan_pauses_spans(&pauses, scenario->server.share, stall_ns, PAUSES_UNTIL_NS,
+                             scenario->seed, &scenario->perturbations);
     tt_plan_pauses_fini(&pauses);
     return TT_OK;
 }

@@ -75,8 +75,8 @@ void tt_plan_pauses_fini(struct tt_plan_pauses *self) {
     *self = (struct tt_plan_pauses){0};
 }
 
-int32_t tt_plan_pauses_spans(const struct tt_plan_pauses *self, double share, int64_t until_at,
-                             uint64_t seed, struct tt_perturbation **out_spans) {
+int32_t tt_plan_pauses_spans(const struct tt_plan_pauses *self, double share, int64_t stall_ns,
+                             int64_t until_at, uint64_t seed, struct tt_perturbation **out_spans) {
     double paused_ns = 0, observed_ns = (double)self->observed_ns;
     int32_t count = 0, capacity = 0;
     struct tt_perturbation *spans = NULL;
@@ -88,9 +88,14 @@ int32_t tt_plan_pauses_spans(const struct tt_plan_pauses *self, double share, in
     uint64_t gap_ns = self->count > 0 ? (uint64_t)(2 * running_ns / (double)self->count) + 1 : 0;
     struct tt_prng prng;
     tt_prng_init(&prng, seed, UINT64_C(0x7061757365730000));
-    for (int64_t at = 0; at < until_at && count < MAX_SPANS && (speed < 1 || gap_ns > 0);) {
+    if (stall_ns > 0) {
+        spans = tt_allocate(1, sizeof(*spans));
+        spans[0] = (struct tt_perturbation){.until_at = stall_ns};
+        count = capacity = 1;
+    }
+    for (int64_t at = stall_ns; at < until_at && count < MAX_SPANS && (speed < 1 || gap_ns > 0);) {
         if (count + 2 > capacity) {
-            capacity = capacity ? 2 * capacity : 1024;
+            capacity = capacity > 1 ? 2 * capacity : 1024;
             spans = tt_reallocate(spans, (size_t)capacity, sizeof(*spans));
         }
         int64_t run_until = gap_ns > 0 ? at + 1 + (int64_t)tt_prng_below(&prng, gap_ns) : until_at;

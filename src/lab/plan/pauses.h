@@ -27,10 +27,10 @@ TT_MUST_CHECK enum tt_err tt_plan_pauses_measure(int32_t processors, int64_t dur
                                                  struct tt_plan_pauses *out_pauses,
                                                  struct tt_error *why);
 void tt_plan_pauses_fini(struct tt_plan_pauses *self);
-/* Spans from instant 0 until `until_at` in which the devices have `share` (0 .. 1) of the time, or
- * what the pauses leave of it if that is less. The caller frees `*out_spans`; NULL: nothing slows
- * them. Returns their number. */
-int32_t tt_plan_pauses_spans(const struct tt_plan_pauses *self, double share, int64_t until_at,
-                             uint64_t seed, struct tt_perturbation **out_spans);
+/* Spans from instant 0 until `until_at`: first a standstill of `stall_ns` (0: none), then spans in
+ * which the devices have `share` (0 .. 1) of the time, or what the pauses leave of it if that is
+ * less. The caller frees `*out_spans`; NULL: nothing slows them. Returns their number. */
+int32_t tt_plan_pauses_spans(const struct tt_plan_pauses *self, double share, int64_t stall_ns,
+                             int64_t until_at, uint64_t seed, struct tt_perturbation **out_spans);
 
 #endif

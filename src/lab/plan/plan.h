@@ -10,12 +10,20 @@
 #ifndef TT_LAB_PLAN_PLAN_H
 #define TT_LAB_PLAN_PLAN_H
 
+#include "base/instant.h"
 #include "lab/plan/contest.h"
 
 #define TT_PLAN_HEADROOM 1.3
 #define TT_PLAN_BAD_RATE 0.01  /* a rate is held if no model has more bad requests */
 #define TT_PLAN_PRECISION 0.01 /* of searched rates */
 #define TT_PLAN_MARGIN 0.02    /* a policy less simple must be better by more */
+
+/* A drawn load begins with a standstill of one objective, at most this long, and is measured after
+ * the warm-up: opening the connections takes as long, and so may a pause of the machine. A rate at
+ * which the server does not recover, because rejections take more time than answers, is not held.
+ */
+#define TT_PLAN_STALL_NS (50 * TT_MS)
+#define TT_PLAN_WARM_UP_NS (500 * TT_MS)
 
 enum { TT_PLAN_MAX_DEVICES = 64 };
 

@@ -11,7 +11,7 @@ enum { WINDOWS = 3 };
 #define STEP 1.15 /* the first, until one rate is good and one is bad */
 #define CLOSE_ENOUGH 1.1
 #define SEARCH_NS (15 * TT_S)
-#define WARM_UP_S 0.5
+#define WARM_UP_S ((double)TT_PLAN_WARM_UP_NS / 1e9)
 
 struct attempt {
     double offered_per_s, goodput_per_s, bad_rate, p99_ms;

@@ -235,6 +235,30 @@ static void rejections_cost_goodput(void **state) {
     tt_profile_free(w.profile);
 }
 
+/* At a rate that it could serve for ever, a server does not recover from a stall if rejections take
+ * more of its time than answers. */
+static void rates_must_survive_a_stall(void **state) {
+    (void)state;
+    struct world w;
+    struct tt_perturbation stall = {.until_at = 60 * TT_MS};
+    world_init(&w, 1);
+    w.scenario.server = (struct tt_server_cost){.cores = 8, .request_ns = 200 * TT_US};
+    w.scenario.warm_up_ns = 500 * TT_MS;
+    w.scenario.perturbations = &stall;
+    int64_t cheap[2], dear[2];
+    for (int32_t k = 0; k < 2; k++) {
+        w.scenario.perturbation_count = k;
+        w.scenario.server.rejection_ns = 0;
+        cheap[k] = highest(&w, "eager");
+        w.scenario.server.rejection_ns = 200 * TT_US;
+        dear[k] = highest(&w, "eager");
+    }
+    assert_true((double)cheap[1] > 0.9 * (double)cheap[0]);
+    assert_true((double)dear[0] > 0.9 * (double)cheap[0]);
+    assert_true((double)dear[1] < 0.8 * (double)dear[0]);
+    tt_profile_free(w.profile);
+}
+
 /* Without an idle connection a request waits at its client, and is late without having been sent.
  */
 static void connections_limit_what_is_under_way(void **state) {
@@ -372,6 +396,7 @@ int main(void) {
         cmocka_unit_test(spare_processors_pay_for_requests),
         cmocka_unit_test(turns_are_shared_by_what_waits),
         cmocka_unit_test(rejections_cost_goodput),
+        cmocka_unit_test(rates_must_survive_a_stall),
         cmocka_unit_test(connections_limit_what_is_under_way),
         cmocka_unit_test(spread_lengthens_batches),
         cmocka_unit_test(spread_follows_its_quantiles),

@@ -62,18 +62,26 @@ static void pauses_leave_the_share(void **state) {
     int64_t lengths[] = {TT_MS, 3 * TT_MS, 8 * TT_MS};
     struct tt_perturbation *spans;
     struct tt_plan_pauses none = {.observed_ns = TT_S};
-    assert_int_equal(tt_plan_pauses_spans(&none, 1, 10 * TT_S, 1, &spans), 0);
+    assert_int_equal(tt_plan_pauses_spans(&none, 1, 0, 10 * TT_S, 1, &spans), 0);
     assert_null(spans);
-    assert_int_equal(tt_plan_pauses_spans(&none, 0.5, 10 * TT_S, 1, &spans), 1);
+    assert_int_equal(tt_plan_pauses_spans(&none, 0.5, 0, 10 * TT_S, 1, &spans), 1);
     assert_true(work_of(spans, 1, 10 * TT_S) / (double)(10 * TT_S) > 0.49);
     assert_true(work_of(spans, 1, 10 * TT_S) / (double)(10 * TT_S) < 0.51);
+    free(spans);
+    assert_int_equal(tt_plan_pauses_spans(&none, 1, TT_MS, 10 * TT_S, 1, &spans), 1);
+    assert_int_equal(spans[0].from_at, 0);
+    assert_int_equal(spans[0].until_at, TT_MS);
+    assert_int_equal(spans[0].speed_permille, 0);
+    free(spans);
+    assert_int_equal(tt_plan_pauses_spans(&none, 0.5, TT_S, 2 * TT_S, 1, &spans), 2);
+    assert_int_equal(work_of(spans, 2, 2 * TT_S) / TT_MS, 500);
     free(spans);
     /* 12 of 100 ms in pauses: a share of 0.9 is more than is left, of 0.44 half of it. */
     struct tt_plan_pauses some = {.lengths_ns = lengths, .count = 3, .observed_ns = 100 * TT_MS};
     const double shares[] = {0.9, 0.44}, left[] = {0.88, 0.44};
     uint64_t seed = test_seed(3);
     for (int32_t k = 0; k < 2; k++) {
-        int32_t count = tt_plan_pauses_spans(&some, shares[k], 600 * TT_S, seed, &spans);
+        int32_t count = tt_plan_pauses_spans(&some, shares[k], 0, 600 * TT_S, seed, &spans);
         double share = work_of(spans, count, 600 * TT_S) / (double)(600 * TT_S);
         assert_true(share > left[k] - 0.02);
         assert_true(share < left[k] + 0.02);
