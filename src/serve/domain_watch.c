@@ -7,6 +7,7 @@
 #include "serve/inference_state.h"
 #include "serve/served_model.h"
 #include "serve/served_model_state.h"
+#include "serve/unfolder.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,9 +46,34 @@ static void give_up(struct tt_domain *self, int32_t executor,
     look->needs_turn = true;
 }
 
+static void set_failed(struct tt_domain *self, struct tt_served_model *model);
+
+/* The unfold plug-ins of its models. */
+static void look_at_plugins(struct tt_domain *self, struct tt_domain_look *look) {
+    int32_t left = self->model_count;
+    for (int32_t m = 0; left > 0; m++) {
+        struct tt_served_model *model = self->models[m];
+        left -= model != NULL;
+        if (!model || !model->unfolder ||
+            !tt_unfolder_look(model->unfolder, look->elapsed_ns,
+                              look->hurries ? 1 : model->max_run_ns))
+            continue;
+        tt_counter_add(&model->stats->runs_lost, 1);
+        look->needs_turn = true;
+        if (look->hurries || *model->failure)
+            continue;
+        snprintf(model->failure, sizeof(model->failure),
+                 "its unfold plug-in did not return within %lld ms, the model's maximum "
+                 "(max_run_ms): its thread is lost; load the model again to serve it",
+                 (long long)(model->max_run_ns / TT_MS));
+        set_failed(self, model);
+    }
+}
+
 void tt_domain_watch_look(struct tt_domain *self, struct tt_domain_look *look) {
     const struct tt_engine_watch_ops *ops = self->engine->ops->watch;
     self->watch.hurries = look->hurries;
+    look_at_plugins(self, look);
     for (int32_t e = 0; ops && e < self->executor_count; e++) {
         struct tt_run_watch *run = &self->watch.runs[e];
         struct tt_engine_running running;
@@ -67,6 +93,17 @@ void tt_domain_watch_look(struct tt_domain *self, struct tt_domain_look *look) {
     }
 }
 
+int64_t tt_domain_watch_lost(const struct tt_domain *self) {
+    int64_t lost = tt_counter_get(&self->watch.lost);
+    int32_t left = self->model_count;
+    for (int32_t m = 0; left > 0; m++) {
+        left -= self->models[m] != NULL;
+        if (self->models[m] && self->models[m]->unfolder)
+            lost += tt_unfolder_lost(self->models[m]->unfolder);
+    }
+    return lost;
+}
+
 /* ---- models that fail ---- */
 
 /* Tasks of the model that wait behind others need not begin. */
@@ -82,6 +119,14 @@ static void abort_queued(struct tt_domain *self, const struct tt_served_model *m
     }
 }
 
+/* `failure` is set. */
+static void set_failed(struct tt_domain *self, struct tt_served_model *model) {
+    self->watch.withdraws = true;
+    self->has_news = true;
+    abort_queued(self, model);
+    self->client.failed(self->client.context, model);
+}
+
 static void fail_model(struct tt_domain *self, struct tt_served_model *model, int32_t rows,
                        bool is_lost) {
     tt_counter_add(is_lost ? &model->stats->runs_lost : &model->stats->runs_cut, 1);
@@ -93,8 +138,7 @@ static void fail_model(struct tt_domain *self, struct tt_served_model *model, in
              "%s; load the model again to serve it",
              rows, rows == 1 ? "" : "s", (long long)(model->max_run_ns / TT_MS),
              is_lost ? "did not stop: its thread is lost" : "was stopped");
-    abort_queued(self, model);
-    self->client.failed(self->client.context, model);
+    set_failed(self, model);
 }
 
 static void blame(const struct tt_domain *self, struct tt_inference *inference, int32_t rows) {

@@ -62,6 +62,10 @@ struct tt_domain_look {
 };
 void tt_domain_watch_look(struct tt_domain *self, struct tt_domain_look *look);
 
+/* Runs, and unfold plug-ins of the domain's models, that were given up and have not returned.
+ * Between two turns. */
+int64_t tt_domain_watch_lost(const struct tt_domain *self);
+
 /* ---- in a turn ---- */
 
 /* Gives up what the watchdog found, and takes in what returned. */

@@ -10,6 +10,7 @@
 #include "serve/port.h"
 #include "serve/served_model.h"
 #include "serve/served_model_state.h"
+#include "serve/unfolder.h"
 
 enum tt_err tt_inference_begin(struct tt_port *port, struct tt_served_model *model,
                                const struct tt_inference_shape *shapes, const size_t *sizes_bytes,
@@ -78,17 +79,7 @@ static enum tt_err make_emissions(struct tt_inference *inference, struct tt_erro
                : TT_OK;
 }
 
-/* Into cells: on the port's thread, because all requests wait for the scheduler. The domain rejects
- * what cannot be unfolded. */
-static void unfold(struct tt_inference *inference) {
-    inference->err =
-        tt_cell_run_new(inference->model, inference->inputs, &inference->cell_run, &inference->why);
-    if (inference->err)
-        return;
-    inference->cell_run->inference = inference;
-    inference->length = inference->cell_run->unfolded->input_length;
-    inference->err =
-        tt_inference_shape_class(inference->model, &inference->length, &inference->why);
+void tt_inference_unfolded(struct tt_inference *inference) {
     if (!inference->err && inference->emitted)
         inference->err = make_emissions(inference, &inference->why);
 }
@@ -127,8 +118,16 @@ void tt_inference_submit(struct tt_inference *inference, const struct tt_inferen
     inference->submitted_at = tt_clock_now();
     inference->deadline_at =
         tt_instant_add(inference->submitted_at, patience_of(inference, options));
-    if (inference->model->cells)
-        unfold(inference);
+    struct tt_unfolder *unfolder = inference->model->unfolder;
+    if (unfolder) {
+        inference->is_unfolding = true;
+        tt_unfolder_send(unfolder, inference);
+        return;
+    }
+    if (inference->model->cells) { /* here, because all requests wait for the scheduler */
+        tt_unfolder_run_here(inference);
+        tt_inference_unfolded(inference);
+    }
     tt_port_send(inference);
 }
 
@@ -137,7 +136,8 @@ void tt_inference_cancel(struct tt_inference *inference) {
     if (inference->finished || inference->cancel_sent)
         return;
     inference->cancel_sent = true;
-    tt_port_send_cancel(inference);
+    if (!inference->is_unfolding) /* else after it was sent itself */
+        tt_port_send_cancel(inference);
 }
 
 void tt_inference_output(const struct tt_inference *inference, int32_t output,

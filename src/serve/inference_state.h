@@ -39,6 +39,8 @@ struct tt_inference {
     struct tt_mailbox *mailbox; /* its port's */
     struct tt_lane *lane;
     struct tt_inference *next_free;
+    struct tt_inference *next_unfolded; /* while it waits for an unfold plug-in, or comes back */
+    struct tt_inference *next_given_back;
     int32_t length; /* equal in all members of a batch; see serve/inference_shape.h */
     int32_t slot;   /* first slot in the lane's pool or the model's ring; -1: own memory */
     int64_t bytes;  /* of its inputs */
@@ -47,6 +49,7 @@ struct tt_inference {
     /* Set by the scheduler before it sends the inference back, cleared by the port: the engine
      * still uses its inputs (serve/domain_watch.h). */
     bool is_lost;
+    bool is_unfolding; /* the port's: an unfold plug-in has it (serve/unfolder.h) */
     void (*done)(void *context, struct tt_inference *inference, enum tt_err err, const char *why);
     void (*emitted)(void *context, struct tt_inference *inference); /* NULL: it is not streamed */
     void *context;
@@ -69,5 +72,9 @@ struct tt_inference {
     void **own;
     size_t *own_capacity;
 };
+
+/* The port's thread, once the inference of a model of cells was unfolded, and before it is sent:
+ * makes room for its words if it is streamed. */
+void tt_inference_unfolded(struct tt_inference *inference);
 
 #endif

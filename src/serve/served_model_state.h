@@ -18,6 +18,7 @@ struct tt_domain;
 struct tt_input_ring;
 struct tt_recent_arrivals;
 struct tt_trace_tap;
+struct tt_unfolder;
 
 /* Of a model of cells. */
 struct tt_served_cells {
@@ -40,6 +41,7 @@ struct tt_served_model {
     struct tt_signature *signature;        /* as clients see it; inputs in the engine's order */
     int32_t shown_outputs[TT_MAX_TENSORS]; /* the engine's index of each output in it */
     struct tt_served_cells *cells;         /* NULL: one graph; owned */
+    struct tt_unfolder *unfolder;          /* owned; NULL: it has no unfold plug-in */
     struct tt_profile *profile;            /* owned; of the whole */
     struct tt_profile **step_profiles;     /* owned; [step_count], or NULL: the whole's for all */
     struct tt_step *steps;                 /* [step_count] */

@@ -11,6 +11,7 @@
 #include "serve/scheduler.h"
 #include "serve/served_model.h"
 #include "serve/served_model_state.h"
+#include "serve/unfolder.h"
 #include "serve/watchdog.h"
 
 #include <stdio.h>
@@ -171,6 +172,11 @@ enum tt_err tt_serving_place(struct tt_serving *serving, struct tt_served_model 
             return err;
     }
     snprintf(model->chosen_policy, sizeof(model->chosen_policy), "auto (%s)", domain->policy);
+    if (model->cells && model->cells->cells->kind == TT_UNFOLD_PLUGIN && !model->unfolder) {
+        enum tt_err err = tt_unfolder_new(model, &model->unfolder, why);
+        if (err)
+            return err;
+    }
     if (model->max_run_ns == 0)
         model->max_run_ns = serving->limits.max_run_ms > 0 ? serving->limits.max_run_ms * TT_MS
                                                            : tt_served_model_run_limit(model);
@@ -268,7 +274,7 @@ int64_t tt_serving_lost_runs(struct tt_serving *serving) {
     tt_scheduler_hold(serving->scheduler);
     for (const struct tt_domain *domain = tt_scheduler_first_domain(serving->scheduler); domain;
          domain = domain->next)
-        lost += tt_counter_get(&domain->watch.lost);
+        lost += tt_domain_watch_lost(domain);
     tt_scheduler_resume(serving->scheduler);
     return lost;
 }

@@ -15,7 +15,7 @@
  *         cell_row_assignment, inference_state     know no other module of this folder
  *     input_ring, blank_rows                       memory of inputs
  *     served_model, catalogue, inference_shape     what is served
- *     cell_run, cell_tasks                         requests and tasks of models of cells
+ *     cell_run, cell_tasks, unfolder               requests and tasks of models of cells
  *     load_window, inference_end, domain_meter     what an inference's end counts
  *     run_watch, domain_task, domain_watch         runs that take too long
  *     domain                                       the mechanism and its engine
@@ -79,8 +79,8 @@ TT_MUST_CHECK enum tt_err tt_serving_start(struct tt_serving *serving, struct tt
  * stop. Their requests fail, so that ports can be closed. The last call counts. Any thread, and
  * signal handlers. */
 void tt_serving_hurry_at(struct tt_serving *serving, int64_t at);
-/* How many runs were given up and have not returned. While there are any, the server and its engine
- * must not be closed: the process ends without that. Any thread. */
+/* How many runs, and calls of unfold plug-ins, were given up and have not returned. While there are
+ * any, the server and its engine must not be closed: the process ends without that. Any thread. */
 int64_t tt_serving_lost_runs(struct tt_serving *serving);
 /* Stops the watchdog and the scheduler: no turn runs from here on. The ports are closed before. */
 void tt_serving_stop(struct tt_serving *serving);

@@ -1,5 +1,6 @@
-/* A plug-in that does wrong whatever `parameter` says, for tests/unit/model/test_unfold_plugin.c.
- * Its types: 0 reads one other and an element, 1 reads two others. */
+/* A plug-in that does wrong whatever `parameter` says, for tests/unit/model/test_unfold_plugin.c
+ * and tests/integration/test_endless_batches.py. Its types: 0 reads one other and an element, 1
+ * reads two others. */
 #include <tutti/unfold.h>
 
 #include <stdbool.h>
@@ -7,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #ifdef FAULTY_VERSION
 enum { VERSION = FAULTY_VERSION };
@@ -33,6 +35,14 @@ static void sleep_ms(long ms) {
     struct timespec left = {.tv_nsec = ms * 1000000};
     while (ms > 0 && nanosleep(&left, &left) != 0)
         ;
+}
+
+/* Does not return from a request that begins with this token, until the file exists. */
+static void hang(const struct tutti_unfold_request *request, const char *file) {
+    enum { TOKEN = 666 };
+    const int64_t *tokens = request->inputs[0].elements;
+    while (tokens[0] == TOKEN && access(file, F_OK) != 0)
+        sleep_ms(1);
 }
 
 static int32_t add(const struct tutti_unfold_sink *sink, struct tutti_unfold_cells cells) {
@@ -159,6 +169,8 @@ static int32_t unfold(void *state, const struct tutti_unfold_request *request,
         return add_many(sink, false, 1);
     if (strcmp(what, "late") == 0) /* and then done */
         sleep_ms(30);
+    else if (strncmp(what, "hang ", 5) == 0)
+        hang(request, what + 5);
     else if (strcmp(what, "open end") == 0)
         chain.open_ended = 1;
     else

@@ -4,7 +4,7 @@
  * with the model. Each call of the plug-in is checked at once: limits, types, which cells read
  * which, which elements they read. A request over its time limit is rejected at the next cell or at
  * the end. A plug-in that hangs without any call cannot be stopped, since it runs in the server's
- * process. */
+ * process; serve/unfolder.h says what follows. */
 #ifndef TT_MODEL_CELLS_UNFOLD_PLUGIN_H
 #define TT_MODEL_CELLS_UNFOLD_PLUGIN_H
 
