@@ -239,7 +239,7 @@ static void test_the_limit_of_lost_runs(void **state) {
     struct client client;
     struct stuck_model *bad[MODELS], *good;
     struct tt_served_model *models[MODELS];
-    world_open(&world, "window", 2, 0);
+    world_open(&world, "window", MODELS + 1, 0);
     char names[MODELS][8];
     for (int i = 0; i < MODELS; i++) {
         snprintf(names[i], sizeof(names[i]), "bad%d", i);
