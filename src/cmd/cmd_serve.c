@@ -105,13 +105,14 @@ static const struct tt_flag_row flag_rows[] = {
     TT_TEXT("tls-client-ca", "FILE", access.tls_client_ca, NULL,
             "certificates in PEM; clients must have one that these signed"),
     TT_TEXT("tokens", "FILE", access.tokens, NULL,
-            "who may use the server: lines of NAME ROLE SHA256, as `tutti token` prints them, with "
+            "clients of the server: lines of NAME ROLE SHA256, as `tutti token` prints them, with "
             "the role infer, read or admin; read again as --tls-cert is"),
     TT_TEXT("admin", "HOST:PORT|unix:PATH", access.admin, NULL,
             "an interface of its own for load, unload, settings and traces, which the other ports "
             "then refuse; the clients of a Unix socket need no token"),
     TT_SWITCH("insecure", access.insecure,
-              "let other machines in without TLS and tokens: whoever reaches a port may use it"),
+              "let other machines in without TLS and tokens: every client that reaches a port may "
+              "use it"),
     TT_HEADING("Execution"),
     TT_INTEGER("executors", "N", control.loader.executors, 1, TT_DOMAIN_MAX_EXECUTORS, 0,
                "batches that may run at once per scheduling domain (default: number of "

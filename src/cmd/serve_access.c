@@ -16,8 +16,8 @@ static enum tt_err check_open(const struct tt_serve_access_flags *flags, const c
         return TT_OK;
     return tt_fail(TT_ERR_INVALID, why,
                    "--%s %s lets other machines in: give --tls-cert FILE --tls-key FILE and "
-                   "--tokens FILE (or --tls-client-ca FILE), or --insecure if whoever reaches the "
-                   "port may use the server",
+                   "--tokens FILE (or --tls-client-ca FILE), or --insecure if every client that "
+                   "reaches the port may use the server",
                    flag, host);
 }
 

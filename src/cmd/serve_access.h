@@ -1,4 +1,4 @@
-/* Who may use `tutti serve`: TLS, tokens, and the admin interface with a thread of its own.
+/* Access to `tutti serve`: TLS, tokens, and the admin interface with a thread of its own.
  *
  * Life: _check() before models are loaded; _open() reads certificates and tokens and begins to
  * watch their files; _open_admin() after the models are there; _close() after every listener. */

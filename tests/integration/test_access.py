@@ -146,7 +146,7 @@ class TokensTest(Case):
     def test_roles_over_http(self):
         self.serve(*self.with_tokens())
         connection = self.connection()
-        rows = (  # method, path, body; statuses of nobody, infer, read, admin
+        rows = (  # method, path, body; statuses without token, of infer, read, admin
             ("GET", "/v2/health/live", None, 200, 200, 200, 200),
             ("GET", "/v2/health/ready", None, 200, 200, 200, 200),
             ("GET", "/v2/models/floats/ready", None, 200, 200, 200, 200),

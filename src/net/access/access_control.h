@@ -1,12 +1,12 @@
-/* Access control of a server: who a request is from, whether it may do what it asks for, and the
- * audit lines.
+/* Access control of a server: the identity of a request, whether it may do what it asks for, and
+ * the audit lines.
  *
  * `struct tt_access` is the server's: the tokens in force, and whether management has an interface
  * of its own. A listener's thread has a `struct tt_gate`. For each request the thread calls
  * tt_gate_check() with the operation and the token, and keeps the identity until the request ends.
  * Management and what is refused gets a line in the log (tt_gate_audit()).
  *
- * Without tokens everybody may do everything that the interface offers. Health needs no token. A
+ * Without tokens every client may do all that the interface offers. Health needs no token. A
  * Unix socket is guarded by its file permissions: its clients are admin, and need no token.
  *
  * It never sees a token, only digests. Implemented in access_control.c. */

@@ -1,4 +1,4 @@
-/* Who may do what: operations of the server, roles of identities, and the one table of both.
+/* Permissions: operations of the server, roles of identities, and the one table of both.
  *
  * Every route of HTTP and every method of gRPC has an operation (net/http/http_operations.h,
  * net/grpc/grpc_methods.h). Types and pure functions only. Implemented in access_role.c. */
@@ -26,7 +26,7 @@ const char *tt_operation_name(enum tt_operation operation);
 const char *tt_role_name(enum tt_role role);
 /* False: there is no role of that name. */
 bool tt_role_parse(const char *name, size_t length, enum tt_role *out_role);
-/* True: everybody may, without a token. */
+/* True: every client may, without a token. */
 bool tt_operation_is_open(enum tt_operation operation);
 bool tt_role_may(enum tt_role role, enum tt_operation operation);
 /* True: it belongs to the admin interface, where there is one. */

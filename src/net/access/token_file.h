@@ -1,4 +1,4 @@
-/* The file of tokens: who may use the server, with which role and limits.
+/* The file of tokens: the identities that may use the server, their roles and limits.
  *
  * A line is `NAME ROLE SHA256 [in_flight=N] [rate=N]`, fields separated by spaces or tabs; empty
  * lines and what follows `#` are ignored. SHA256 is the hexadecimal digest of the token. A name may

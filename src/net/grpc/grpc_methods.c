@@ -306,7 +306,7 @@ static const char kserve[] = "inference.GRPCInferenceService", health[] = "grpc.
                   reflection[] = "grpc.reflection.v1.ServerReflection",
                   reflection_alpha[] = "grpc.reflection.v1alpha.ServerReflection";
 
-/* TraceSetting and LogSettings both show and change: who calls them may manage. */
+/* TraceSetting and LogSettings both show and change, so they need the right to manage. */
 static const struct tt_grpc_method methods[] = {
     {kserve, "ModelInfer", TT_GRPC_INFER, TT_OPERATION_INFER, NULL},
     {kserve, "ModelStreamInfer", TT_GRPC_STREAM, TT_OPERATION_INFER, NULL},

@@ -28,7 +28,7 @@ enum tt_grpc_kind {
 struct tt_grpc_method {
     const char *service, *name;
     enum tt_grpc_kind kind;
-    enum tt_operation operation; /* who may call it: net/access/access_role.h */
+    enum tt_operation operation; /* its roles: net/access/access_role.h */
     tt_grpc_answer_fn *answer;
 };
 

@@ -157,7 +157,7 @@ static void keep_once(char *to, const char *value, int32_t count) {
     to[length] = '\0';
 }
 
-/* The headers by which a request shows whom it is from. */
+/* The headers that show where a request comes from. */
 static void take_origin(struct tt_http1_request *request, const char *value) {
     if (IS_HEADER(request, "Authorization")) {
         tt_token_read(value, strlen(value), &request->token);

@@ -280,7 +280,7 @@ static enum tt_err local_address(const char *host, struct sockaddr_un *out, stru
     return TT_OK;
 }
 
-/* A socket that nobody listens on was left by a server that was killed. */
+/* A socket without a listener was left by a server that was killed. */
 static enum tt_err remove_stale(const char *host, const struct sockaddr_un *address,
                                 struct tt_error *why) {
     struct stat found;
@@ -344,7 +344,7 @@ bool tt_socket_is_loopback(const char *host) {
     if (tt_socket_is_local(host))
         return true;
     if (resolve(host, 0, &found, NULL) != TT_OK)
-        return true; /* nobody can listen there */
+        return true; /* no server can listen there */
     for (const struct addrinfo *one = found; one; one = one->ai_next)
         is_it = is_it && is_loopback(one->ai_addr);
     freeaddrinfo(found);

@@ -66,7 +66,7 @@ static enum tt_err context_new(const SSL_METHOD *method, struct tt_tls_context *
 
 /* --- servers --- */
 
-/* A key with a password cannot be read: nobody is there to be asked. */
+/* A key with a password cannot be read: there is no terminal to ask. */
 static int no_password(char *buffer, int size, int for_writing, void *context) {
     (void)buffer;
     (void)size;

@@ -34,7 +34,7 @@ struct tt_tls_server {
     struct tt_log *log;
 };
 
-/* Logs a warning for a key that everybody may read, and for a certificate that has expired.
+/* Logs a warning for a key that every user may read, and for a certificate that has expired.
  * NOT_FOUND, INVALID (with the file and what would be right), NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_tls_server_init(struct tt_tls_server *self,
                                              const struct tt_tls_files *files, struct tt_log *log,

@@ -47,7 +47,7 @@ static void test_file(void **state) {
     (void)state;
     struct tt_text text;
     tt_text_init(&text);
-    tt_text_puts(&text, "# who\n\n  \t\r\n");
+    tt_text_puts(&text, "# clients\n\n  \t\r\n");
     line_of("secret", "ann infer $  in_flight=3 rate=70 # a comment", &text);
     line_of("other", "bob@x.org\tadmin\t$", &text);
     line_of("next", "ann infer $ rate=70 in_flight=3", &text); /* the token that replaces hers */
