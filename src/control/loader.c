@@ -36,7 +36,8 @@ struct site {
     struct tt_placing placing; /* owns its strings */
     int32_t executors, next_executor;
     int32_t model_count;
-    bool is_own; /* for one model only, which states its instances */
+    int32_t *devices; /* [executors]: the emulated device of each; NULL: all belong to one */
+    bool is_own;      /* for one model only, which states its instances */
     struct site *next;
 };
 
@@ -55,6 +56,7 @@ static void site_free(struct site *site) {
     tt_assert(site->model_count == 0);
     if (site->engine)
         site->engine->ops->close(site->engine);
+    free(site->devices);
     tt_placing_fini(&site->placing);
     free(site);
 }
@@ -105,17 +107,41 @@ static enum tt_err find_bench(struct tt_loader *self, const struct tt_engine_tra
     return err;
 }
 
-static enum tt_err open_engine(const struct tt_loader *self, const struct bench *bench,
-                               int32_t executors, int32_t depth, struct tt_engine **out_engine,
+/* Opens the site's engine; an emulated one has the devices that its models state. */
+static enum tt_err open_engine(const struct tt_loader *self, struct site *site,
                                struct tt_error *why) {
-    tt_assert(bench->engine != NULL);
-    tt_assert(executors >= 1);
-    tt_assert(depth >= 1);
-    struct tt_engine_options options = {.executor_count = executors,
-                                        .queue_depth = depth,
-                                        .done = tt_serving_done,
-                                        .done_context = self->serving};
-    return tt_engine_open(&bench->runtime, &options, out_engine, why);
+    const struct tt_placing *placing = &site->placing;
+    const struct tt_model_emulation *emulation = &placing->emulation;
+    tt_assert(site->bench->engine != NULL);
+    tt_assert(site->executors >= 1);
+    struct tt_engine_options options = {
+        .executor_count = site->executors,
+        .queue_depth = tt_domain_depth(placing->policy.name, placing->policy.depth),
+        .done = tt_serving_done,
+        .done_context = self->serving};
+    struct tt_engine_device *devices = NULL;
+    if (emulation->is_given) {
+        int32_t each = emulation->device_executors;
+        options.device_count = (site->executors + each - 1) / each;
+        devices = calloc((size_t)options.device_count, sizeof(*devices));
+        site->devices = calloc((size_t)site->executors, sizeof(*site->devices));
+        if (!devices || !site->devices) {
+            free(devices);
+            return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+        }
+        for (int32_t e = 0; e < site->executors; e++) {
+            struct tt_engine_device *device = &devices[e / each];
+            device->executors++;
+            device->copy_in = emulation->copy_in;
+            device->copy_out = emulation->copy_out;
+            site->devices[e] = e / each;
+        }
+        options.devices = devices;
+    }
+    enum tt_err err = tt_engine_open(&site->bench->runtime, &options, &site->engine, why);
+    free(devices);
+    site->placing.policy.devices = site->devices;
+    return err;
 }
 
 /* Domains that compute at once share the processors, which their profiles do not show. */
@@ -159,10 +185,8 @@ static enum tt_err find_site(struct tt_loader *self, const struct tt_placing *pl
     site->bench = bench;
     site->executors =
         instances > 0 ? instances : tt_placing_executors(placing, self->options.executors);
-    int32_t depth = tt_domain_depth(placing->policy.name, placing->policy.depth);
     enum tt_err err = tt_placing_copy(placing, &site->placing);
-    err = err ? tt_fail(err, why, "out of memory")
-              : open_engine(self, bench, site->executors, depth, &site->engine, why);
+    err = err ? tt_fail(err, why, "out of memory") : open_engine(self, site, why);
     if (err) {
         site_free(site);
         return err;
@@ -200,6 +224,13 @@ static int64_t emulated_latency(void *context, int32_t rows, int32_t length, int
     for (int32_t s = first_step; s <= last_step; s++)
         sum_ns += tt_profile_latency(served->steps[s].profile, rows, length);
     return sum_ns;
+}
+
+/* The share of its device that a step of an emulated model occupies. */
+static int32_t emulated_demand(void *context, int32_t rows, int32_t length, int32_t step) {
+    const struct tt_served_model *served = context;
+    tt_assert(step < served->step_model.step_count);
+    return tt_profile_demand(served->steps[step].profile, rows, length);
 }
 
 /* Loads the stages that the settings ask for; cuts the model if there is no valid cut yet. */
@@ -270,8 +301,13 @@ static enum tt_err load_engine_model(struct tt_loader *self, const struct bench 
     *signature = model->config->signature;
     if (signature->max_batch > TT_DOMAIN_MAX_BATCH)
         signature->max_batch = TT_DOMAIN_MAX_BATCH;
-    struct tt_engine_emulation emulation = {
-        .step_count = 1, .latency_ns = emulated_latency, .latency_context = served};
+    struct tt_engine_emulation emulation = {.step_count = 1,
+                                            .latency_ns = emulated_latency,
+                                            .latency_context = served,
+                                            .demand_ppm = emulated_demand,
+                                            .input_bytes = model->settings->emulation.input_bytes,
+                                            .output_bytes =
+                                                model->settings->emulation.output_bytes};
     enum tt_err err = TT_OK;
     if (bench->runtime.kind->traits.emulates)
         err = tt_find_profile_step_count(model, &emulation.step_count, why);
@@ -572,6 +608,7 @@ enum tt_err tt_loader_load(struct tt_loader *self, const struct tt_repository_mo
         tt_placing_impose(&placing, self->options.policy);
     else
         tt_placing_choose(&placing, model, chosen);
+    placing.emulation = model->settings->emulation;
     struct tt_find_workers_options workers = {.model = model,
                                               .path = model->versions[version].path,
                                               .skip_stale = self->options.measure_stale,

@@ -99,8 +99,19 @@ int32_t tt_placing_instances(const struct tt_model_config *config) {
     return count < TT_DOMAIN_MAX_EXECUTORS ? count : TT_DOMAIN_MAX_EXECUTORS;
 }
 
+static bool same_copies(const struct tt_copy_engine *a, const struct tt_copy_engine *b) {
+    return a->fixed_ns == b->fixed_ns && a->bytes_per_s == b->bytes_per_s;
+}
+
+/* Each model has its own bytes. */
+static bool same_devices(const struct tt_model_emulation *a, const struct tt_model_emulation *b) {
+    return a->is_given == b->is_given && a->device_executors == b->device_executors &&
+           same_copies(&a->copy_in, &b->copy_in) && same_copies(&a->copy_out, &b->copy_out);
+}
+
 bool tt_placing_same(const struct tt_placing *a, const struct tt_placing *b) {
-    return a->is_auto == b->is_auto && strcmp(a->policy.name, b->policy.name) == 0 &&
+    return a->is_auto == b->is_auto && same_devices(&a->emulation, &b->emulation) &&
+           strcmp(a->policy.name, b->policy.name) == 0 &&
            tt_options_same(a->options, a->policy.option_count, b->options, b->policy.option_count);
 }
 
@@ -109,6 +120,7 @@ enum tt_err tt_placing_copy(const struct tt_placing *from, struct tt_placing *ou
     tt_assert(from->policy.options == from->options); /* it was not moved */
     *out_copy = (struct tt_placing){.is_imposed = from->is_imposed,
                                     .is_auto = from->is_auto,
+                                    .emulation = from->emulation,
                                     .policy = {.name = strdup(from->policy.name),
                                                .depth = from->policy.depth,
                                                .devices = from->policy.devices}};

@@ -23,7 +23,8 @@ struct tt_placing {
     bool is_auto;                    /* the configuration leaves the policy to the server */
     struct tt_serving_policy policy; /* its options are those below */
     struct tt_option options[TT_MAX_OPTIONS];
-    struct tt_worker_options found; /* the strings of measured options */
+    struct tt_worker_options found;      /* the strings of measured options */
+    struct tt_model_emulation emulation; /* its devices, as the model states them */
 };
 
 /* Sets what the model's configuration states, and defaults for the rest. *self must be zero.

@@ -63,6 +63,11 @@ static enum tt_err refuse_reshape(const struct tt_model_config *config, struct t
 
 /* An engine that emulates has nothing to cut, and no cells whose times it could know. */
 static enum tt_err check_emulated(const struct tt_repository_model *model, struct tt_error *why) {
+    if (!model->config->engine->emulates && model->settings->emulation.is_given)
+        return tt_fail(TT_ERR_UNSUPPORTED, why,
+                       "`emulation` in tutti.pbtxt is for models with backend \"emulated\", not "
+                       "\"%s\": leave it out",
+                       model->config->engine->name);
     if (!model->config->engine->emulates)
         return TT_OK;
     if (model->settings->stages)

@@ -129,6 +129,53 @@ static void take_slots(struct tt_model_settings *self, struct tt_findings *findi
             self->input_slots);
 }
 
+static void take_copies(const struct tt_model_settings *self,
+                        const Tutti__ModelEmulatedCopies *given, struct tt_copy_engine *out_engine,
+                        struct tt_findings *findings) {
+    if (!given)
+        return;
+    if (!(given->fixed_us >= 0 && given->fixed_us <= 1e9) ||
+        !(given->gb_per_s >= 0 && given->gb_per_s <= 1e6))
+        tt_model_settings_problem(
+            self, findings, given, NULL,
+            "copies take fixed_us from 0 to 1e9 and gb_per_s from 0 to 1e6, not %g and %g",
+            given->fixed_us, given->gb_per_s);
+    else
+        *out_engine =
+            (struct tt_copy_engine){.fixed_ns = (int64_t)(given->fixed_us * 1e3 + 0.5),
+                                    .bytes_per_s = (int64_t)(given->gb_per_s * 1e9 + 0.5)};
+}
+
+static void take_emulation(struct tt_model_settings *self, struct tt_findings *findings) {
+    enum { MAX_EXECUTORS = 4096 };
+    static const int64_t max_bytes = INT64_C(1) << 40;
+    const Tutti__ModelEmulation *given = self->message->emulation;
+    if (!given)
+        return;
+    self->emulation = (struct tt_model_emulation){
+        .is_given = true,
+        .device_executors = given->device_executors > 0 ? given->device_executors : 1,
+        .input_bytes = given->input_bytes,
+        .output_bytes = given->output_bytes};
+    if (given->device_executors < 0 || given->device_executors > MAX_EXECUTORS)
+        tt_model_settings_problem(self, findings, given, "device_executors",
+                                  "device_executors is %d; it is a number from 1 to %d, 0 for 1",
+                                  given->device_executors, MAX_EXECUTORS);
+    if (given->input_bytes < 0 || given->input_bytes > max_bytes || given->output_bytes < 0 ||
+        given->output_bytes > max_bytes)
+        tt_model_settings_problem(self, findings, given, NULL,
+                                  "input_bytes and output_bytes are from 0 to %lld",
+                                  (long long)max_bytes);
+    take_copies(self, given->copy_in, &self->emulation.copy_in, findings);
+    take_copies(self, given->copy_out, &self->emulation.copy_out, findings);
+    bool copies_in = given->copy_in && given->input_bytes == 0;
+    if (copies_in || (given->copy_out && given->output_bytes == 0))
+        tt_model_settings_problem(self, findings, given, copies_in ? "copy_in" : "copy_out",
+                                  "%s needs %s: without it nothing is copied",
+                                  copies_in ? "copy_in" : "copy_out",
+                                  copies_in ? "input_bytes" : "output_bytes");
+}
+
 static void take_exit(const struct tt_model_settings *self, const Tutti__ModelExit *exit,
                       struct tt_findings *findings) {
     const Tutti__ModelMoved *moved = exit->moved;
@@ -281,6 +328,7 @@ enum tt_err tt_model_settings_open(const char *path, struct tt_model_settings **
     take_length(self, findings);
     take_stages(self, findings);
     take_slots(self, findings);
+    take_emulation(self, findings);
     take_exits(self, findings);
     take_cells(self, findings);
     *out_settings = self;

@@ -7,6 +7,7 @@
 #define TT_MODEL_CONFIG_SETTINGS_H
 
 #include "base/err.h"
+#include "core/device.h"
 #include "core/step_model.h"
 #include "core/tensor.h"
 #include "model/onnx/cut.h"
@@ -15,6 +16,14 @@
 #include "tutti_model.pb-c.h"
 
 enum { TT_MODEL_MAX_CLASSES = 32, TT_MODEL_MAX_EXITS = 64 };
+
+/* The devices of an emulated model, and what its rows cost to move there. */
+struct tt_model_emulation {
+    bool is_given;
+    int32_t device_executors; /* >= 1 */
+    struct tt_copy_engine copy_in, copy_out;
+    int64_t input_bytes, output_bytes; /* of one row */
+};
 
 struct tt_model_settings {
     Tutti__TuttiModel *message; /* owned; has the strings: policy name, options, profile */
@@ -31,7 +40,8 @@ struct tt_model_settings {
     const Tutti__ModelStages *stages; /* NULL: the model has no stages; borrowed */
     const Tutti__ModelUnfold *unfold; /* NULL: the model is one graph, not cells; borrowed */
     int32_t input_slots;              /* 0: the default */
-    int64_t max_run_ns;               /* 0: the server's default */
+    struct tt_model_emulation emulation;
+    int64_t max_run_ns; /* 0: the server's default */
     /* L3: [p] elements or fewer in p percent of the outputs; 0: no limit known. */
     int32_t output_quantiles[TT_QUANTILES];
 };

@@ -365,6 +365,41 @@ static const struct tt_domain *domain_of(struct tt_control *loaded, const char *
     return model->domain;
 }
 
+/* S11: the devices that an emulated model states are those of its domain. Models with others are
+ * not in this domain. What makes no sense is refused, with its place. */
+static void test_emulated_devices(void **state) {
+    (void)state;
+    static const char profile[] = "point { batch: 1 latency_ns: 1000000 demand: 0.25 }";
+    static const char shared[] = "policy { name: 'window' } emulation { device_executors: 2 "
+                                 "copy_in { fixed_us: 10 gb_per_s: 12 } input_bytes: %d }";
+    char first[200], second[200];
+    snprintf(first, sizeof(first), shared, 1000);
+    snprintf(second, sizeof(second), shared, 2000);
+    make_emulated("first", profile, first);
+    make_emulated("second", profile, second);
+    make_emulated("alone", profile, "policy { name: 'window' }");
+    make_emulated("negative", profile, "emulation { device_executors: -1 }");
+    make_emulated("slow", profile, "emulation { input_bytes: 1 copy_in { gb_per_s: -3 } }");
+    make_emulated("idle", profile, "emulation { copy_out { gb_per_s: 1 } }");
+    make_model("computed", negate(2), NULL, "emulation { device_executors: 2 }");
+    struct tt_control *loaded = open_loader();
+    expect_ready(loaded, "first");
+    const struct tt_domain *domain = domain_of(loaded, "first");
+    assert_ptr_equal(domain, domain_of(loaded, "second")); /* the bytes are a model's own */
+    assert_ptr_not_equal(domain, domain_of(loaded, "alone"));
+    for (int32_t e = 0; e < domain->executor_count; e++)
+        assert_int_equal(domain->mechanism.executors[e].device, e / 2);
+    float answer[2] = {0};
+    ask(loaded, "first", answer);
+    assert_true(answer[0] == 1 && answer[1] == -2);
+    expect_unavailable(loaded, "negative", "tutti.pbtxt:1:13: device_executors is -1");
+    expect_unavailable(loaded, "slow", "gb_per_s from 0 to 1e6, not 0 and -3");
+    expect_unavailable(loaded, "idle", "copy_out needs output_bytes");
+    expect_unavailable(loaded, "computed",
+                       "is for models with backend \"emulated\", not \"onnxruntime\"");
+    close_all(loaded);
+}
+
 /* C4: executors have their next cells before they are idle, unless the settings say otherwise. */
 static void test_cells_go_one_batch_ahead(void **state) {
     (void)state;
@@ -394,6 +429,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_objective_below_one_request, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_repository, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_emulated, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_emulated_devices, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_emulated_steps, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_cells_go_one_batch_ahead, set_up, tear_down),
     };
