@@ -7,7 +7,7 @@
  * gives, and finishes the share, which gives back what it kept; the quota needs no end.
  *
  * All threads together never use more than the limit. A share keeps less than two pieces that it
- * does not use, so the last 1/2048 of the limit per thread may be refused; below 8192 a piece is 1,
+ * does not use, so the last 1/512 of the limit per thread may be refused; below 2048 a piece is 1,
  * nothing is kept, and the limit is exact. Neither is a means of synchronisation. Implemented here
  * and in quota.c. */
 #ifndef TT_BASE_QUOTA_H
@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { TT_QUOTA_PIECES = 4096 }; /* of a limit, at least */
+enum { TT_QUOTA_PIECES = 1024 }; /* of a limit, at least */
 
 struct tt_quota {
     int64_t limit;
