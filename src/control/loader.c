@@ -2,6 +2,7 @@
 
 #include "base/instant.h"
 #include "control/auto_candidates.h"
+#include "control/emulated_cells_load.h"
 #include "control/model_exits.h"
 #include "control/placing_check.h"
 #include "control/policy_check.h"
@@ -440,15 +441,14 @@ static enum tt_err check_policy(const struct tt_repository_model *model, struct 
     return err;
 }
 
-static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository_model *model,
-                              const struct tt_repository_version *version,
-                              const struct tt_placing *placing, struct tt_served_model *served,
-                              struct tt_error *why) {
-    const struct tt_signature *told = &model->config->signature;
+/* Loads one graph, its stages or its cells, and finds their profiles. */
+static enum tt_err load_version(struct tt_loader *self, const struct tt_repository_model *model,
+                                const struct tt_repository_version *version,
+                                const struct tt_placing *placing, const struct bench *bench,
+                                struct tt_served_model *served, struct tt_error *why) {
     const struct tt_policy_kind *kind = tt_placing_kind(placing);
-    char stages[1024];
-    served->profile_source = "none";
     int32_t instances = tt_placing_instances(model->config);
+    char stages[1024];
     struct tt_find_profile_options profiles = {
         .model = model,
         .path = version->path,
@@ -461,17 +461,11 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
         .out_source = &served->profile_source,
         .say = self->options.say,
         .say_context = self->options.say_context};
-    struct bench *bench;
     stages[0] = '\0';
-    enum tt_err err = placing->is_imposed ? TT_OK : check_policy(model, why);
-    if (!err)
-        err = tt_placing_check_model(placing, model, why);
-    if (!err)
-        err = find_bench(self, model->config->engine, &bench, why);
-    if (!err && version->cells)
-        err = load_cells(bench, model, version->path, placing, served, &profiles.loaded, why);
-    else if (!err)
-        err = load_engine_model(self, bench, model, version->path,
+    enum tt_err err =
+        version->cells
+            ? load_cells(bench, model, version->path, placing, served, &profiles.loaded, why)
+            : load_engine_model(self, bench, model, version->path,
                                 instances ? instances
                                           : tt_placing_executors(placing, self->options.executors),
                                 served, stages, sizeof(stages), &profiles.loaded, why);
@@ -497,15 +491,54 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
     const struct tt_engine_ops *ops = bench->engine->ops;
     if (ops->stage_slots && !version->cells)
         served->step_model.slots = ops->stage_slots(profiles.loaded);
+    return TT_OK;
+}
+
+static enum tt_err load_emulated_cells(const struct bench *bench,
+                                       const struct tt_repository_model *model,
+                                       const struct tt_placing *placing,
+                                       struct tt_served_model *served, struct tt_error *why) {
+    const struct tt_policy_kind *kind = tt_placing_kind(placing);
+    const struct tt_emulated_cells_options options = {.model = model,
+                                                      .runtime = &bench->runtime,
+                                                      .engine = bench->engine,
+                                                      .latency_ns = emulated_latency,
+                                                      .demand_ppm = emulated_demand,
+                                                      .by_cell =
+                                                          kind && tt_policy_is_by_cells(kind)};
+    if (!bench->runtime.kind->traits.emulates)
+        return tt_fail(TT_ERR_UNSUPPORTED, why, "emulated cells run on emulated devices only");
+    served->profile_source = "file";
+    return tt_emulated_cells_load(&options, served, why);
+}
+
+static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository_model *model,
+                              const struct tt_repository_version *version,
+                              const struct tt_placing *placing, struct tt_served_model *served,
+                              struct tt_error *why) {
+    struct bench *bench;
+    served->profile_source = "none";
+    enum tt_err err = placing->is_imposed ? TT_OK : check_policy(model, why);
+    if (!err)
+        err = tt_placing_check_model(placing, model, why);
+    if (!err)
+        err = find_bench(self, model->config->engine, &bench, why);
+    if (!err)
+        err = model->settings->emulation.cells
+                  ? load_emulated_cells(bench, model, placing, served, why)
+                  : load_version(self, model, version, placing, bench, served, why);
+    if (err)
+        return err;
     warn_of_objective(self, model->settings, served);
-    err = tt_served_model_narrow(served, told, why);
+    err = tt_served_model_narrow(served, &model->config->signature, why);
     if (!err)
         err = tt_placing_check_served(placing, served, model->settings, why);
     if (!err && placing->is_auto)
         err = tt_auto_candidates_find(model, served, why);
     if (!err && !self->options.engine)
-        err = tt_warm_up(profiles.loaded, model->config->message, model->directory, why);
-    return err ? err : place(self, bench, placing, instances, served, why);
+        err = tt_warm_up(served->engine_model, model->config->message, model->directory, why);
+    return err ? err
+               : place(self, bench, placing, tt_placing_instances(model->config), served, why);
 }
 
 /* The rules of config.pbtxt, with `late` of tutti.pbtxt. */

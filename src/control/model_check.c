@@ -77,7 +77,7 @@ static void check_version(struct check *check, const struct tt_repository_model 
         err = tt_placing_check_model(&placing, model, &why);
     if (!err)
         err = tt_placing_check_signature(&placing, model->settings, &model->config->signature,
-                                         version->cells != NULL, &why);
+                                         tt_model_settings_has_cells(model->settings), &why);
     add_problem(check, version, err, &why);
     const struct tt_policy_kind *kind = tt_placing_kind(&placing);
     struct tt_find_profile_options profile = {.model = model,

@@ -34,7 +34,7 @@ void tt_placing_choose(struct tt_placing *self, const struct tt_repository_model
     tt_assert(!self->policy.name); /* a placing is made once */
     const struct tt_model_settings *settings = model->settings;
     const Tutti__ModelPolicy *wanted = settings->message->policy;
-    struct tt_policy_facts facts = {.is_cells = settings->unfold,
+    struct tt_policy_facts facts = {.is_cells = tt_model_settings_has_cells(settings),
                                     .has_objective = settings->slo_ns > 0,
                                     .has_dynamic_batching = model->config->batching.dynamic,
                                     .shapes_vary = tt_signature_varies(&model->config->signature),

@@ -11,19 +11,22 @@ static enum tt_err check_cells(const struct tt_repository_model *model,
                                const struct tt_placing *placing, struct tt_error *why) {
     const char *policy = placing->policy.name;
     const struct tt_policy_kind *kind = tt_placing_kind(placing);
+    const struct tt_model_settings *settings = model->settings;
+    bool has_cells = tt_model_settings_has_cells(settings);
     if (kind && tt_policy_is_by_cells(kind)) {
-        if (model->settings->unfold)
+        if (has_cells)
             return TT_OK;
         return tt_fail(TT_ERR_UNSUPPORTED, why,
                        "policy '%s' works by cells, but tutti.pbtxt names none", policy);
     }
-    if (!model->settings->unfold)
+    if (!has_cells)
         return TT_OK;
     if (model->config->message->n_model_warmup > 0)
         return tt_fail(TT_ERR_UNSUPPORTED, why,
                        "model_warmup is for models of one graph, not of cells: leave it out");
-    if (model->settings->unfold->kind == TUTTI__MODEL_UNFOLD__KIND__TREE ||
-        model->settings->unfold->kind == TUTTI__MODEL_UNFOLD__KIND__PLUGIN)
+    Tutti__ModelUnfold__Kind unfolds =
+        settings->unfold ? settings->unfold->kind : settings->emulation.cells->kind;
+    if (unfolds == TUTTI__MODEL_UNFOLD__KIND__TREE || unfolds == TUTTI__MODEL_UNFOLD__KIND__PLUGIN)
         return tt_fail(
             TT_ERR_UNSUPPORTED, why,
             "policy '%s' runs requests as whole sequences, but this model unfolds them into "
@@ -61,7 +64,7 @@ static enum tt_err refuse_reshape(const struct tt_model_config *config, struct t
                 : TT_OK;
 }
 
-/* An engine that emulates has nothing to cut, and no cells whose times it could know. */
+/* An engine that emulates has nothing to cut, and reads no files of cells. */
 static enum tt_err check_emulated(const struct tt_repository_model *model, struct tt_error *why) {
     if (!model->config->engine->emulates && model->settings->emulation.is_given)
         return tt_fail(TT_ERR_UNSUPPORTED, why,
@@ -77,8 +80,8 @@ static enum tt_err check_emulated(const struct tt_repository_model *model, struc
                        model->config->engine->name);
     if (model->settings->unfold)
         return tt_fail(TT_ERR_UNSUPPORTED, why,
-                       "an %s model cannot be unfolded into cells in the server: leave `unfold` "
-                       "out of tutti.pbtxt, or run it by `tutti experiment` in world EMULATED",
+                       "an %s model has no files of cells: leave `unfold` and `cell` out of "
+                       "tutti.pbtxt, and write emulation { cells { ... } }",
                        model->config->engine->name);
     return TT_OK;
 }

@@ -33,7 +33,7 @@ static void check_auto(const struct tt_model_settings *settings, const Tutti__Mo
                        struct tt_findings *findings) {
     int32_t count;
     const struct tt_option_spec *specs = tt_auto_option_specs(&count);
-    if (settings->unfold)
+    if (tt_model_settings_has_cells(settings))
         tt_model_settings_problem(settings, findings, policy, "name",
                                   "policy auto chooses for models of one graph or of stages, and "
                                   "this is a model of cells: leave the policy out, or name it");

@@ -31,6 +31,8 @@ static int64_t rounds_of(const void *context, int32_t type, int32_t length) {
     const struct tt_cells *cells = context;
     if (cells->kind == TT_UNFOLD_CHAIN || cells->kind == TT_UNFOLD_SEQ2SEQ)
         return length;
+    if (cells->kind == TT_UNFOLD_STEPS)
+        return cells->types[type].kind == TT_STEP_STATIC ? 1 : length;
     if (type < cells->type_count - 1)
         return 1; /* leaves */
     int32_t levels = 1;

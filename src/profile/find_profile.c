@@ -21,9 +21,9 @@ static void free_steps(struct tt_profile **take_steps, int32_t count) {
 /* 0: not known, since the model is not loaded. */
 static int32_t step_count(const struct tt_find_profile_options *options) {
     if (!options->loaded)
-        return options->cells                     ? options->cells->type_count
-               : options->model->settings->stages ? 0
-                                                  : 1;
+        return options->cells ? options->cells->type_count
+               : options->model->settings->stages || options->model->config->engine->emulates ? 0
+                                                                                              : 1;
     return options->loaded->engine->ops->step_count(options->loaded);
 }
 
@@ -85,13 +85,18 @@ static void file_path(const struct tt_repository_model *model, char *path, size_
     snprintf(path, capacity, "%s/%s", model->directory, *named ? named : "profile.pbtxt");
 }
 
-enum tt_err tt_find_profile_step_count(const struct tt_repository_model *model, int32_t *out_count,
-                                       struct tt_error *why) {
+enum tt_err tt_find_profile_open(const struct tt_repository_model *model, int32_t max_rows,
+                                 struct tt_profile_file **out_file, struct tt_error *why) {
     char path[4096];
     file_path(model, path, sizeof(path));
+    return tt_profile_file_open(path, max_rows, out_file, why);
+}
+
+enum tt_err tt_find_profile_step_count(const struct tt_repository_model *model, int32_t *out_count,
+                                       struct tt_error *why) {
     struct tt_profile_file *file;
     *out_count = 1;
-    enum tt_err err = tt_profile_file_open(path, 0, &file, why);
+    enum tt_err err = tt_find_profile_open(model, 0, &file, why);
     if (err)
         return err == TT_ERR_NOT_FOUND ? TT_OK : err; /* tt_find_profile says what is missing */
     if (file->step_count)

@@ -11,6 +11,8 @@
 #include "engine/engine.h"
 #include "model/repository/repository.h"
 
+struct tt_profile_file;
+
 struct tt_find_profile_options {
     const struct tt_repository_model *model;
     const char *path;             /* the ONNX file */
@@ -38,6 +40,11 @@ TT_MUST_CHECK enum tt_err tt_find_profile(const struct tt_find_profile_options *
 TT_MUST_CHECK enum tt_err tt_find_profile_check(const struct tt_find_profile_options *options,
                                                 struct tt_error *why);
 
+/* The model's own profile file, for batches up to `max_rows` (0: as the file says); the caller
+ * closes it. NOT_FOUND, INVALID, IO, NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_find_profile_open(const struct tt_repository_model *model,
+                                               int32_t max_rows, struct tt_profile_file **out_file,
+                                               struct tt_error *why);
 /* The number of steps that the model's own profile has: 1 if it lists none, or there is no such
  * file. An emulated model has as many. Errors: INVALID, IO, NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_find_profile_step_count(const struct tt_repository_model *model,

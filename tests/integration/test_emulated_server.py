@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -30,15 +31,32 @@ STEPS = "point { batch: 1 latency_ns: 9000000 } point { batch: 4 latency_ns: 180
 STEP_US = (2000, 3000, 4000)  # of one row; four rows take twice as long
 
 
+CELL = 'step { name: "%s" point { batch: 1 latency_ns: %d } point { batch: 16 latency_ns: 5000000 } }\n'
+CELL_US = (2000, 3000)
+CELLS = "linear { beta_ms: 1 }\n" + CELL % ("first", 2000000) + CELL % ("second", 3000000)
+EMULATED_CELLS = 'slo_ms: 600000 policy { name: "%s" } emulation { cells { kind: %s max_length: 16 } }'
+CELL_TENSORS = {
+    "tree": """input { name: "left" data_type: TYPE_INT64 dims: -1 } input { name: "right" data_type: TYPE_INT64 dims: -1 }
+output { name: "output" data_type: TYPE_UINT8 dims: 1 }
+""",
+    "sequence": """input { name: "lengths" data_type: TYPE_INT32 dims: -1 }
+output { name: "output" data_type: TYPE_UINT8 dims: 1 }
+""",
+}
+
+
 class EmulatedServer(unittest.TestCase):
     def start(self, models, *flags, executors=2):
         """`models`: by name, profile.pbtxt and tutti.pbtxt."""
         folder = pathlib.Path(tempfile.mkdtemp(prefix="tutti-emulated-"))
         for name, (profile, settings) in models.items():
             (folder / name / "1").mkdir(parents=True)
-            (folder / name / "config.pbtxt").write_text(CONFIG)
+            tensors = CELL_TENSORS["tree" if "TREE" in settings else "sequence"]
+            config = 'backend: "emulated" max_batch_size: 16\n' + tensors if "cells {" in settings else CONFIG
+            (folder / name / "config.pbtxt").write_text(config)
             (folder / name / "profile.pbtxt").write_text(profile)
             (folder / name / "tutti.pbtxt").write_text(settings)
+        self.folder = folder
         command = [PROGRAM, "serve", "--model-repository", folder, "--http-port", "0", "--grpc-port", "0"]
         self.server = Server(command + ["--executors", str(executors), "--run-here-us", "0", *flags])
         self.addCleanup(self.server.process.kill)
@@ -84,6 +102,11 @@ class EmulatedServer(unittest.TestCase):
             self.assertGreaterEqual(batch["dur"], least - 1)
         return rows
 
+    def check_models(self):
+        """What serves has no problem in `tutti models check` either."""
+        done = subprocess.run([PROGRAM, "models", "check", self.folder], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_stages(self):
         """D2: a policy between stages runs each of an emulated model as a batch of its own."""
         self.start({"m": (STEPS, 'slo_ms: 600000 policy { name: "diversity" }')})
@@ -92,6 +115,7 @@ class EmulatedServer(unittest.TestCase):
         self.assertEqual(self.rows_by_step(batches), [8, 8, 8])
         self.assertEqual({b["args"]["first_step"] for b in batches}, {0, 1, 2})
         self.assertTrue(all(b["args"]["first_step"] == b["args"]["last_step_done"] for b in batches))
+        self.check_models()
         self.stop()
 
     def test_nodes(self):
@@ -102,6 +126,57 @@ class EmulatedServer(unittest.TestCase):
         self.assertEqual(self.rows_by_step(batches), [8, 8, 8])
         self.assertTrue({b["args"]["outcome"] for b in batches} <= {"done", "preempted"})
         self.stop()
+
+    def infer(self, model, inputs):
+        """`inputs`: rows of one request by name, with their type. Its answer is a zero."""
+        inputs = [{"name": n, "shape": [1, len(row)], "datatype": t, "data": row} for n, t, row in inputs]
+        status, content = self.request("POST", f"/v2/models/{model}/infer", json.dumps({"inputs": inputs}))
+        self.assertEqual(status, 200, content)
+        self.assertEqual(json.loads(content)["outputs"][0]["data"], [0])
+
+    def rows_by_type(self, model):
+        """Cells that each type ran; checks that no batch was quicker than a cell of it."""
+        rows = {}
+        for batch in self.batches():
+            given = batch["args"]
+            if batch["name"] == model and given["last_step_done"] >= 0:
+                rows[given["first_step"]] = rows.get(given["first_step"], 0) + given["rows"]
+                self.assertGreaterEqual(batch["dur"], CELL_US[given["first_step"]] - 1)
+        return rows
+
+    def test_cells(self):
+        """C2, C4: requests to emulated models become cells, which batch across requests."""
+        self.start({k: (CELLS, EMULATED_CELLS % ("cellular", k.upper())) for k in ("seq2seq", "tree")} | {
+            "chain": (CELLS.split("step", 1)[0] + CELL % ("cell", 2000000), EMULATED_CELLS % ("cellular", "CHAIN"))
+        })
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            lengths = [("lengths", "INT32", [3, 0, 0, 0])]
+            children = [("left", "INT64", [1, 3, -1, -1, -1]), ("right", "INT64", [2, 4, -1, -1, -1])]
+            work = [pool.submit(self.infer, "chain", lengths) for _ in range(6)]
+            work += [pool.submit(self.infer, "seq2seq", lengths) for _ in range(6)]
+            work += [pool.submit(self.infer, "tree", children) for _ in range(6)]
+            for done in work:
+                done.result(60)
+        self.assertEqual(self.rows_by_type("chain"), {0: 6 * 4})
+        cells = self.rows_by_type("seq2seq")
+        self.assertEqual(cells[0], 6 * 4)
+        # At least three words of each, and at most what was submitted ahead before the third was known.
+        self.assertIn(cells[1], range(6 * 3, 6 * 6))
+        self.assertEqual(self.rows_by_type("tree"), {0: 6 * 3, 1: 6 * 2})
+        self.check_models()
+        self.stop()
+
+    def test_sequences(self):
+        """C7, L1: policies of whole sequences run the same models: in step, or round by round."""
+        for policy in ("padded", "lazy"):
+            self.start({"m": (CELLS, EMULATED_CELLS % (policy, "SEQ2SEQ"))})
+            lengths = [("lengths", "INT32", [3, 0, 0, 0])]
+            with concurrent.futures.ThreadPoolExecutor(4) as pool:
+                for done in [pool.submit(self.infer, "m", lengths) for _ in range(4)]:
+                    done.result(60)
+            # Four encoders and three decoders, whatever the batches.
+            self.assertGreaterEqual(sum(b["dur"] for b in self.batches()), 4 * CELL_US[0] + 3 * CELL_US[1] - 10)
+            self.stop()
 
     def test_shared_device(self):
         """Two executors of one device slow each other down by their demands; those of two devices do not."""
@@ -145,6 +220,9 @@ class EmulatedServer(unittest.TestCase):
                 "good": (STEPS, ""),
                 "cut": (STEPS, "stages { count: 3 }"),
                 "cells": (STEPS, 'unfold { kind: CHAIN } cell { file: "cell.onnx" }'),
+                "plugin": (CELLS, "emulation { cells { kind: PLUGIN } }"),
+                "binary": (STEPS, "emulation { cells { kind: TREE } }"),
+                "stepless": ("linear { beta_ms: 1 }", "emulation { cells { } }"),
                 "idle": (STEPS, "emulation { copy_in { gb_per_s: 1 } }"),
             }
         )
@@ -152,7 +230,10 @@ class EmulatedServer(unittest.TestCase):
         reasons = {entry["name"]: entry["reason"] for entry in json.loads(content)}
         self.assertEqual(reasons["good"], "")
         self.assertIn("an emulated model has no graph to cut", reasons["cut"])
-        self.assertIn("an emulated model cannot be unfolded into cells", reasons["cells"])
+        self.assertIn("an emulated model has no files of cells", reasons["cells"])
+        self.assertIn("cells of a plug-in are not emulated", reasons["plugin"])
+        self.assertIn("which has 3: write a `step { ... }` per type of cell, leaf and inner node", reasons["binary"])
+        self.assertIn("which has 0", reasons["stepless"])
         self.assertIn("copy_in needs input_bytes", reasons["idle"])
         self.stop()
 

@@ -146,6 +146,29 @@ static void take_copies(const struct tt_model_settings *self,
                                     .bytes_per_s = (int64_t)(given->gb_per_s * 1e9 + 0.5)};
 }
 
+static void take_emulated_cells(const struct tt_model_settings *self,
+                                const Tutti__ModelEmulatedCells *cells,
+                                struct tt_findings *findings) {
+    enum { MAX_LENGTH = 1 << 20 };
+    if (!cells)
+        return;
+    if (cells->kind == TUTTI__MODEL_UNFOLD__KIND__PLUGIN)
+        tt_model_settings_problem(
+            self, findings, cells, "kind",
+            "cells of a plug-in are not emulated: CHAIN, SEQ2SEQ and TREE are");
+    if (cells->max_length < 0 || cells->max_length > MAX_LENGTH || cells->max_output < 0 ||
+        cells->max_output > MAX_LENGTH)
+        tt_model_settings_problem(self, findings, cells, NULL,
+                                  "max_length and max_output are from 0 to %d", MAX_LENGTH);
+    if (!(cells->task_us >= 0 && cells->task_us <= 1e9) ||
+        !(cells->gather_row_us >= 0 && cells->gather_row_us <= 1e9))
+        tt_model_settings_problem(self, findings, cells, NULL,
+                                  "task_us and gather_row_us are from 0 to 1e9");
+    if (cells->max_output > 0 && cells->kind != TUTTI__MODEL_UNFOLD__KIND__SEQ2SEQ)
+        tt_model_settings_problem(self, findings, cells, "max_output",
+                                  "max_output is for kind SEQ2SEQ: leave it out");
+}
+
 static void take_emulation(struct tt_model_settings *self, struct tt_findings *findings) {
     enum { MAX_EXECUTORS = 4096 };
     static const int64_t max_bytes = INT64_C(1) << 40;
@@ -156,7 +179,9 @@ static void take_emulation(struct tt_model_settings *self, struct tt_findings *f
         .is_given = true,
         .device_executors = given->device_executors > 0 ? given->device_executors : 1,
         .input_bytes = given->input_bytes,
-        .output_bytes = given->output_bytes};
+        .output_bytes = given->output_bytes,
+        .cells = given->cells};
+    take_emulated_cells(self, given->cells, findings);
     if (given->device_executors < 0 || given->device_executors > MAX_EXECUTORS)
         tt_model_settings_problem(self, findings, given, "device_executors",
                                   "device_executors is %d; it is a number from 1 to %d, 0 for 1",
@@ -168,6 +193,10 @@ static void take_emulation(struct tt_model_settings *self, struct tt_findings *f
                                   (long long)max_bytes);
     take_copies(self, given->copy_in, &self->emulation.copy_in, findings);
     take_copies(self, given->copy_out, &self->emulation.copy_out, findings);
+    if (given->cells && (given->input_bytes > 0 || given->output_bytes > 0))
+        tt_model_settings_problem(self, findings, given, "cells",
+                                  "inputs of cells are not copied: leave input_bytes and "
+                                  "output_bytes out");
     bool copies_in = given->copy_in && given->input_bytes == 0;
     if (copies_in || (given->copy_out && given->output_bytes == 0))
         tt_model_settings_problem(self, findings, given, copies_in ? "copy_in" : "copy_out",

@@ -22,7 +22,8 @@ struct tt_model_emulation {
     bool is_given;
     int32_t device_executors; /* >= 1 */
     struct tt_copy_engine copy_in, copy_out;
-    int64_t input_bytes, output_bytes; /* of one row */
+    int64_t input_bytes, output_bytes;      /* of one row */
+    const Tutti__ModelEmulatedCells *cells; /* NULL: it is not one of cells; borrowed */
 };
 
 struct tt_model_settings {
@@ -45,6 +46,11 @@ struct tt_model_settings {
     /* L3: [p] elements or fewer in p percent of the outputs; 0: no limit known. */
     int32_t output_quantiles[TT_QUANTILES];
 };
+
+/* True for a model of cells, real or emulated. */
+static inline bool tt_model_settings_has_cells(const struct tt_model_settings *self) {
+    return self->unfold || self->emulation.cells;
+}
 
 /* As tt_model_config_open: an absent file is no error; an unreadable one is a problem, and
  * `*out_settings` is then NULL. Errors: NO_MEMORY. */
