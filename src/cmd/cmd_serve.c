@@ -229,8 +229,12 @@ static void show_limits(struct tt_limits *limits, bool as_json) {
 
 /* Raises the process's limit of file descriptors and lowers `connections` to what it allows: each
  * connection is a descriptor. */
-static void fit_connections(struct tt_limits *limits) {
-    enum { OTHERS = 128 }; /* descriptors of model files, the event loop, standard error */
+static void fit_connections(struct tt_limits *limits, int32_t threads) {
+    enum {
+        OTHERS = 128,   /* descriptors of model files, the event loop, standard error */
+        PER_THREAD = 16 /* of the loops for HTTP and gRPC */
+    };
+    int64_t others = OTHERS + (int64_t)PER_THREAD * (threads - 1);
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) != 0)
         return;
@@ -239,8 +243,8 @@ static void fit_connections(struct tt_limits *limits) {
         return;
     if (files.rlim_cur == RLIM_INFINITY)
         return;
-    int64_t room = (int64_t)files.rlim_cur > 2 * (int64_t)OTHERS ? (int64_t)files.rlim_cur - OTHERS
-                                                                 : (int64_t)files.rlim_cur / 2;
+    int64_t room = (int64_t)files.rlim_cur > 2 * others ? (int64_t)files.rlim_cur - others
+                                                        : (int64_t)files.rlim_cur / 2;
     if (limits->connections > room)
         limits->connections = room;
 }
@@ -273,7 +277,7 @@ static int check_flags(struct flags *self, struct tt_log *log) {
     if (self->record_bytes && !self->record)
         return tt_flags_refuse(&tt_verb_serve, "--record-max-bytes needs --record");
     self->asked_connections = self->limits.connections;
-    fit_connections(&self->limits);
+    fit_connections(&self->limits, self->listener.threads);
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     if (control->loader.executors == 0)
         control->loader.executors = processors > 0 ? (int32_t)processors : 1;
