@@ -1,7 +1,9 @@
-/* tutti reproduce SYSTEM: runs the experiments of a paper and compares the results with it. */
+/* tutti reproduce [SYSTEM]: runs the experiments of a paper, or of all, and compares the results
+ * with what it publishes and with our earlier ones. */
 #include "base/clock.h"
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
+#include "lab/facts/fact_report.h"
 #include "lab/facts/fact_runs.h"
 #include "lab/scenario/allocate.h"
 
@@ -12,12 +14,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Added to the tolerances with --quick, whose runs are shorter and searches coarser. */
-#define QUICK_EXTRA 0.03
+/* The page of all tables, from the folder of the facts. */
+#define PAGE "../docs/results/REPRODUCTION.md"
 
 struct flags {
-    const char *system, *sweeps;
-    struct tt_flag_list only;
+    const char *system, *sweeps, *output;
+    struct tt_flag_list only, values;
     int32_t workers;
     bool quick, json, list, markdown;
 };
@@ -100,275 +102,361 @@ static int open_facts(const char *system, struct tt_facts *facts) {
     return code;
 }
 
-/* Marks the facts that the flags select; false: an ID matches none. */
-static bool choose(const struct flags *a, const struct tt_facts *facts, bool *chosen) {
-    for (int32_t o = 0; o < a->only.count; o++) {
-        const char *only = a->only.texts[o];
-        size_t length = strlen(only);
-        bool begins = length > 0 && only[length - 1] == '*', any = false;
-        for (size_t i = 0; i < facts->message->n_fact; i++) {
-            const char *id = facts->message->fact[i]->id;
-            bool matches = begins ? strncmp(id, only, length - 1) == 0 : strcmp(id, only) == 0;
-            chosen[i] = chosen[i] || matches;
-            any = any || matches;
-        }
-        if (!any) {
-            fprintf(stderr, "tutti reproduce: there is no fact '%s'; --list prints their names\n",
-                    only);
-            return false;
-        }
+/* The facts of one file that the flags select. */
+struct choice {
+    bool *shown;  /* a row of the tables */
+    bool *needed; /* to be run: for itself, or as part of a mean */
+};
+
+static size_t index_of(const struct tt_facts *facts, const char *id) {
+    size_t index = 0;
+    while (strcmp(facts->message->fact[index]->id, id) != 0)
+        index++;
+    return index;
+}
+
+/* Marks the facts with this id, or that begin with it; false: there is none. */
+static bool choose_only(const struct tt_facts *facts, const char *only, bool *shown) {
+    size_t length = strlen(only);
+    bool begins = length > 0 && only[length - 1] == '*', any = false;
+    for (size_t i = 0; i < facts->message->n_fact; i++) {
+        const char *id = facts->message->fact[i]->id;
+        bool matches = begins ? strncmp(id, only, length - 1) == 0 : strcmp(id, only) == 0;
+        shown[i] = shown[i] || matches;
+        any = any || matches;
     }
-    for (size_t i = 0; a->only.count == 0 && i < facts->message->n_fact; i++) {
+    if (!any)
+        fprintf(stderr, "tutti reproduce: there is no fact '%s'; --list prints their names\n",
+                only);
+    return any;
+}
+
+static bool is_left_out(const struct flags *a, const Tutti__Fact *fact) {
+    bool is_sweep = fact->ours && fact->ours->measure == TUTTI__FACT_MEASURE__SWEEP_GAIN;
+    return a->only.count == 0 && ((a->quick && fact->slow) || (is_sweep && !a->sweeps));
+}
+
+/* Without --only all facts are shown; those that are left out are not run. False: an ID matches
+ * none. */
+static bool choose(const struct flags *a, const struct tt_facts *facts, struct choice *choice) {
+    size_t count = facts->message->n_fact;
+    for (int32_t o = 0; o < a->only.count; o++)
+        if (!choose_only(facts, a->only.texts[o], choice->shown))
+            return false;
+    for (size_t i = 0; i < count; i++) {
         const Tutti__Fact *fact = facts->message->fact[i];
-        bool is_sweep = fact->ours->measure == TUTTI__FACT_MEASURE__SWEEP_GAIN;
-        chosen[i] = !(a->quick && fact->slow) && (a->list || a->sweeps || !is_sweep);
+        choice->shown[i] = choice->shown[i] || a->only.count == 0;
+        if (!choice->shown[i] || is_left_out(a, fact))
+            continue;
+        choice->needed[i] = true;
+        for (size_t part = 0; part < fact->n_mean_of; part++)
+            choice->needed[index_of(facts, fact->mean_of[part])] = true;
     }
     return true;
 }
 
-/* ---- the table ---- */
+/* ---- the tables ---- */
 
-struct row {
-    const Tutti__Fact *fact;
-    double ours;
-    enum tt_fact_verdict verdict;
-    struct tt_text note;
+/* What all systems of a call have together. */
+struct output {
+    struct tt_fact_counts counts;
+    struct tt_text page; /* Markdown */
+    json_t *systems;
+    json_t *kept; /* the outputs that --values names; NULL: none */
 };
 
-static const char *verdict_name(const struct row *row) {
-    if (isnan(row->ours))
-        return "not run";
-    return row->verdict == TT_FACT_HOLDS   ? "holds"
-           : row->verdict == TT_FACT_FAILS ? "FAILS"
-                                           : "reported";
-}
-
-static void print_value(char *out, size_t size, double value, const char *unit) {
-    if (isnan(value))
-        snprintf(out, size, "-");
-    else
-        snprintf(out, size, "%.*f%s%s",
-                 value >= 100  ? 0
-                 : value >= 10 ? 1
-                               : 3,
-                 value, unit[0] ? " " : "", unit);
-}
-
-/* NAN: there is no ratio. */
-static double ratio_of(const struct row *row) {
-    if (row->fact->trace)
-        return row->ours;
-    return row->fact->published > 0 ? row->ours / row->fact->published : NAN;
-}
-
-static void print_cells(const struct row *row, char paper[48], char ours[48], char ratio[16]) {
-    const Tutti__Fact *fact = row->fact;
-    if (fact->trace) {
-        size_t lines =
-            fact->trace->n_batch + fact->trace->n_dropped + (size_t)fact->trace->nothing_dropped;
-        snprintf(paper, 48, "%zu events", lines);
-        snprintf(ours, 48, "%.0f equal", row->ours * (double)lines);
-    } else {
-        print_value(paper, 48, fact->published > 0 ? fact->published : NAN, fact->unit);
-        print_value(ours, 48, row->ours, fact->unit);
-    }
-    double quotient = ratio_of(row);
-    snprintf(ratio, 16, isnan(quotient) ? "-" : "%.3f", quotient);
-    if (isnan(row->ours))
-        snprintf(ours, 48, "-");
-}
-
-static void print_claim(const Tutti__Fact *fact, char *out, size_t size) {
-    const Tutti__FactHolds *holds = fact->holds;
-    out[0] = '\0';
-    if (!holds || fact->trace)
+static void report(const struct flags *a, const struct tt_fact_table *table,
+                   struct output *output) {
+    tt_fact_counts_add(&output->counts, table);
+    tt_text_printf(&output->page, "\n## %s\n\n", table->title);
+    tt_fact_report_markdown(table, &output->page);
+    if (a->json) {
+        json_array_append_new(output->systems, tt_fact_report_json(table));
         return;
-    int at = 0;
-    if (holds->tolerance > 0)
-        at = snprintf(out, size, "+-%.3g %%", 100 * holds->tolerance);
-    if (holds->at_least > 0)
-        at += snprintf(out + at, size - (size_t)at, "%s>= %.6g", at ? ", " : "", holds->at_least);
-    if (holds->at_most > 0)
-        snprintf(out + at, size - (size_t)at, "%s<= %.6g", at ? ", " : "", holds->at_most);
-}
-
-static void print_text(const struct row *rows, size_t count) {
-    int width = 4;
-    for (size_t i = 0; i < count; i++)
-        width = (int)strlen(rows[i].fact->what) > width ? (int)strlen(rows[i].fact->what) : width;
-    printf("%-*s  %14s  %14s  %6s  %s\n", width, "fact", "published", "ours", "ratio", "");
-    for (size_t i = 0; i < count; i++) {
-        const struct row *row = &rows[i];
-        char paper[48], ours[48], ratio[16], claim[64];
-        print_cells(row, paper, ours, ratio);
-        print_claim(row->fact, claim, sizeof(claim));
-        printf("%-*s  %14s  %14s  %6s  %s%s%s%s\n", width, row->fact->what, paper, ours, ratio,
-               verdict_name(row), claim[0] ? " (" : "", claim, claim[0] ? ")" : "");
-        if (row->fact->reported)
-            printf("    %s\n", row->fact->reported->reason);
-        if (row->fact->why[0])
-            printf("    %s\n", row->fact->why);
-        if (row->note.length)
-            printf("    [%s: %s; %s]\n", row->fact->id, row->fact->source,
-                   tt_text_string(&row->note));
-        else
-            printf("    [%s: %s]\n", row->fact->id, row->fact->source);
     }
-}
-
-static void print_markdown(const struct row *rows, size_t count) {
-    printf("| fact | source | published | ours | ratio | status | why, and notes |\n"
-           "|---|---|---|---|---|---|---|\n");
-    for (size_t i = 0; i < count; i++) {
-        const struct row *row = &rows[i];
-        char paper[48], ours[48], ratio[16], claim[64];
-        print_cells(row, paper, ours, ratio);
-        print_claim(row->fact, claim, sizeof(claim));
-        const char *reason = row->fact->reported ? row->fact->reported->reason : "";
-        printf("| %s | %s | %s | %s | %s | %s%s%s | %s%s%s%s%s%s%s |\n", row->fact->what,
-               row->fact->source, paper, ours, ratio, verdict_name(row), claim[0] ? ", " : "",
-               claim, reason, reason[0] ? " " : "", row->fact->why, row->fact->why[0] ? " " : "",
-               row->note.length ? "(" : "", tt_text_string(&row->note),
-               row->note.length ? ")" : "");
-    }
-}
-
-static json_t *number_or_null(double value) {
-    return isnan(value) ? json_null() : json_real(value);
-}
-
-static void print_json(const struct flags *a, const struct tt_facts *facts, const struct row *rows,
-                       size_t count) {
-    json_t *list = json_array();
-    for (size_t i = 0; i < count; i++) {
-        const Tutti__Fact *fact = rows[i].fact;
-        json_array_append_new(
-            list, json_pack("{s:s,s:s,s:s,s:o,s:s,s:o,s:o,s:s,s:s,s:s,s:s}", "id", fact->id, "what",
-                            fact->what, "source", fact->source, "published",
-                            number_or_null(fact->trace           ? 1
-                                           : fact->published > 0 ? fact->published
-                                                                 : NAN),
-                            "unit", fact->unit, "ours", number_or_null(rows[i].ours), "ratio",
-                            number_or_null(ratio_of(&rows[i])), "status", verdict_name(&rows[i]),
-                            "reason", fact->reported ? fact->reported->reason : "", "why",
-                            fact->why, "note", tt_text_string(&rows[i].note)));
-    }
-    json_t *out = json_pack("{s:s,s:s,s:b,s:o}", "system", a->system, "title",
-                            facts->message->title, "quick", a->quick, "facts", list);
-    json_dumpf(out, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(8));
-    putchar('\n');
-    json_decref(out);
-}
-
-static int report(const struct flags *a, const struct tt_facts *facts, const struct row *rows,
-                  size_t count) {
-    if (a->json)
-        print_json(a, facts, rows, count);
-    else if (a->markdown)
-        print_markdown(rows, count);
+    struct tt_text text;
+    tt_text_init(&text);
+    if (a->markdown)
+        tt_fact_report_markdown(table, &text);
     else
-        print_text(rows, count);
-    int32_t holds = 0, fails = 0, reported = 0, not_run = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (isnan(rows[i].ours))
-            not_run++;
-        holds += !isnan(rows[i].ours) && rows[i].verdict == TT_FACT_HOLDS;
-        fails += !isnan(rows[i].ours) && rows[i].verdict == TT_FACT_FAILS;
-        reported += !isnan(rows[i].ours) && rows[i].verdict == TT_FACT_REPORTED;
-    }
-    fprintf(stderr, "%d hold, %d fail, %d reported", holds, fails, reported);
-    if (not_run)
-        fprintf(stderr, ", %d not run", not_run);
-    int32_t left_out = 0;
-    for (size_t i = 0; !a->sweeps && a->only.count == 0 && i < facts->message->n_fact; i++)
-        left_out += facts->message->fact[i]->ours->measure == TUTTI__FACT_MEASURE__SWEEP_GAIN;
-    if (left_out)
-        fprintf(stderr, "; %d about sweeps left out (--sweeps FOLDER runs them)", left_out);
-    fputc('\n', stderr);
-    return tt_interrupted ? EXIT_INTERRUPTED : fails || not_run ? EXIT_FAILED : EXIT_DONE;
+        tt_fact_report_text(table, &text);
+    tt_text_puts(&text, "\n");
+    tt_outcome_print_text(&text);
 }
 
 static void progress(int32_t finished, int32_t count) {
     tt_outcome_progress(NULL, finished, count);
 }
 
-static int reproduce(const struct flags *a, const struct tt_facts *facts, const bool *chosen) {
+/* The row `id` of `system` in the output of an earlier call with --json; NULL: none. Borrowed. */
+static const json_t *find_kept(const json_t *kept, const char *system, const char *id) {
+    static const char *const tables[] = {"published", "regression"};
+    size_t file, i;
+    const json_t *output, *row;
+    json_array_foreach(kept, file, output) {
+        const char *name = json_string_value(json_object_get(output, "system"));
+        if (!name || strcmp(name, system) != 0)
+            continue;
+        for (size_t t = 0; t < TT_COUNT(tables); t++)
+            json_array_foreach(json_object_get(output, tables[t]), i, row) {
+                const char *found = json_string_value(json_object_get(row, "id"));
+                if (found && strcmp(found, id) == 0 && json_is_number(json_object_get(row, "ours")))
+                    return row;
+            }
+    }
+    return NULL;
+}
+
+/* The kept value of the fact, of a mean that of its parts; NAN: one is missing. */
+static double kept_value(const json_t *kept, const char *system, const Tutti__Fact *fact) {
+    const json_t *row = find_kept(kept, system, fact->id);
+    if (row)
+        return json_number_value(json_object_get(row, "ours"));
+    double sum = fact->n_mean_of > 0 ? 0 : NAN;
+    for (size_t i = 0; i < fact->n_mean_of; i++) {
+        const json_t *part = find_kept(kept, system, fact->mean_of[i]);
+        sum += part ? json_number_value(json_object_get(part, "ours")) : NAN;
+    }
+    return sum / (double)(fact->n_mean_of > 0 ? fact->n_mean_of : 1);
+}
+
+/* The rows of the facts that are shown. `runs` is NULL if the values are kept ones. Returns their
+ * number. */
+static size_t fill_rows(const struct flags *a, const char *system, const struct tt_facts *facts,
+                        const struct choice *choice, const struct tt_fact_runs *runs,
+                        const json_t *kept, struct tt_fact_row *rows) {
+    size_t count = 0;
+    for (size_t i = 0; i < facts->message->n_fact; i++) {
+        if (!choice->shown[i])
+            continue;
+        struct tt_fact_row *row = &rows[count++];
+        row->fact = facts->message->fact[i];
+        tt_text_init(&row->note);
+        row->ours = kept ? kept_value(kept, system, row->fact) : NAN;
+        row->left_out = isnan(row->ours) && !choice->needed[i];
+        const json_t *old = kept ? find_kept(kept, system, row->fact->id) : NULL;
+        if (old)
+            tt_text_puts(&row->note, json_string_value(json_object_get(old, "note")));
+        else if (runs && !row->left_out)
+            row->ours = tt_fact_runs_value(runs, i, &row->note);
+        if (row->left_out && !row->fact->not_attempted[0])
+            tt_text_puts(&row->note, a->quick ? "left out by --quick" : "--sweeps DIR runs it");
+    }
+    return count;
+}
+
+/* Runs what is needed, and adds the tables of the facts that are shown. */
+static int reproduce(const struct flags *a, const char *system, const struct tt_facts *facts,
+                     const struct choice *choice, struct output *output) {
     struct tt_fact_runs_options options = {.quick = a->quick,
                                            .workers = a->workers,
                                            .sweeps = a->sweeps,
                                            .stop = &tt_interrupted,
                                            .progress = progress};
     struct tt_error why;
-    struct tt_fact_runs *runs;
-    enum tt_err err = tt_fact_runs_new(facts, chosen, &options, &runs, &why);
-    if (err)
-        return tt_outcome_print_error(NULL, err, &why);
+    struct tt_fact_runs *runs = NULL;
     int64_t started_at = tt_clock_now();
-    err = tt_fact_runs_run(runs, &why);
-    size_t count = 0;
-    struct row *rows = tt_allocate(facts->message->n_fact, sizeof(*rows));
-    for (size_t i = 0; !err && i < facts->message->n_fact; i++) {
-        if (!chosen[i])
-            continue;
-        struct row *row = &rows[count++];
-        row->fact = facts->message->fact[i];
-        tt_text_init(&row->note);
-        row->ours = tt_fact_runs_value(runs, i, &row->note);
-        row->verdict = tt_fact_judge(row->fact, row->ours, a->quick ? QUICK_EXTRA : 0);
+    enum tt_err err = TT_OK;
+    if (!output->kept)
+        err = tt_fact_runs_new(facts, choice->needed, &options, &runs, &why);
+    if (!err && runs)
+        err = tt_fact_runs_run(runs, &why);
+    if (err) {
+        tt_fact_runs_free(runs);
+        return tt_outcome_print_error(NULL, err, &why);
     }
-    int code = err    ? tt_outcome_print_error(NULL, err, &why)
-               : rows ? report(a, facts, rows, count)
-                      : EXIT_FAILED;
-    fprintf(stderr, "%.1f s\n", (double)(tt_clock_now() - started_at) / 1e9);
-    for (size_t i = 0; i < count; i++)
+    struct tt_fact_row *rows = tt_allocate(facts->message->n_fact, sizeof(*rows));
+    struct tt_fact_table table = {
+        .system = system, .title = facts->message->title, .quick = a->quick, .rows = rows};
+    table.count = fill_rows(a, system, facts, choice, runs, output->kept, rows);
+    report(a, &table, output);
+    fprintf(stderr, "%s: %.1f s\n", system, (double)(tt_clock_now() - started_at) / 1e9);
+    for (size_t i = 0; i < table.count; i++)
         tt_text_fini(&rows[i].note);
     free(rows);
     tt_fact_runs_free(runs);
-    return code;
+    return tt_interrupted ? EXIT_INTERRUPTED : EXIT_DONE;
 }
 
 static const struct tt_flag_row flag_rows[] = {
-    TT_OPERAND(TT_FLAG_TEXT, "SYSTEM", system, true,
-               "facts/SYSTEM.pbtxt, such as symphony; with a slash or .pbtxt, a file",
+    TT_OPERAND(TT_FLAG_TEXT, "SYSTEM", system, false,
+               "facts/SYSTEM.pbtxt, such as symphony; with a slash or .pbtxt, a file; not given: "
+               "all systems",
                .candidates = complete_systems),
-    TT_SWITCH("quick", quick, "shorter runs and one seed; bounds are 3 points wider"),
+    TT_SWITCH(
+        "quick", quick,
+        "shorter runs and one seed; goals, earlier simulations and bounds are 3 points wider"),
     TT_LIST("only", "ID", only, 64,
             "only this fact; ID* takes all that begin with ID; may be repeated"),
     TT_TEXT("sweeps", "DIR", sweeps, NULL,
             "also the facts about sweeps, which take long; finished points are kept in DIR and "
             "not repeated"),
     TT_SWITCH("list", list, "list the facts without running anything"),
-    TT_SWITCH("json", json, "print the table as JSON"),
-    TT_SWITCH("markdown", markdown, "print the table as Markdown"),
+    TT_SWITCH("json", json, "print the tables as JSON"),
+    TT_SWITCH("markdown", markdown, "print the tables as Markdown"),
+    TT_LIST("values", "FILE", values, 64,
+            "run nothing: take our values from this output of an earlier call with --json; may be "
+            "repeated"),
+    TT_TEXT("output", "FILE", output, NULL,
+            "also write the tables to this file as Markdown (default of all systems without "
+            "--quick: docs/results/REPRODUCTION.md)"),
     TT_INTEGER("workers", "N", workers, 1, 64, 0,
                "maximum number of processes (default: number of processors)"),
 };
 
-static int run(void *options) {
-    const struct flags *a = options;
+static int run_system(const struct flags *a, const char *system, struct output *output) {
     struct tt_facts facts;
-    int code = open_facts(a->system, &facts);
+    int code = open_facts(system, &facts);
     if (code)
         return code;
-    bool *chosen = tt_allocate(facts.message->n_fact, sizeof(*chosen));
-    tt_outcome_catch_interrupt();
-    if (!choose(a, &facts, chosen))
+    size_t count = facts.message->n_fact;
+    struct choice choice = {.shown = tt_allocate(count, sizeof(bool)),
+                            .needed = tt_allocate(count, sizeof(bool))};
+    if (!choose(a, &facts, &choice))
         code = EXIT_USAGE;
     else if (!a->list)
-        code = reproduce(a, &facts, chosen);
-    for (size_t i = 0; code == EXIT_DONE && a->list && i < facts.message->n_fact; i++)
-        if (chosen[i])
+        code = reproduce(a, system, &facts, &choice, output);
+    for (size_t i = 0; code == EXIT_DONE && a->list && i < count; i++)
+        if (choice.shown[i])
             printf("%-28s %s\n", facts.message->fact[i]->id, facts.message->fact[i]->what);
-    free(chosen);
+    free(choice.shown);
+    free(choice.needed);
     tt_facts_close(&facts);
+    return code;
+}
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* All systems of the folder, in the order of their names. */
+static int run_all(const struct flags *a, const char *folder, struct output *output) {
+    struct tt_text names;
+    tt_text_init(&names);
+    list_systems(folder, "\n", &names);
+    size_t count = 0;
+    char *systems[64], *rest = NULL, *text = tt_copy_text(tt_text_string(&names));
+    for (char *name = strtok_r(text, "\n", &rest); name && count < TT_COUNT(systems);
+         name = strtok_r(NULL, "\n", &rest))
+        systems[count++] = name;
+    qsort(systems, count, sizeof(*systems), compare_names);
+    int code = EXIT_DONE;
+    for (size_t i = 0; code == EXIT_DONE && i < count; i++)
+        code = run_system(a, systems[i], output);
+    free(text);
+    tt_text_fini(&names);
+    return code;
+}
+
+static int write_page(const char *path, const struct output *output) {
+    struct tt_text text;
+    struct tt_error why;
+    tt_text_init(&text);
+    tt_text_puts(&text, "# Reproduction: the tables\n\n`tutti reproduce` writes this page. [The "
+                        "summary](../REPRODUCTION.md) says how to read it.\n\n```\n");
+    tt_fact_counts_print(&output->counts, &text);
+    tt_text_puts(&text, "```\n");
+    tt_text_append(&text, output->page.bytes, (size_t)output->page.length);
+    enum tt_err err = tt_text_write_file(path, &text, &why);
+    tt_text_fini(&text);
+    return err ? tt_outcome_print_error(NULL, err, &why) : EXIT_DONE;
+}
+
+static int print_counts(const struct flags *a, struct output *output) {
+    if (a->json && a->system) {
+        json_t *only = json_incref(json_array_get(output->systems, 0));
+        tt_outcome_print_json(only);
+    } else if (a->json) {
+        tt_outcome_print_json(json_pack("{s:O,s:o}", "systems", output->systems, "counts",
+                                        tt_fact_counts_json(&output->counts)));
+    } else {
+        struct tt_text text;
+        tt_text_init(&text);
+        tt_fact_counts_print(&output->counts, &text);
+        tt_outcome_print_text(&text);
+    }
+    return output->counts.fail > 0 || output->counts.not_run > 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+/* Reads the files of --values, if there are any. */
+static int read_kept(const struct flags *a, struct output *output) {
+    for (int32_t i = 0; i < a->values.count; i++) {
+        json_error_t error;
+        json_t *content = json_load_file(a->values.texts[i], 0, &error);
+        const json_t *systems = json_object_get(content, "systems");
+        if (!content || !(systems || json_object_get(content, "system"))) {
+            fprintf(stderr, "tutti reproduce: --values %s: %s\n", a->values.texts[i],
+                    content ? "it is no output of tutti reproduce --json" : error.text);
+            json_decref(content);
+            return EXIT_USAGE;
+        }
+        if (!output->kept)
+            output->kept = json_array();
+        size_t s;
+        json_t *one;
+        json_array_foreach(systems, s, one) json_array_append(output->kept, one);
+        if (!systems)
+            json_array_append(output->kept, content);
+        json_decref(content);
+    }
+    return EXIT_DONE;
+}
+
+/* Refuses a flag in place of a name: without SYSTEM such a slip would run everything. */
+static bool has_names(const struct flags *a) {
+    const char *const names[] = {a->output, a->sweeps, a->values.count ? a->values.texts[0] : NULL};
+    static const char *const flags[] = {"output", "sweeps", "values"};
+    for (size_t i = 0; i < TT_COUNT(names); i++)
+        if (names[i] && strncmp(names[i], "--", 2) == 0) {
+            fprintf(stderr, "tutti reproduce: --%s is '%s'; a name is missing after it\n", flags[i],
+                    names[i]);
+            return false;
+        }
+    return true;
+}
+
+static int run(void *options) {
+    const struct flags *a = options;
+    if (!has_names(a))
+        return EXIT_USAGE;
+    if (!a->system && a->only.count > 0) {
+        fprintf(stderr, "tutti reproduce: --only needs SYSTEM: ids are names within one\n");
+        return EXIT_USAGE;
+    }
+    char *folder = a->system ? NULL : facts_folder();
+    if (!a->system && !folder) {
+        refuse_unknown("", NULL);
+        return EXIT_USAGE;
+    }
+    tt_outcome_catch_interrupt();
+    struct output output = {.systems = json_array()};
+    tt_text_init(&output.page);
+    int code = read_kept(a, &output);
+    if (code == EXIT_DONE)
+        code = a->system ? run_system(a, a->system, &output) : run_all(a, folder, &output);
+    char *page = a->output               ? tt_copy_text(a->output)
+                 : a->system || a->quick ? NULL
+                                         : tt_format_text("%s" PAGE, folder);
+    if (code == EXIT_DONE && !a->list && page)
+        code = write_page(page, &output);
+    if (!a->list && (code == EXIT_DONE || code == EXIT_INTERRUPTED)) {
+        int verdict = print_counts(a, &output);
+        code = code == EXIT_DONE ? verdict : code;
+    }
+    free(page);
+    free(folder);
+    tt_text_fini(&output.page);
+    json_decref(output.systems);
+    json_decref(output.kept);
     return code;
 }
 
 const struct tt_verb tt_verb_reproduce = {
     .name = "reproduce",
     .summary = "run a paper's experiments: published value, ours, ratio, reason",
-    .usage = "SYSTEM [OPTIONS]",
-    .description = "Runs the experiments and worked examples of a system's paper and prints the "
-                   "published value, ours, their ratio, and why they differ. The exit code is 1 if "
-                   "a claimed fact does not hold.",
+    .usage = "[SYSTEM] [OPTIONS]",
+    .description = "Runs the experiments and worked examples of the papers. The first table has "
+                   "each number that a paper publishes: its value, ours, their ratio, a class, "
+                   "and why they differ. The second table has what our runs must give again; the "
+                   "exit code is 1 if one of its rows fails.",
     TT_VERB_RUNS(flag_rows, run)};

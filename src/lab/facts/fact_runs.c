@@ -207,6 +207,8 @@ static size_t count_runs(const struct tt_facts *facts) {
     size_t count = 0;
     for (size_t i = 0; i < facts->message->n_fact; i++) {
         const Tutti__Fact *fact = facts->message->fact[i];
+        if (!fact->ours)
+            continue;
         int32_t sides = tt_fact_group_alternatives(fact->ours);
         if (fact->relative_to)
             sides += tt_fact_group_alternatives(fact->relative_to);
@@ -229,7 +231,7 @@ enum tt_err tt_fact_runs_new(const struct tt_facts *facts, const bool *chosen,
     enum tt_err err = TT_OK;
     for (size_t i = 0; !err && i < n; i++) {
         const Tutti__Fact *fact = facts->message->fact[i];
-        if (!chosen[i])
+        if (!chosen[i] || !fact->ours)
             continue;
         err = add_group(self, fact, fact->ours, &self->ours[i], why);
         if (!err && fact->relative_to)
@@ -432,12 +434,30 @@ static double side(const struct tt_fact_runs *self, const Tutti__FactRun *run,
     return tt_fact_group_choose(run, values, group->alternatives);
 }
 
+static double mean_of(const struct tt_fact_runs *self, const Tutti__Fact *fact,
+                      struct tt_text *out_note) {
+    double sum = 0;
+    for (size_t i = 0; i < fact->n_mean_of; i++) {
+        const Tutti__Fact *part = tt_facts_find(self->facts, fact->mean_of[i]);
+        size_t index = 0;
+        while (self->facts->message->fact[index] != part)
+            index++;
+        double value = tt_fact_runs_value(self, index, NULL);
+        if (out_note)
+            tt_text_printf(out_note, "%s%.4g", i ? ", " : "the mean of ", value);
+        sum += value;
+    }
+    return sum / (double)fact->n_mean_of;
+}
+
 double tt_fact_runs_value(const struct tt_fact_runs *self, size_t fact, struct tt_text *out_note) {
     const Tutti__Fact *f = self->facts->message->fact[fact];
     const struct tt_fact_group *mine = &self->ours[fact], *others = &self->relative_to[fact];
+    if (f->n_mean_of > 0)
+        return mean_of(self, f, out_note);
     if (!mine->pieces)
         return NAN;
-    double sum = 0;
+    double sum = 0, least = INFINITY, most = -INFINITY;
     for (int32_t over = 0; over < mine->overs; over++) {
         double value = side(self, f->ours, mine, over, others->pieces ? NULL : out_note);
         const char *comma = out_note && out_note->length && over ? ", " : "";
@@ -450,6 +470,10 @@ double tt_fact_runs_value(const struct tt_fact_runs *self, size_t fact, struct t
             tt_text_printf(out_note, "%s%.5g", comma, value);
         }
         sum += value;
+        least = fmin(least, value);
+        most = fmax(most, value);
     }
-    return sum / mine->overs;
+    if (isnan(sum) || f->reduce == TUTTI__FACT_REDUCE__MEAN_OF_ALL)
+        return sum / mine->overs;
+    return f->reduce == TUTTI__FACT_REDUCE__LEAST_OF_ALL ? least : most;
 }

@@ -98,43 +98,57 @@ static enum tt_err check_golden(const struct tt_facts *self, const Tutti__FactTr
     return TT_OK;
 }
 
-static enum tt_err check_claim(const struct tt_facts *self, const Tutti__Fact *fact,
+static enum tt_err check_holds(const struct tt_facts *self, const Tutti__Fact *fact,
                                struct tt_error *why) {
-    if (!fact->holds == !fact->reported)
-        return tt_facts_wrong(self, fact, NULL, why,
-                              "'%s' needs exactly one of holds { } and reported { }", fact->id);
-    if (fact->reported)
-        return fact->reported->reason[0]
-                   ? TT_OK
-                   : tt_facts_wrong(self, fact->reported, NULL, why, "reported needs its reason");
     const Tutti__FactHolds *holds = fact->holds;
-    if (!(holds->tolerance >= 0 && holds->at_least >= 0 && holds->at_most >= 0) ||
+    if (!(holds->golden >= 0 && holds->golden_quick >= 0 && holds->expected >= 0 &&
+          holds->tolerance >= 0 && holds->at_least >= 0 && holds->at_most >= 0) ||
         (holds->at_most > 0 && holds->at_most < holds->at_least))
         return tt_facts_wrong(self, holds, NULL, why,
-                              "tolerance, at_least <= at_most must not be negative");
-    bool bounded = holds->tolerance > 0 || holds->at_least > 0 || holds->at_most > 0;
+                              "golden, expected, tolerance, at_least <= at_most must not be "
+                              "negative");
+    if ((holds->expected > 0) != (holds->tolerance > 0))
+        return tt_facts_wrong(self, holds, NULL, why, "expected and tolerance go together");
+    bool bounded =
+        holds->golden > 0 || holds->expected > 0 || holds->at_least > 0 || holds->at_most > 0;
     if (!bounded && !fact->trace)
         return tt_facts_wrong(self, holds, NULL, why,
-                              "holds within what? give tolerance, at_least or at_most");
+                              "holds within what? give golden, expected, at_least or at_most");
     return TT_OK;
 }
 
-static enum tt_err check_fact(const struct tt_facts *self, const Tutti__Fact *fact,
+/* A number that no run is made for, or the mean of other facts. */
+static enum tt_err check_without_run(const struct tt_facts *self, const Tutti__Fact *fact,
+                                     struct tt_error *why) {
+    bool is_left_out = fact->not_attempted[0] != '\0';
+    if (fact->ours || fact->relative_to || fact->trace || is_left_out == (fact->n_mean_of > 0))
+        return tt_facts_wrong(self, fact, NULL, why,
+                              "'%s' needs exactly one of ours { }, mean_of and not_attempted",
+                              fact->id);
+    if (is_left_out && (fact->holds || !(fact->published > 0)))
+        return tt_facts_wrong(self, fact, NULL, why,
+                              "'%s' is not attempted, so it has a published value and no holds { }",
+                              fact->id);
+    for (size_t i = 0; i < fact->n_mean_of; i++) {
+        const Tutti__Fact *part = tt_facts_find(self, fact->mean_of[i]);
+        if (!part || !part->ours)
+            return tt_facts_wrong(self, fact, "mean_of", why,
+                                  "mean_of names '%s'; it must be a fact with ours { }",
+                                  fact->mean_of[i]);
+    }
+    return TT_OK;
+}
+
+static enum tt_err check_runs(const struct tt_facts *self, const Tutti__Fact *fact,
                               struct tt_error *why) {
-    if (fact->id[0] == '\0' || fact->what[0] == '\0')
-        return tt_facts_wrong(self, fact, NULL, why, "a fact needs its id and what it says");
-    if (tt_facts_find(self, fact->id) != fact)
-        return tt_facts_wrong(self, fact, "id", why, "a fact before is called '%s' too", fact->id);
-    if (!fact->ours)
-        return tt_facts_wrong(self, fact, NULL, why, "'%s' needs `ours`: what to run", fact->id);
     bool is_golden = fact->ours->measure == TUTTI__FACT_MEASURE__TRACE;
+    if (fact->n_mean_of > 0 || fact->not_attempted[0])
+        return tt_facts_wrong(self, fact, NULL, why,
+                              "'%s' needs exactly one of ours { }, mean_of and not_attempted",
+                              fact->id);
     if (fact->trace && (!is_golden || fact->relative_to))
         return tt_facts_wrong(self, fact->trace, NULL, why,
                               "a trace belongs to measure TRACE, relative to nothing");
-    bool is_needed = !is_golden && fact->holds && fact->holds->tolerance > 0;
-    if (!(fact->published >= 0) || (fact->published == 0 && is_needed))
-        return tt_facts_wrong(self, fact, "published", why, "'%s' needs the published value, > 0",
-                              fact->id);
     for (size_t i = 0; i < fact->n_over; i++)
         if (is_golden || !strchr(fact->over[i], '='))
             return tt_facts_wrong(self, fact, "over", why,
@@ -145,7 +159,27 @@ static enum tt_err check_fact(const struct tt_facts *self, const Tutti__Fact *fa
         err = check_run(self, fact->relative_to, false, why);
     if (!err && fact->trace)
         err = check_golden(self, fact->trace, why);
-    return err ? err : check_claim(self, fact, why);
+    return err;
+}
+
+static enum tt_err check_fact(const struct tt_facts *self, const Tutti__Fact *fact,
+                              struct tt_error *why) {
+    if (fact->id[0] == '\0' || fact->what[0] == '\0')
+        return tt_facts_wrong(self, fact, NULL, why, "a fact needs its id and what it says");
+    if (tt_facts_find(self, fact->id) != fact)
+        return tt_facts_wrong(self, fact, "id", why, "a fact before is called '%s' too", fact->id);
+    if (!(fact->published >= 0))
+        return tt_facts_wrong(self, fact, "published", why, "'%s': published must be > 0",
+                              fact->id);
+    if (!fact->holds && !tt_fact_is_evidence(fact))
+        return tt_facts_wrong(self, fact, NULL, why,
+                              "'%s' shows nothing: give published, a trace or holds { }", fact->id);
+    for (size_t i = 0; i < fact->n_tested_by; i++)
+        if (!tt_facts_find(self, fact->tested_by[i]))
+            return tt_facts_wrong(self, fact, "tested_by", why, "there is no fact '%s'",
+                                  fact->tested_by[i]);
+    enum tt_err err = fact->ours ? check_runs(self, fact, why) : check_without_run(self, fact, why);
+    return !err && fact->holds ? check_holds(self, fact, why) : err;
 }
 
 enum tt_err tt_facts_open(struct tt_facts *self, const char *path, struct tt_error *why) {
@@ -185,20 +219,50 @@ const Tutti__Fact *tt_facts_find(const struct tt_facts *self, const char *id) {
     return NULL;
 }
 
-enum tt_fact_verdict tt_fact_judge(const Tutti__Fact *fact, double ours, double extra) {
-    if (fact->reported)
-        return TT_FACT_REPORTED;
+enum tt_fact_class tt_fact_class_of(const Tutti__Fact *fact, double ours) {
+    static const double limits[] = {0.05, 0.10, 0.25};
+    if (!isfinite(ours))
+        return TT_FACT_NOT_ATTEMPTED;
+    double ratio = fact->trace ? ours : ours / fact->published;
+    for (size_t i = 0; i < TT_COUNT(limits); i++)
+        if (fabs(ratio - 1) <= limits[i] + 1e-9)
+            return (enum tt_fact_class)i;
+    bool better = (fact->better == TUTTI__FACT_BETTER__HIGHER && ratio > 1) ||
+                  (fact->better == TUTTI__FACT_BETTER__LOWER && ratio < 1);
+    return better ? TT_FACT_BETTER : TT_FACT_WORSE;
+}
+
+const char *tt_fact_class_name(enum tt_fact_class class) {
+    static const char *const names[TT_FACT_CLASSES] = {
+        [TT_FACT_WITHIN_5] = "within 5 %",   [TT_FACT_WITHIN_10] = "within 10 %",
+        [TT_FACT_WITHIN_25] = "within 25 %", [TT_FACT_BETTER] = "better",
+        [TT_FACT_WORSE] = "worse",           [TT_FACT_NOT_ATTEMPTED] = "not attempted",
+    };
+    return names[class];
+}
+
+enum tt_fact_verdict tt_fact_judge(const Tutti__Fact *fact, double ours, bool quick) {
+    static const double golden_tolerance = 0.02, quick_extra = 0.03;
     if (!isfinite(ours))
         return TT_FACT_FAILS;
     if (fact->trace)
         return ours == 1 ? TT_FACT_HOLDS : TT_FACT_FAILS;
     const Tutti__FactHolds *holds = fact->holds;
-    bool in = true;
-    if (holds->tolerance > 0)
-        in = fabs(ours / fact->published - 1) <= holds->tolerance + extra;
-    if (holds->at_least > 0)
+    double golden = quick ? holds->golden_quick : holds->golden;
+    double extra = quick ? quick_extra : 0;
+    bool in = true, judged = false;
+    if (golden > 0) {
+        in = fabs(ours / golden - 1) <= golden_tolerance;
+        judged = true;
+    }
+    if (holds->expected > 0) {
+        in = in && fabs(ours / holds->expected - 1) <= holds->tolerance + extra;
+        judged = true;
+    }
+    if (holds->at_least > 0 || holds->at_most > 0) {
         in = in && ours >= holds->at_least * (1 - extra);
-    if (holds->at_most > 0)
-        in = in && ours <= holds->at_most * (1 + extra);
-    return in ? TT_FACT_HOLDS : TT_FACT_FAILS;
+        in = in && (holds->at_most <= 0 || ours <= holds->at_most * (1 + extra));
+        judged = true;
+    }
+    return !judged ? TT_FACT_UNJUDGED : in ? TT_FACT_HOLDS : TT_FACT_FAILS;
 }

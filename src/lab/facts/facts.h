@@ -1,18 +1,33 @@
-/* What a paper claims: the file that `tutti reproduce` reads (proto/facts.proto), checked.
+/* What a paper publishes, and what our later runs must give again: the file that `tutti reproduce`
+ * reads (proto/facts.proto), checked.
  *
- * Life: _open reads a file and rejects invalid ones with file:line; _judge compares a measured
- * value with the claim of one fact; _close. It measures nothing (fact_runs.h does), and it knows no
- * paper: all claims are in the file. */
+ * A fact is *evidence* if the paper publishes its number or worked example; a class says how near
+ * ours is, by the same limits for all. It is *regression* if it has `holds`. It may be both.
+ *
+ * Life: _open reads a file and rejects invalid ones with file:line; _class and _judge compare a
+ * measured value; _close. It measures nothing (fact_runs.h does), and it knows no paper: all
+ * numbers are in the file. */
 #ifndef TT_LAB_FACTS_FACTS_H
 #define TT_LAB_FACTS_FACTS_H
 
 #include "facts.pb-c.h"
 #include "model/text/textproto.h"
 
+#include <stdbool.h>
+
+enum tt_fact_class {
+    TT_FACT_WITHIN_5, /* |ours / published - 1| <= 5 % */
+    TT_FACT_WITHIN_10,
+    TT_FACT_WITHIN_25,
+    TT_FACT_BETTER,        /* farther away, on the side that `better` names */
+    TT_FACT_WORSE,         /* farther away otherwise */
+    TT_FACT_NOT_ATTEMPTED, /* no value */
+    TT_FACT_CLASSES,
+};
 enum tt_fact_verdict {
     TT_FACT_HOLDS,
-    TT_FACT_FAILS,    /* claimed, and outside its bounds */
-    TT_FACT_REPORTED, /* nothing was claimed */
+    TT_FACT_FAILS,
+    TT_FACT_UNJUDGED, /* --quick has no bound for it */
 };
 
 struct tt_facts {
@@ -32,8 +47,13 @@ const Tutti__Fact *tt_facts_find(const struct tt_facts *self, const char *id);
 enum tt_err tt_facts_wrong(const struct tt_facts *self, const void *message, const char *field,
                            struct tt_error *why, const char *format, ...) TT_PRINTF(5, 6);
 
-/* `ours` is in the fact's unit; NAN never holds. `extra` (a share, >= 0) widens every bound but
- * that of a golden run, for runs that are shorter than those for which the bounds were set. */
-enum tt_fact_verdict tt_fact_judge(const Tutti__Fact *fact, double ours, double extra);
+static inline bool tt_fact_is_evidence(const Tutti__Fact *fact) { return fact->published > 0; }
+/* The class of evidence. `ours` is in the fact's unit, of a trace the share that is reproduced;
+ * NAN: not attempted. */
+enum tt_fact_class tt_fact_class_of(const Tutti__Fact *fact, double ours);
+const char *tt_fact_class_name(enum tt_fact_class class);
+/* For facts with `holds`; NAN never holds. With `quick`, goals, earlier simulations and bounds are
+ * 3 points wider, since runs are shorter, and the golden value is that of quick runs. */
+enum tt_fact_verdict tt_fact_judge(const Tutti__Fact *fact, double ours, bool quick);
 
 #endif

@@ -1,5 +1,6 @@
 /* Facts files: what is refused and how, what is judged how, and worked examples line by line (S1,
  * S5). */
+#include "lab/facts/fact_report.h"
 #include "lab/facts/fact_runs.h"
 
 #include <math.h>
@@ -60,22 +61,30 @@ static void refused(const char *content, const char *says) {
 static void senseless_files_are_refused_with_their_line(void **state) {
     (void)state;
     refused("title: \"t\"", "there is no fact");
-    refused("\n" HEAD RUN "}", ":2: 'a' needs exactly one of holds");
-    refused(HEAD RUN "holds { tolerance: 1 } reported { reason: \"r\" } }", "exactly one");
-    refused(HEAD RUN "reported { } }", "needs its reason");
+    refused("\nfact { id: \"a\" what: \"w\" " RUN "}", ":2: 'a' shows nothing");
+    refused("fact { id: \"a\" what: \"w\" published: -1 " RUN "}", "published must be > 0");
     refused(HEAD RUN "holds { } }", "holds within what");
     refused(HEAD RUN "holds { at_least: 2 at_most: 1 } }", "at_least <= at_most");
-    refused(HEAD RUN "holds { tolerance: -1 } }", "must not be negative");
-    refused(HEAD "holds { tolerance: 1 } }", "needs `ours`");
-    refused(HEAD "ours { } holds { tolerance: 1 } }", "which experiment");
-    refused(HEAD "ours { experiment: \"e\" set: \"policy\" } holds { tolerance: 1 } }",
+    refused(HEAD RUN "holds { golden: -1 } }", "must not be negative");
+    refused(HEAD RUN "holds { expected: 1 } }", "expected and tolerance go together");
+    refused(HEAD RUN "holds { tolerance: 0.1 } }", "expected and tolerance go together");
+    refused(HEAD "holds { at_least: 1 } }", "exactly one of ours { }, mean_of and not_attempted");
+    refused(HEAD RUN "mean_of: \"b\" }", "exactly one of ours { }, mean_of and not_attempted");
+    refused(HEAD RUN "not_attempted: \"why\" }", "exactly one of ours");
+    refused(HEAD "not_attempted: \"why\" holds { at_least: 1 } }", "no holds { }");
+    refused("fact { id: \"a\" what: \"w\" not_attempted: \"why\" holds { at_least: 1 } }",
+            "it has a published value");
+    refused(HEAD "mean_of: [\"a\"] }", "mean_of names 'a'; it must be a fact with ours { }");
+    refused(HEAD "mean_of: [\"b\"] }", "mean_of names 'b'");
+    refused(HEAD RUN "tested_by: \"b\" }", "there is no fact 'b'");
+    refused(HEAD "ours { } holds { at_least: 1 } }", "which experiment");
+    refused(HEAD "ours { experiment: \"e\" set: \"policy\" } holds { at_least: 1 } }",
             "NAME=VALUE");
-    refused(HEAD "ours { experiment: \"e\" any_of: \"x\" } holds { tolerance: 1 } }",
+    refused(HEAD "ours { experiment: \"e\" any_of: \"x\" } holds { at_least: 1 } }",
             "any_of is 'x'; it must be NAME=VALUE");
-    refused(HEAD RUN "over: \"x\" holds { tolerance: 1 } }", "over is 'x'; it must be NAME=VALUE");
-    refused(HEAD "ours { experiment: \"e\" measure: TRACE } holds { tolerance: 1 } }",
+    refused(HEAD RUN "over: \"x\" holds { at_least: 1 } }", "over is 'x'; it must be NAME=VALUE");
+    refused(HEAD "ours { experiment: \"e\" measure: TRACE } holds { at_least: 1 } }",
             "needs the fact's `trace`");
-    refused("fact { id: \"a\" what: \"w\" " RUN "holds { tolerance: 1 } }", "published value");
     refused(HEAD "ours { experiment: \"e\" measure: SWEEP_GAIN } holds { at_least: 1 } }",
             "go together");
     refused(SWEPT("policy: \"a\""), "`policy` and `over`");
@@ -99,26 +108,113 @@ static void bounds_decide(void **state) {
     (void)state;
     Tutti__FactHolds holds = TUTTI__FACT_HOLDS__INIT;
     Tutti__Fact fact = TUTTI__FACT__INIT;
-    fact.published = 100;
     fact.holds = &holds;
+    holds.expected = 100;
     holds.tolerance = 0.05;
-    assert_int_equal(tt_fact_judge(&fact, 104.9, 0), TT_FACT_HOLDS);
-    assert_int_equal(tt_fact_judge(&fact, 95.1, 0), TT_FACT_HOLDS);
-    assert_int_equal(tt_fact_judge(&fact, 105.1, 0), TT_FACT_FAILS);
-    assert_int_equal(tt_fact_judge(&fact, 94.9, 0), TT_FACT_FAILS);
-    assert_int_equal(tt_fact_judge(&fact, 107.9, 0.03), TT_FACT_HOLDS);
-    assert_int_equal(tt_fact_judge(&fact, NAN, 0), TT_FACT_FAILS);
+    assert_int_equal(tt_fact_judge(&fact, 104.9, false), TT_FACT_HOLDS);
+    assert_int_equal(tt_fact_judge(&fact, 95.1, false), TT_FACT_HOLDS);
+    assert_int_equal(tt_fact_judge(&fact, 105.1, false), TT_FACT_FAILS);
+    assert_int_equal(tt_fact_judge(&fact, 94.9, false), TT_FACT_FAILS);
+    assert_int_equal(tt_fact_judge(&fact, 107.9, true), TT_FACT_HOLDS);
+    assert_int_equal(tt_fact_judge(&fact, 108.1, true), TT_FACT_FAILS);
+    assert_int_equal(tt_fact_judge(&fact, NAN, false), TT_FACT_FAILS);
     holds.at_least = 99;
-    assert_int_equal(tt_fact_judge(&fact, 98, 0), TT_FACT_FAILS);
-    assert_int_equal(tt_fact_judge(&fact, 98, 0.02), TT_FACT_HOLDS);
-    holds.tolerance = 0;
+    assert_int_equal(tt_fact_judge(&fact, 98, false), TT_FACT_FAILS);
+    assert_int_equal(tt_fact_judge(&fact, 98, true), TT_FACT_HOLDS);
+    holds.expected = holds.tolerance = 0;
     holds.at_most = 120;
-    assert_int_equal(tt_fact_judge(&fact, 120, 0), TT_FACT_HOLDS);
-    assert_int_equal(tt_fact_judge(&fact, 121, 0), TT_FACT_FAILS);
-    Tutti__FactReported reported = TUTTI__FACT_REPORTED__INIT;
-    fact.holds = NULL;
-    fact.reported = &reported;
-    assert_int_equal(tt_fact_judge(&fact, 1, 0), TT_FACT_REPORTED);
+    assert_int_equal(tt_fact_judge(&fact, 120, false), TT_FACT_HOLDS);
+    assert_int_equal(tt_fact_judge(&fact, 121, false), TT_FACT_FAILS);
+}
+
+/* Quick runs have golden values of their own, with the same 2 %. */
+static void golden_values_are_met_within_two_percent(void **state) {
+    (void)state;
+    Tutti__FactHolds holds = TUTTI__FACT_HOLDS__INIT;
+    Tutti__Fact fact = TUTTI__FACT__INIT;
+    fact.holds = &holds;
+    holds.golden = 100;
+    assert_int_equal(tt_fact_judge(&fact, 101.9, false), TT_FACT_HOLDS);
+    assert_int_equal(tt_fact_judge(&fact, 102.1, false), TT_FACT_FAILS);
+    assert_int_equal(tt_fact_judge(&fact, 97.9, false), TT_FACT_FAILS);
+    assert_int_equal(tt_fact_judge(&fact, 50, true), TT_FACT_UNJUDGED);
+    holds.golden_quick = 50;
+    assert_int_equal(tt_fact_judge(&fact, 50.9, true), TT_FACT_HOLDS);
+    assert_int_equal(tt_fact_judge(&fact, 100, true), TT_FACT_FAILS);
+}
+
+/* One set of limits for all; beyond them the side that is better decides. */
+static void classes_follow_from_the_ratio(void **state) {
+    (void)state;
+    static const struct {
+        double ours;
+        Tutti__FactBetter better;
+        enum tt_fact_class class;
+    } cases[] = {
+        {95, TUTTI__FACT_BETTER__HIGHER, TT_FACT_WITHIN_5},
+        {105, TUTTI__FACT_BETTER__LOWER, TT_FACT_WITHIN_5},
+        {94.9, TUTTI__FACT_BETTER__HIGHER, TT_FACT_WITHIN_10},
+        {110.1, TUTTI__FACT_BETTER__HIGHER, TT_FACT_WITHIN_25},
+        {75, TUTTI__FACT_BETTER__LOWER, TT_FACT_WITHIN_25},
+        {126, TUTTI__FACT_BETTER__HIGHER, TT_FACT_BETTER},
+        {126, TUTTI__FACT_BETTER__LOWER, TT_FACT_WORSE},
+        {126, TUTTI__FACT_BETTER__NEITHER, TT_FACT_WORSE},
+        {74, TUTTI__FACT_BETTER__HIGHER, TT_FACT_WORSE},
+        {74, TUTTI__FACT_BETTER__LOWER, TT_FACT_BETTER},
+        {74, TUTTI__FACT_BETTER__NEITHER, TT_FACT_WORSE},
+        {NAN, TUTTI__FACT_BETTER__HIGHER, TT_FACT_NOT_ATTEMPTED},
+    };
+    Tutti__Fact fact = TUTTI__FACT__INIT;
+    fact.published = 100;
+    for (size_t i = 0; i < TT_COUNT(cases); i++) {
+        fact.better = cases[i].better;
+        assert_int_equal(tt_fact_class_of(&fact, cases[i].ours), cases[i].class);
+    }
+    Tutti__FactTrace trace = TUTTI__FACT_TRACE__INIT;
+    fact.trace = &trace; /* published is its number of events, ours the share that is equal */
+    assert_int_equal(tt_fact_class_of(&fact, 1), TT_FACT_WITHIN_5);
+    assert_int_equal(tt_fact_class_of(&fact, 0.5), TT_FACT_WORSE);
+}
+
+static void the_closing_lines_count_every_row_once(void **state) {
+    (void)state;
+    Tutti__FactHolds golden = TUTTI__FACT_HOLDS__INIT;
+    golden.golden = 90;
+    Tutti__FactRun run = TUTTI__FACT_RUN__INIT;
+    Tutti__Fact facts[4] = {TUTTI__FACT__INIT, TUTTI__FACT__INIT, TUTTI__FACT__INIT,
+                            TUTTI__FACT__INIT};
+    static char ids[4][2] = {"a", "b", "c", "d"};
+    for (int32_t i = 0; i < 4; i++)
+        facts[i].id = facts[i].what = ids[i];
+    facts[0].published = facts[1].published = 100; /* evidence and regression */
+    facts[0].ours = facts[1].ours = facts[2].ours = &run;
+    facts[0].holds = facts[1].holds = facts[2].holds = &golden;
+    facts[3].published = 1;
+    static char reason[] = "no device";
+    facts[3].not_attempted = reason;
+    struct tt_fact_row rows[4] = {
+        {.fact = &facts[0], .ours = 90},
+        {.fact = &facts[1], .ours = 200},
+        {.fact = &facts[2], .ours = 91},
+        {.fact = &facts[3], .ours = NAN},
+    };
+    struct tt_fact_table table = {.system = "s", .title = "t", .rows = rows, .count = 4};
+    for (size_t i = 0; i < table.count; i++)
+        tt_text_init(&rows[i].note);
+    struct tt_fact_counts counts = {0};
+    struct tt_text out;
+    tt_text_init(&out);
+    tt_fact_counts_add(&counts, &table);
+    tt_fact_counts_print(&counts, &out);
+    assert_string_equal(tt_text_string(&out),
+                        "published 3: 0 within 5 %, 1 within 10 %, 0 within 25 %, 1 better, "
+                        "0 worse, 1 not attempted\nregression 3: 2 hold, 1 fail\n");
+    tt_text_clear(&out);
+    tt_fact_report_markdown(&table, &out);
+    assert_non_null(strstr(tt_text_string(&out), "| `tutti reproduce s --only b` |"));
+    assert_non_null(strstr(tt_text_string(&out), "| golden 90 +-2 % | 200 | FAILS |"));
+    assert_non_null(strstr(tt_text_string(&out), "no device"));
+    tt_text_fini(&out);
 }
 
 /* Two requests per millisecond on one device, l(b) = b ms, batches whenever the device is free. */
@@ -176,23 +272,23 @@ static void a_trace_is_compared_line_by_line(void **state) {
 static void bounds_come_from_the_profile(void **state) {
     (void)state;
     assert_true(value_of(HEAD "ours { experiment: \"example.pbtxt\" measure: STAGGERED_BOUND } "
-                              "holds { tolerance: 1 } }",
+                              "holds { at_least: 1 } }",
                          NULL) == 1000);
 }
 
 static void measures_are_read_and_divided(void **state) {
     (void)state;
     assert_true(value_of(HEAD "ours { experiment: \"example.pbtxt\" measure: BAD_RATE } "
-                              "holds { tolerance: 1 } }",
+                              "holds { at_least: 1 } }",
                          NULL) == 0);
     /* Batches of 1, 2 and 2: they take 1, 2.5, 2, 3.5 and 3 ms, of which nine in ten are at most
      * the longest; alone it is 1. */
     double p90 = value_of(HEAD "ours { experiment: \"example.pbtxt\" measure: LATENCY_P90_MS } "
-                               "holds { tolerance: 1 } }",
+                               "holds { at_least: 1 } }",
                           NULL);
     assert_true(fabs(p90 - 3.5) < 0.05);
     p90 = value_of(HEAD "ours { experiment: \"example.pbtxt\" set: \"interval_us=2000\" "
-                        "measure: LATENCY_P90_MS } holds { tolerance: 1 } }",
+                        "measure: LATENCY_P90_MS } holds { at_least: 1 } }",
                    NULL);
     assert_true(fabs(p90 - 1) < 0.02);
     struct tt_text note;
@@ -202,7 +298,7 @@ static void measures_are_read_and_divided(void **state) {
         value_of(HEAD "ours { experiment: \"example.pbtxt\" set: \"interval_us=1000\" "
                       "measure: GOOD_PER_S } "
                       "relative_to { experiment: \"example.pbtxt\" measure: GOOD_PER_S } "
-                      "holds { tolerance: 1 } }",
+                      "holds { at_least: 1 } }",
                  &note);
     assert_true(fabs(ratio - 0.6) < 1e-9);
     assert_string_equal(tt_text_string(&note), "1250 / 2083.3");
@@ -216,18 +312,18 @@ static void groups_of_runs_are_chosen_from(void **state) {
     tt_text_init(&note);
     double best = value_of(HEAD "ours { experiment: \"example.pbtxt\" measure: GOOD_PER_S "
                                 "any_of: [\"interval_us=1000\", \"interval_us=500\"] } "
-                                "holds { tolerance: 1 } }",
+                                "holds { at_least: 1 } }",
                            &note);
     assert_true(fabs(best - 5 / 0.0024) < 1e-6);
     double mean =
         value_of(HEAD "ours { experiment: \"example.pbtxt\" measure: GOOD_PER_S "
                       "any_of: [\"interval_us=1000\", \"interval_us=500\"] choose: MEAN } "
-                      "holds { tolerance: 1 } }",
+                      "holds { at_least: 1 } }",
                  &note);
     assert_true(fabs(mean - 4 / 0.0024) < 1e-6);
     double least = value_of(HEAD "ours { experiment: \"example.pbtxt\" measure: LATENCY_MEAN_MS "
                                  "any_of: [\"interval_us=500\", \"interval_us=2000\"] } "
-                                 "holds { tolerance: 1 } }",
+                                 "holds { at_least: 1 } }",
                             &note);
     assert_true(fabs(least - 1) < 1e-9); /* no request waits for another */
     assert_string_equal(tt_text_string(&note), "");
@@ -235,22 +331,32 @@ static void groups_of_runs_are_chosen_from(void **state) {
         value_of(HEAD "ours { experiment: \"example.pbtxt\" measure: GOOD_SHARE } "
                       "relative_to { experiment: \"example.pbtxt\" measure: GOOD_SHARE } "
                       "over: [\"interval_us=1000\", \"interval_us=500\"] "
-                      "holds { tolerance: 1 } }",
+                      "holds { at_least: 1 } }",
                  &note);
     assert_true(ratio == 1);
     assert_string_equal(tt_text_string(&note), "1 / 1, 1 / 1");
     tt_text_fini(&note);
 }
 
+/* Two requests per gap: goods per second at gaps of 0.5 and 1 ms are 2083 and 1250. */
+static void the_results_of_over_become_one_value(void **state) {
+    (void)state;
+#define OVER(reduce)                                                                               \
+    HEAD "ours { experiment: \"example.pbtxt\" measure: GOOD_PER_S } "                             \
+         "over: [\"interval_us=1000\", \"interval_us=500\"] " reduce " holds { at_least: 1 } }"
+    assert_true(fabs(value_of(OVER("reduce: LEAST_OF_ALL"), NULL) - 3 / 0.0024) < 1e-6);
+    assert_true(fabs(value_of(OVER("reduce: MOST_OF_ALL"), NULL) - 5 / 0.0024) < 1e-6);
+    assert_true(fabs(value_of(OVER(""), NULL) - 4 / 0.0024) < 1e-6);
+}
+
 static void experiments_are_checked_before_anything_runs(void **state) {
     (void)state;
     put("example.pbtxt", example);
     static const char *const bad[][2] = {
-        {HEAD "ours { experiment: \"none.pbtxt\" } holds { tolerance: 1 } }", "none.pbtxt"},
-        {HEAD "\nours { experiment: \"example.pbtxt\" set: \"sped=1\" } holds { tolerance: 1 } }",
+        {HEAD "ours { experiment: \"none.pbtxt\" } holds { at_least: 1 } }", "none.pbtxt"},
+        {HEAD "\nours { experiment: \"example.pbtxt\" set: \"sped=1\" } holds { at_least: 1 } }",
          "facts.pbtxt:2: no parameter is called 'sped'"},
-        {HEAD
-         "\nours { experiment: \"example.pbtxt\" any_of: \"sped=1\" } holds { tolerance: 1 } }",
+        {HEAD "\nours { experiment: \"example.pbtxt\" any_of: \"sped=1\" } holds { at_least: 1 } }",
          "facts.pbtxt:2: no parameter is called 'sped'"},
     };
     for (size_t i = 0; i < TT_COUNT(bad); i++) {
@@ -307,6 +413,23 @@ static void values_of(const char *facts_text, const char *sweeps, double values[
     "fact { id: \"" id "\" what: \"w\" ours { experiment: \"example.pbtxt\" set: \"slo_ms=" slo    \
     "\" set: \"policy=symphony\" } relative_to { experiment: \"example.pbtxt\" set: \"slo_ms=" slo \
     "\" set: \"policy=eager\" } holds { at_least: 0.001 } }\n"
+
+static void a_mean_is_that_of_other_facts(void **state) {
+    (void)state;
+    double values[MAX_FACTS];
+    struct tt_text note;
+    tt_text_init(&note);
+    put("example.pbtxt", example);
+    values_of("fact { id: \"m\" what: \"w\" published: 1 mean_of: [\"a\", \"b\"] }\n"
+              "fact { id: \"a\" what: \"w\" ours { experiment: \"example.pbtxt\" set: "
+              "\"interval_us=1000\" measure: GOOD_PER_S } holds { at_least: 1 } }\n"
+              "fact { id: \"b\" what: \"w\" ours { experiment: \"example.pbtxt\" measure: "
+              "GOOD_PER_S } holds { at_least: 1 } }\n",
+              NULL, values, &note);
+    assert_true(fabs(values[0] - (values[1] + values[2]) / 2) < 1e-6);
+    assert_string_equal(tt_text_string(&note), "the mean of 1250, 2083");
+    tt_text_fini(&note);
+}
 
 static int ascending_doubles(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -426,6 +549,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(senseless_files_are_refused_with_their_line),
         cmocka_unit_test(bounds_decide),
+        cmocka_unit_test(golden_values_are_met_within_two_percent),
+        cmocka_unit_test(classes_follow_from_the_ratio),
+        cmocka_unit_test(the_closing_lines_count_every_row_once),
+        cmocka_unit_test(the_results_of_over_become_one_value),
+        cmocka_unit_test(a_mean_is_that_of_other_facts),
         cmocka_unit_test(a_trace_is_compared_line_by_line),
         cmocka_unit_test(bounds_come_from_the_profile),
         cmocka_unit_test(measures_are_read_and_divided),
