@@ -6,8 +6,11 @@
 Reads the table of REQUIREMENTS.md (ID | requirement | status) and the citations in src/ and tests/: a
 comment that begins with the ID and a colon, "/* S2: ... */", "/* S2, S3: ... */", or in Python "# S2: ...".
 Prints ID x status x {implemented in, tested in}. With --check it prints problems only, and the exit code
-is 1 when a requirement marked `built` lacks an implementation or a test, when a citation names an ID
-that does not exist, or when the table is not as it should be.
+is 1 when a requirement marked `built` or `partial` lacks an implementation or a test, when a `partial`
+does not say what is missing ("partial: no GPU"), when a citation names an ID that does not exist, or when
+the table is not as it should be.
+
+A status `partial: what is missing` is checked as `built` is.
 """
 import collections
 import pathlib
@@ -15,7 +18,7 @@ import re
 import sys
 
 IDS = [f"{letter}{n}" for letter, last in (("S", 11), ("C", 7), ("L", 6), ("D", 9), ("E", 7)) for n in range(1, last + 1)]
-STATUSES = ("built", "planned")
+STATUSES = ("built", "partial", "planned")
 ROW = re.compile(r"^\|\s*([SCLDE]\d+)\s*\|(.*)\|\s*([^|]*?)\s*\|\s*$")
 ID_LIST = r"((?:[SCLDE]\d+)(?:\s*,\s*[SCLDE]\d+)*):"
 C_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
@@ -36,6 +39,9 @@ def read_table(path):
             problems.append(f"{where}: {name} stands there twice")
         if name not in IDS:
             problems.append(f"{where}: {name} is no requirement; there are S1-S11, C1-C7, L1-L6, D1-D9, E1-E7")
+        status, _, missing = (part.strip() for part in status.partition(":"))
+        if (status == "partial") != bool(missing):
+            problems.append(f"{where}: {name}: what is missing stands behind the colon of partial, and only there")
         if status not in STATUSES:
             problems.append(f"{where}: the status of {name} is \"{status}\"; it is {' or '.join(STATUSES)}")
         if not text.strip():
@@ -90,10 +96,10 @@ def main(arguments):
     statuses, problems = read_table(table)
     implemented, tested = collect(root, "src"), collect(root, "tests")
     for name in IDS:
-        if statuses.get(name) == "built":
+        if statuses.get(name) in ("built", "partial"):
             for what, found in (("an implementation in src", implemented), ("a test in tests", tested)):
                 if name not in found:
-                    problems.append(f"REQUIREMENTS.md: {name} is marked built but nothing cites it as {what}: "
+                    problems.append(f"REQUIREMENTS.md: {name} is marked {statuses[name]} but nothing cites it as {what}: "
                                     f"write /* {name}: ... */ there, or mark it planned")  # fmt: skip
     for found in (implemented, tested):
         for name, places in found.items():
@@ -105,8 +111,8 @@ def main(arguments):
                   f"; tested in {', '.join(files_of(tested[name])) or '-'}")  # fmt: skip
     for problem in problems:
         print(problem)
-    built = sum(status == "built" for status in statuses.values())
-    print(f"check_requirements: {len(statuses)} requirements, {built} built, {len(problems)} problems")
+    counts = ", ".join(f"{list(statuses.values()).count(status)} {status}" for status in STATUSES)
+    print(f"check_requirements: {len(statuses)} requirements, {counts}, {len(problems)} problems")
     return 1 if problems and only_check else 0
 
 

@@ -173,14 +173,24 @@ class Requirements(unittest.TestCase):
 
     def test_all_planned_is_fine(self):
         self.assertEqual(len(check_requirements.IDS), 11 + 7 + 6 + 9 + 7)
-        self.check({"REQUIREMENTS.md": table()}, 0, "40 requirements, 0 built, 0 problems")
+        self.check({"REQUIREMENTS.md": table()}, 0, "40 requirements, 0 built, 0 partial, 40 planned, 0 problems")
 
     def test_built_needs_both(self):
         code, test = {"src/core/a.c": "/* S2: the window */\n"}, {"tests/unit/core/test_a.c": "/* S1, S2: both */\n"}
         good = {"REQUIREMENTS.md": table(S2_BUILT)}
-        self.check({**good, **code, **test}, 0, "1 built, 0 problems")
+        self.check({**good, **code, **test}, 0, "1 built, 0 partial, 39 planned, 0 problems")
         self.check({**good, **code}, 1, "nothing cites it as a test")
         self.check({**good, **test}, 1, "nothing cites it as an implementation")
+
+    def test_partial_says_what_is_missing_and_needs_both(self):
+        code, test = {"src/core/a.c": "/* S2: the window */\n"}, {"tests/unit/core/test_a.c": "/* S2: both */\n"}
+        partial = {"REQUIREMENTS.md": table({"S2": "| S2 | windows | partial: no network |"})}
+        self.check({**partial, **code, **test}, 0, "0 built, 1 partial, 39 planned, 0 problems")
+        self.check({**partial, **code}, 1, "S2 is marked partial but nothing cites it as a test")
+        silent = {"REQUIREMENTS.md": table({"S2": "| S2 | windows | partial |"})}
+        self.check({**silent, **code, **test}, 1, "what is missing stands behind the colon of partial")
+        told = {"REQUIREMENTS.md": table({"S2": "| S2 | windows | built: no network |"})}
+        self.check({**told, **code, **test}, 1, "what is missing stands behind the colon of partial")
 
     def test_forms_of_citation(self):
         good = {"REQUIREMENTS.md": table(S2_BUILT), "src/core/a.c": "/* The queue.\n *\n * S2: a window. */\n"}
