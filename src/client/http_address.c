@@ -51,12 +51,14 @@ static bool cut(const char *text, size_t length, int32_t default_tcp_port,
 
 enum tt_err tt_http_address_parse(const char *url, int32_t default_tcp_port,
                                   struct tt_http_address *out_address, struct tt_error *why) {
-    struct tt_http_address address = {.tcp_port = default_tcp_port};
+    struct tt_http_address address = {.tcp_port = default_tcp_port, .scheme = "http"};
     const char *at = url, *scheme = strstr(url, "://");
     if (scheme) {
-        if (scheme - url != 4 || strncasecmp(url, "http", 4) != 0)
-            return tt_fail(TT_ERR_INVALID, why, "'%s': only http:// is supported, without TLS",
+        address.is_tls = scheme - url == 5 && strncasecmp(url, "https", 5) == 0;
+        if (!address.is_tls && (scheme - url != 4 || strncasecmp(url, "http", 4) != 0))
+            return tt_fail(TT_ERR_INVALID, why, "'%s': only http:// and https:// are supported",
                            url);
+        address.scheme = address.is_tls ? "https" : "http";
         at = scheme + 3;
     }
     size_t length = strcspn(at, "/?#@");

@@ -2,6 +2,8 @@
 
 #include "base/clock.h"
 #include "base/instant.h"
+#include "client/http_login.h"
+#include "net/tls/tls_session.h"
 
 #include <errno.h>
 #include <llhttp.h>
@@ -22,6 +24,8 @@ enum link_state { LINK_CONNECTING, LINK_IDLE, LINK_BUSY, LINK_DEAD };
 struct tt_http_link {
     struct tt_http_client *client;
     int fd;
+    struct tt_tls_session *tls; /* NULL: without TLS, or not connected yet */
+    size_t tls_sent;            /* of its `out` */
     enum link_state state;
     struct tt_http_call *call; /* BUSY */
     size_t sent;               /* of its parts */
@@ -44,7 +48,7 @@ struct tt_http_client {
     struct tt_list over;              /* calls for `done`, by their wait_node */
     struct tt_http_client_counts counts;
     int32_t connecting;
-    char buffer[READ_BYTES];
+    char buffer[READ_BYTES], plain[READ_BYTES];
 };
 
 /* --- callbacks of llhttp --- */
@@ -173,7 +177,9 @@ static void bury(struct tt_http_client *self) {
     struct tt_list_node *node;
     while ((node = tt_list_first(&self->dead)) != NULL) {
         tt_list_remove(node);
-        free(TT_CONTAINER_OF(node, struct tt_http_link, node));
+        struct tt_http_link *link = TT_CONTAINER_OF(node, struct tt_http_link, node);
+        tt_tls_session_free(link->tls);
+        free(link);
     }
 }
 
@@ -192,9 +198,44 @@ static const char *broken_reason(int error) {
     }
 }
 
+/* Passes as many encrypted bytes to the kernel as it takes. */
+static void tls_flush(struct tt_http_link *link) {
+    struct tt_text *out = &link->tls->out;
+    ssize_t taken = 0;
+    if (link->tls_sent < out->length)
+        taken = write(link->fd, out->bytes + link->tls_sent, out->length - link->tls_sent);
+    if (taken > 0)
+        link->tls_sent += (size_t)taken;
+    if (link->tls_sent == out->length) {
+        tt_text_clear(out);
+        link->tls_sent = 0;
+    }
+    /* Errors show when it is read, and the rest goes out on the next EPOLLOUT. */
+}
+
+/* Encrypts the whole call at once. */
+static void tls_send(struct tt_http_link *link) {
+    struct tt_http_call *call = link->call;
+    if (link->sent == 0) {
+        call->sent_at = tt_clock_now();
+        for (int32_t i = 0; i < call->part_count && !link->tls->is_failed; i++) {
+            (void)tt_tls_session_write(link->tls, call->parts[i].iov_base, call->parts[i].iov_len);
+            link->sent += call->parts[i].iov_len;
+        }
+    }
+    if (link->tls->is_failed)
+        link_close(link, TT_HTTP_BROKEN, "TLS failed");
+    else
+        tls_flush(link);
+}
+
 /* Passes as many of the call's bytes to the kernel as it takes. */
 static void link_send(struct tt_http_link *link) {
     struct tt_http_call *call = link->call;
+    if (link->tls) {
+        tls_send(link);
+        return;
+    }
     struct iovec left[TT_HTTP_CALL_PARTS];
     int count = 0;
     size_t skip = link->sent;
@@ -304,7 +345,8 @@ static void answered(struct tt_http_link *link, bool more_bytes) {
     link->call = NULL;
     call_over(self, call, TT_HTTP_ANSWERED, NULL);
     /* After an answer to half a request the server would read the rest as another request. */
-    if (link->keep_alive && !more_bytes && link->sent == whole)
+    bool is_sent = link->sent == whole && link->tls_sent == 0;
+    if (link->keep_alive && !more_bytes && is_sent)
         link_move(link, &self->idle, LINK_IDLE);
     else
         link_close(link, TT_HTTP_BROKEN, NULL);
@@ -332,6 +374,45 @@ static void link_ended(struct tt_http_link *link, int error) {
                error ? broken_reason(error) : "the server closed the connection");
 }
 
+/* A connection that could not be made ends the call that it was opened for. */
+static void link_not_made(struct tt_http_link *link, const char *reason) {
+    struct tt_http_client *self = link->client;
+    link_close(link, TT_HTTP_BROKEN, NULL);
+    self->counts.opened--;
+    struct tt_http_call *call = first_waiting(self);
+    if (call)
+        call_over(self, call, TT_HTTP_NO_CONNECT, reason);
+}
+
+static void link_take(struct tt_http_link *link, const char *bytes, size_t count) {
+    if (link->state != LINK_BUSY) /* bytes without a request */
+        link_close(link, TT_HTTP_MALFORMED, NULL);
+    else
+        parse(link, bytes, count);
+}
+
+static void tls_take(struct tt_http_link *link, size_t count) {
+    struct tt_http_client *self = link->client;
+    struct tt_tls_session *tls = link->tls;
+    enum tt_tls_event event;
+    tt_tls_session_feed(tls, self->buffer, count);
+    while ((event = tt_tls_session_read(tls, self->plain, READ_BYTES, &count)) == TT_TLS_DATA) {
+        if (link->state != LINK_DEAD)
+            link_take(link, self->plain, count);
+    }
+    if (link->state == LINK_DEAD)
+        return;
+    tls_flush(link); /* also the reason why the server is refused */
+    if (link->state == LINK_CONNECTING && event == TT_TLS_MORE && tls->is_established)
+        link_move(link, &self->idle, LINK_IDLE);
+    else if (link->state == LINK_CONNECTING && event != TT_TLS_MORE)
+        link_not_made(link, tt_tls_session_reason(tls));
+    else if (event == TT_TLS_END)
+        link_ended(link, 0);
+    else if (event == TT_TLS_FAILED)
+        link_close(link, TT_HTTP_BROKEN, tt_tls_session_reason(tls));
+}
+
 static void link_read(struct tt_http_link *link) {
     struct tt_http_client *self = link->client;
     for (;;) {
@@ -340,14 +421,18 @@ static void link_read(struct tt_http_link *link) {
             continue;
         if (count < 0 && errno == EAGAIN)
             return;
+        if (count <= 0 && link->state == LINK_CONNECTING) {
+            link_not_made(link, "the server closed the connection within the TLS handshake");
+            return;
+        }
         if (count <= 0) {
             link_ended(link, count < 0 ? errno : 0);
             return;
         }
-        if (link->state != LINK_BUSY) /* bytes without a request */
-            link_close(link, TT_HTTP_MALFORMED, NULL);
+        if (link->tls)
+            tls_take(link, (size_t)count);
         else
-            parse(link, self->buffer, (size_t)count);
+            link_take(link, self->buffer, (size_t)count);
         if (link->state == LINK_DEAD || count < READ_BYTES)
             return; /* a short read has emptied the socket; more bytes cause a new edge */
     }
@@ -358,25 +443,30 @@ static void link_connected(struct tt_http_link *link) {
     int error = 0;
     socklen_t bytes = sizeof(error);
     getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
-    if (!error) {
-        link_move(link, &self->idle, LINK_IDLE);
+    if (!error && self->address.is_tls) { /* it stays CONNECTING until the handshake is over */
+        link->tls = tt_tls_session_connect(self->address.login->tls, self->address.host);
+        if (link->tls)
+            tls_flush(link);
+        else
+            link_not_made(link, "no memory for TLS");
         return;
     }
-    link_close(link, TT_HTTP_BROKEN, NULL);
-    self->counts.opened--;
-    struct tt_http_call *call = first_waiting(self); /* the connection was opened for it */
-    if (call)
-        call_over(self, call, TT_HTTP_NO_CONNECT, broken_reason(error));
+    if (!error)
+        link_move(link, &self->idle, LINK_IDLE);
+    else
+        link_not_made(link, broken_reason(error));
 }
 
 static void on_event(struct tt_http_link *link, uint32_t events) {
     if (link->state == LINK_DEAD)
         return;
-    if (link->state == LINK_CONNECTING) {
+    if (link->state == LINK_CONNECTING && !link->tls) {
         if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
             link_connected(link);
         return;
     }
+    if ((events & EPOLLOUT) && link->tls && link->state != LINK_BUSY)
+        tls_flush(link);
     if ((events & EPOLLOUT) && link->state == LINK_BUSY)
         link_send(link);
     if (link->state != LINK_DEAD && (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))) {
@@ -422,6 +512,10 @@ enum tt_err tt_http_client_open(const struct tt_http_client_options *options,
                                 struct tt_http_client **out_client, struct tt_error *why) {
     tt_assert(options->connection_limit >= 1);
     tt_assert(options->done != NULL);
+    const struct tt_http_address *address = options->address;
+    if (address->is_tls && !(address->login && address->login->tls))
+        return tt_fail(TT_ERR_INVALID, why, "https://%s: TLS is not set up for this address",
+                       address->authority);
     struct tt_http_client *self = malloc(sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "no memory for a client");

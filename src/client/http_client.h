@@ -16,7 +16,8 @@
  * handles) took 24.8 - 32.2 us of CPU per request, this client 11.1 - 14.5 us. A bare libuv client
  * was equally fast, but waits in whole milliseconds, and requests are due at instants in ns.
  *
- * It never follows redirects, never uses TLS, and reads no proxy settings. Not thread-safe.
+ * With TLS (the address is https) a connection is used after its handshake. It never follows
+ * redirects, and reads no proxy settings. Not thread-safe.
  * Implemented in http_client.c. */
 #ifndef TT_CLIENT_HTTP_CLIENT_H
 #define TT_CLIENT_HTTP_CLIENT_H
@@ -79,7 +80,7 @@ struct tt_http_client_counts {
     int32_t connections, idle, waiting, under_way;
 };
 
-/* IO, NO_MEMORY. Connects nowhere yet. */
+/* INVALID (https without a login), IO, NO_MEMORY. Connects nowhere yet. */
 TT_MUST_CHECK enum tt_err tt_http_client_open(const struct tt_http_client_options *options,
                                               struct tt_http_client **out_client,
                                               struct tt_error *why);

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/instant.h"
 #include "client/http_client.h"
+#include "client/http_login.h"
 
 #include <string.h>
 
@@ -16,24 +17,24 @@ static void on_done(void *context, struct tt_http_call *call) {
 static enum tt_err judge(const struct tt_http_address *address, const char *path,
                          struct tt_http_call *call, struct tt_text *out_body,
                          struct tt_error *why) {
-    const char *where = address->authority;
+    const char *scheme = address->scheme, *where = address->authority;
     switch (call->outcome) {
     case TT_HTTP_ANSWERED: break;
     case TT_HTTP_GAVE_UP:
-        return tt_fail(TT_ERR_TIMEOUT, why, "http://%s%s: %s", where, path, call->reason);
+        return tt_fail(TT_ERR_TIMEOUT, why, "%s://%s%s: %s", scheme, where, path, call->reason);
     case TT_HTTP_MALFORMED:
-        return tt_fail(TT_ERR_INVALID, why, "http://%s%s: %s", where, path, call->reason);
+        return tt_fail(TT_ERR_INVALID, why, "%s://%s%s: %s", scheme, where, path, call->reason);
     case TT_HTTP_NO_CONNECT:
     case TT_HTTP_BROKEN:
     case TT_HTTP_WITHDRAWN:
-    default: return tt_fail(TT_ERR_UNAVAILABLE, why, "http://%s: %s", where, call->reason);
+    default: return tt_fail(TT_ERR_UNAVAILABLE, why, "%s://%s: %s", scheme, where, call->reason);
     }
     if (call->status != 200)
         return tt_fail(call->status == 503 ? TT_ERR_UNAVAILABLE : TT_ERR_INVALID, why,
-                       "http://%s%s: HTTP status %d: %.*s", where, path, call->status,
+                       "%s://%s%s: HTTP status %d: %.*s", scheme, where, path, call->status,
                        (int)call->body.length, tt_text_string(&call->body));
     if (call->body.failed || call->body.length < call->body_bytes)
-        return tt_fail(TT_ERR_INVALID, why, "http://%s%s: an answer of %zu bytes; at most %d",
+        return tt_fail(TT_ERR_INVALID, why, "%s://%s%s: an answer of %zu bytes; at most %d", scheme,
                        where, path, call->body_bytes, KEEP_BYTES);
     tt_assert(call->reason == NULL);
     *out_body = call->body;
@@ -60,6 +61,8 @@ enum tt_err tt_http_fetch(const struct tt_http_address *address, const char *pat
     if (body)
         tt_text_printf(&head, "Content-Type: application/json\r\nContent-Length: %zu\r\n",
                        strlen(body));
+    if (address->login)
+        tt_text_puts(&head, address->login->header);
     tt_text_puts(&head, "\r\n");
     if (body)
         tt_text_puts(&head, body);

@@ -365,7 +365,10 @@ void tt_kserve_client_head(const struct tt_kserve_client_request *request,
     tt_kserve_client_path(request->model, out_text);
     tt_text_puts(out_text, "/infer HTTP/1.1\r\nHost: ");
     tt_text_puts(out_text, request->authority);
-    tt_text_puts(out_text, "\r\nContent-Type: application/");
+    tt_text_append(out_text, "\r\n", 2);
+    if (request->headers)
+        tt_text_puts(out_text, request->headers);
+    tt_text_puts(out_text, "Content-Type: application/");
     tt_text_puts(out_text, binary_bytes ? "octet-stream\r\n" : "json\r\n");
     if (binary_bytes) {
         tt_text_puts(out_text, "Inference-Header-Content-Length: ");

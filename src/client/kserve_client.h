@@ -62,6 +62,7 @@ void tt_kserve_client_path(const char *model, struct tt_text *out_text);
 
 struct tt_kserve_client_request {
     const char *authority; /* for Host */
+    const char *headers;   /* further ones, each with its end of line; NULL: none */
     const char *model;
     const struct tt_kserve_client_body *body;
     int64_t timeout_us; /* <= 0: none */

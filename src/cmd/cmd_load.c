@@ -171,6 +171,7 @@ static enum tt_err send_request(struct run *run, const struct tt_load_request *r
     call->request = *request;
     struct tt_kserve_client_request head = {
         .authority = run->plan.address.authority,
+        .headers = run->plan.login.header,
         .model = run->plan.targets[request->model].served,
         .body = body,
         .timeout_us = tt_load_plan_timeout_us(&run->plan, request),
@@ -271,8 +272,8 @@ static enum tt_err write_text(const char *path, struct tt_text *take_text, struc
 }
 
 static enum tt_err report(struct run *run, const struct tt_load_flags *flags) {
-    char url[sizeof(run->plan.address.authority) + 8];
-    snprintf(url, sizeof(url), "http://%s", run->plan.address.authority);
+    char url[sizeof(run->plan.address.authority) + 9];
+    snprintf(url, sizeof(url), "%s://%s", run->plan.address.scheme, run->plan.address.authority);
     struct tt_load_report report = {.load = &run->load,
                                     .title = run->plan.title ? run->plan.title : "",
                                     .url = url,

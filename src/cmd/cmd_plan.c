@@ -6,6 +6,7 @@
 
 #include "base/instant.h"
 #include "base/processors.h"
+#include "client/http_login.h"
 #include "lab/plan/pauses.h"
 #include "lab/plan/plan_check.h"
 #include "lab/plan/plan_cost.h"
@@ -25,6 +26,7 @@ enum { MAX_MODELS = 64 }; /* named by --model */
 
 struct flags {
     const char *directory, *recording, *url, *html, *onnxruntime;
+    struct tt_http_login_options login;
     struct tt_flag_list models;
     double rate, slo_ms, seconds; /* rate, slo_ms 0: not given */
     int32_t devices, length;      /* 0: not given */
@@ -41,6 +43,10 @@ static const struct tt_flag_row flag_rows[] = {
     TT_TEXT("recording", "FILE", recording, NULL,
             "take the arrivals of a recording of tutti serve instead"),
     TT_TEXT("url", "URL", url, NULL, "take the rates that this server receives now instead"),
+    TT_TEXT("token-file", "FILE", login.token_file, NULL,
+            "file with the bearer token (default: TUTTI_TOKEN of the environment)"),
+    TT_TEXT("tls-ca", "FILE", login.tls_ca, NULL,
+            "certificates in PEM that sign those of https servers (default: those of the system)"),
     TT_DECIMAL("slo-ms", "MS", slo_ms, 0.001, 86400000, 0,
                "objective of every model (default: the models', else ten times one request)"),
     TT_INTEGER("devices", "N", devices, 1, TT_PLAN_MAX_DEVICES, 0,
@@ -104,8 +110,8 @@ static enum tt_err prepare(struct work *w, struct tt_error *why) {
     const struct flags *a = w->flags;
     enum tt_err err = open_models(w, why);
     if (!err && a->url)
-        err =
-            tt_plan_load_live(a->url, (int64_t)(a->seconds * 1e9), &w->models, &w->plan.rate, why);
+        err = tt_plan_load_live(a->url, &a->login, (int64_t)(a->seconds * 1e9), &w->models,
+                                &w->plan.rate, why);
     if (!err)
         err = tt_plan_trial_open(&w->trial, why);
     if (!err)

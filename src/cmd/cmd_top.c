@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/instant.h"
 #include "client/http_fetch.h"
+#include "client/http_login.h"
 #include "cmd/top_view.h"
 
 #include <poll.h>
@@ -25,6 +26,8 @@ struct flags {
     bool once, json, on_screen;
     enum tt_top_order order; /* the order of the choices of --sort */
     struct tt_http_address address, metrics_address;
+    struct tt_http_login_options login_options;
+    struct tt_http_login login;
     struct termios before;
     struct tt_error problem; /* printed after the screen is restored; "": none */
 };
@@ -131,8 +134,8 @@ static void show(const struct flags *top, const struct tt_top_snapshot *before,
     tt_text_init(&text);
     write_clock(clock, sizeof(clock));
     if (!top->once)
-        tt_text_printf(&text, "http://%s  %s  %s\n\n", top->address.authority, clock,
-                       problem ? problem : "");
+        tt_text_printf(&text, "%s://%s  %s  %s\n\n", top->address.scheme, top->address.authority,
+                       clock, problem ? problem : "");
     if (top->on_screen && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 4) {
         table.line_limit = size.ws_row - 3;
         table.column_limit = size.ws_col;
@@ -201,6 +204,10 @@ static const struct tt_flag_row flag_rows[] = {
                .default_text = "http://127.0.0.1:8000"),
     TT_TEXT("metrics-url", "URL", metrics_url, NULL,
             "the server of /metrics (default: URL; Triton: http://127.0.0.1:8002)"),
+    TT_TEXT("token-file", "FILE", login_options.token_file, NULL,
+            "file with the bearer token (default: TUTTI_TOKEN of the environment)"),
+    TT_TEXT("tls-ca", "FILE", login_options.tls_ca, NULL,
+            "certificates in PEM that sign those of https servers (default: those of the system)"),
     TT_DECIMAL("interval", "SECONDS", interval_s, 0.01, 86400, 1, "time between two updates"),
     TT_SWITCH("once", once, "print one table after one interval and exit"),
     TT_SWITCH("json", json, "print one JSON object per line instead of tables"),
@@ -211,10 +218,15 @@ static int run(void *options) {
     struct flags *top = options;
     struct tt_error why;
     enum tt_err err = tt_http_address_parse(top->url, 8000, &top->address, &why);
+    if (!err)
+        err = tt_http_login_open(&top->login, &top->login_options, &top->address, &why);
     top->metrics_address = top->address;
-    if (!err && top->metrics_url)
+    if (!err && top->metrics_url) {
         err = tt_http_address_parse(top->metrics_url, 8002, &top->metrics_address, &why);
+        top->metrics_address.login = &top->login;
+    }
     if (err) {
+        tt_http_login_close(&top->login);
         fprintf(stderr, "tutti top: %s\n", why.text);
         return EXIT_USAGE;
     }
@@ -225,6 +237,7 @@ static int run(void *options) {
     if (top->on_screen)
         screen_on(top);
     int code = watch(top);
+    tt_http_login_close(&top->login);
     if (top->on_screen)
         screen_off(top);
     if (top->problem.text[0])

@@ -12,6 +12,10 @@ struct flags {
 static const struct tt_flag_row flag_rows[] = {
     TT_OPERAND(TT_FLAG_TEXT, "URL", load.url, false, "the server",
                .default_text = "http://127.0.0.1:8000"),
+    TT_TEXT("token-file", "FILE", load.login.token_file, NULL,
+            "file with the bearer token (default: TUTTI_TOKEN of the environment)"),
+    TT_TEXT("tls-ca", "FILE", load.login.tls_ca, NULL,
+            "certificates in PEM that sign those of https servers (default: those of the system)"),
     TT_HEADING("Models and arrivals"),
     TT_LIST("model", "NAME[:WEIGHT]", load.models, MAX_REPEATS,
             "a served model and its weight among the requests (default 1); may be repeated"),

@@ -3,11 +3,13 @@
 #ifndef TT_CMD_LOAD_FLAGS_H
 #define TT_CMD_LOAD_FLAGS_H
 
+#include "client/http_login.h"
 #include "cmd/flags.h"
 
 /* Lists hold "VALUE", for all models, or "MODEL=VALUE". */
 struct tt_load_flags {
     const char *url;
+    struct tt_http_login_options login;
     struct tt_flag_list models;      /* NAME or NAME:WEIGHT */
     const char *experiment;          /* instead of models */
     struct tt_flag_list maps;        /* NAME=SERVED, *=SERVED */

@@ -383,6 +383,8 @@ enum tt_err tt_load_plan_open(struct tt_load_plan *self, const struct tt_load_fl
                               struct tt_error *why) {
     *self = (struct tt_load_plan){.flags = flags};
     enum tt_err err = tt_http_address_parse(flags->url, 8000, &self->address, why);
+    if (!err)
+        err = tt_http_login_open(&self->login, &flags->login, &self->address, why);
     if (!err && !self->address.is_loopback && !flags->yes_remote)
         err = tt_fail(TT_ERR_INVALID, why,
                       "%s is another machine, and a load drives servers to their limits: with its "
@@ -420,6 +422,7 @@ static void free_kept(struct tt_load_body *kept) {
 }
 
 void tt_load_plan_close(struct tt_load_plan *self) {
+    tt_http_login_close(&self->login);
     for (int32_t m = 0; self->targets && m < self->scenario.model_count; m++) {
         struct tt_load_target *target = &self->targets[m];
         for (int32_t i = 0; i < target->given_count; i++)

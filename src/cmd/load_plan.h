@@ -7,6 +7,7 @@
 #define TT_CMD_LOAD_PLAN_H
 
 #include "client/http_address.h"
+#include "client/http_login.h"
 #include "client/kserve_client.h"
 #include "cmd/load_flags.h"
 #include "lab/load/load.h"
@@ -21,6 +22,7 @@ struct tt_load_target {
 struct tt_load_plan {
     const struct tt_load_flags *flags; /* borrowed */
     struct tt_http_address address;
+    struct tt_http_login login;
     struct tt_scenario scenario;
     char *title;
     struct tt_load_target *targets; /* by model of the scenario */

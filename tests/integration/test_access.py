@@ -486,6 +486,55 @@ class TlsTest(Case):
         self.stop()
 
 
+class ClientsTest(Case):
+    """`tutti load`, `top` and `plan` against a server with TLS and tokens."""
+
+    def run_verb(self, *words, secret="", **environment):
+        done = subprocess.run(
+            [PROGRAM, *map(str, words)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            env={**os.environ, **environment},
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    def test_verbs(self):
+        self.serve(*self.with_tls(), *self.with_tokens())
+        url, ca = "https://localhost:%d" % self.port, ("--tls-ca", self.files.path("ca.pem"))
+        pathlib.Path(self.path("one")).write_text(self.tokens["admin"] + "\n")
+        login = (*ca, "--token-file", self.path("one"))
+        load = ("load", url, "--model", "floats", "--length", 2000, "--concurrency", 8, "--requests", 200, "--rows", 8, "--json")
+        code, out, said = self.run_verb(*load, *login)
+        self.assertEqual(code, 0, said)
+        report = json.loads(out)
+        self.assertEqual(report["total"]["ok"], 200)
+        code, out, said = self.run_verb("top", url, "--once", "--interval", 0.1, *ca, TUTTI_TOKEN=self.tokens["read"])
+        self.assertEqual(code, 0, said)
+        self.assertIn("floats", out)
+        for words, environment, parts in (
+            ((*load, *ca), {}, ["401", "Authorization: Bearer TOKEN"]),
+            ((*load, *ca), {"TUTTI_TOKEN": self.tokens["read"]}, []),
+            ((*load, "--token-file", self.path("one")), {}, ["unable to get local issuer certificate"]),
+            ((*load, "--tls-ca", self.files.path("other.pem"), "--token-file", self.path("one")), {}, ["local issuer"]),
+            ((*load, *ca, "--token-file", self.path("none")), {}, [self.path("none")]),
+            ((*load, *ca, "--token-file", self.files.path("ca.pem")), {}, ["a token is one line of 1 to 511 visible"]),
+            (("load", url.replace("https", "http"), *load[2:], *ca), {}, ["--tls-ca needs a URL that begins with https://"]),
+            (("top", url.replace("https", "ftp"), "--once"), {}, ["only http:// and https:// are supported"]),
+        ):
+            code, out, said = self.run_verb(*words, **environment)
+            if parts:
+                self.assertNotEqual(code, 0, out)
+            else:  # metadata may be read, inference not: every request is refused
+                self.assertEqual(json.loads(out)["total"]["ok"], 0)
+            for part in parts:
+                self.assertIn(part, said)
+            for secret in self.tokens.values():
+                self.assertNotIn(secret, out + said)
+        self.stop()
+
+
 class StartTest(Case):
     def refused(self, *flags):
         done = subprocess.run(self.command("--grpc-port", "0", *flags), stderr=subprocess.PIPE, text=True, timeout=60)

@@ -498,7 +498,7 @@ class BadRequests(LoadCase):
                 ((server.url, "--model", "a:0"), "a:0"),
                 ((server.url, "--model", "a", "--model", "a:2"), "twice"),
                 ((server.url, "--load", "/no/such/file"), "/no/such/file"),
-                (("https://127.0.0.1", "--model", "echo"), "https"),
+                (("ftp://127.0.0.1", "--model", "echo"), "https"),
                 (("http://127.0.0.1:99999", "--model", "echo"), "99999"),
                 (("127.0.0.1:8000/v2", "--model", "echo"), "path"),
                 ((*ask, "extra"), "extra"),

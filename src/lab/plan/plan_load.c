@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/instant.h"
 #include "client/http_fetch.h"
+#include "client/http_login.h"
 #include "client/metrics_page.h"
 #include "lab/replay/replay.h"
 #include "lab/scenario/allocate.h"
@@ -160,10 +161,14 @@ static enum tt_err read_counts(const struct tt_http_address *address,
     return TT_OK;
 }
 
-enum tt_err tt_plan_load_live(const char *url, int64_t second_ns, struct tt_plan_models *models,
-                              double *out_rate, struct tt_error *why) {
+enum tt_err tt_plan_load_live(const char *url, const struct tt_http_login_options *options,
+                              int64_t second_ns, struct tt_plan_models *models, double *out_rate,
+                              struct tt_error *why) {
     struct tt_http_address address;
+    struct tt_http_login login = {.tls = NULL};
     enum tt_err err = tt_http_address_parse(url, 8000, &address, why);
+    if (!err)
+        err = tt_http_login_open(&login, options, &address, why);
     double *before = tt_allocate(2 * (size_t)models->count, sizeof(*before));
     double *after = before + models->count, sum = 0;
     int32_t known = 0;
@@ -189,5 +194,6 @@ enum tt_err tt_plan_load_live(const char *url, int64_t second_ns, struct tt_plan
         models->items[m].weight = (after[m] - before[m]) / sum;
     *out_rate = err ? 0 : sum / span_s;
     free(before);
+    tt_http_login_close(&login);
     return err ? tt_fail_in(err, why, "--url") : TT_OK;
 }

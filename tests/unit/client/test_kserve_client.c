@@ -158,12 +158,13 @@ static void test_addresses(void **state) {
     static const struct {
         const char *url, *host, *authority;
         int32_t tcp_port;
-        bool is_loopback;
+        bool is_loopback, is_tls;
     } good[] = {
         {"http://127.0.0.1:8000", "127.0.0.1", "127.0.0.1:8000", 8000, true},
         {"127.9.9.9:1/", "127.9.9.9", "127.9.9.9:1", 1, true},
         {"http://[::1]:77", "::1", "[::1]:77", 77, true},
         {"HTTP://192.0.2.7", "192.0.2.7", "192.0.2.7:80", 80, false},
+        {"https://127.0.0.1", "127.0.0.1", "127.0.0.1:80", 80, true, true},
     };
     struct tt_http_address address;
     struct tt_error why;
@@ -174,10 +175,12 @@ static void test_addresses(void **state) {
         assert_string_equal(address.authority, good[i].authority);
         assert_int_equal(address.tcp_port, good[i].tcp_port);
         assert_int_equal(address.is_loopback, good[i].is_loopback);
+        assert_int_equal(address.is_tls, good[i].is_tls);
+        assert_string_equal(address.scheme, good[i].is_tls ? "https" : "http");
     }
     static const char *const wrong[] = {
-        "",        "http://",  "https://127.0.0.1", "127.0.0.1:", "127.0.0.1:0",  "127.0.0.1:65536",
-        "::1",     "[::1",     "[::1]8000",         "u@h",        "http://h/v2/", "127.0.0.1:80x",
+        "",        "http://",  "ftp://127.0.0.1", "127.0.0.1:", "127.0.0.1:0",  "127.0.0.1:65536",
+        "::1",     "[::1",     "[::1]8000",       "u@h",        "http://h/v2/", "127.0.0.1:80x",
         "ftp://h", "999.0.0.1"};
     for (size_t i = 0; i < TT_COUNT(wrong); i++) {
         why.text[0] = '\0';
