@@ -136,7 +136,7 @@ static const struct tt_flag_row flag_rows[] = {
     TT_INTEGER("record-max-bytes", "N", record_bytes, 4096, INT64_MAX / 2, 0,
                "end the recording before it grows beyond this (default: no limit)"),
     TT_TEXT("access-log", "FILE", access_log, NULL,
-            "append a line of JSON for each HTTP request; - for standard output; SIGHUP opens FILE "
+            "append a line of JSON for each request; - for standard output; SIGHUP opens FILE "
             "again"),
     TT_CHOICE("log-format", log_format, "default|ISO8601|json", LOG_DEFAULT,
               "format of the log lines on standard error"),
@@ -364,6 +364,8 @@ static enum tt_err open_grpc(struct listeners *out, const struct flags *self,
                                                      .server_version = http->server_version,
                                                      .drain_ms = http->drain_ms,
                                                      .log = http->log,
+                                                     .access_lines = http->access_lines,
+                                                     .access_writer = http->threads,
                                                      .tls = http->tls,
                                                      .access = http->access,
                                                      .limits = http->limits};
@@ -495,12 +497,13 @@ static int serve_with_access(struct flags *self, struct tt_log *log) {
 static int serve_with_access_log(struct flags *self, struct tt_log *log) {
     struct tt_error why;
     struct tt_line_file *lines = NULL;
-    struct tt_line_file_options options = {.path = self->access_log,
-                                           .name = "the access log",
-                                           .room_bytes = ACCESS_LOG_BYTES,
-                                           .writers = self->listener.threads,
-                                           .say = say,
-                                           .say_context = log};
+    struct tt_line_file_options options = {
+        .path = self->access_log,
+        .name = "the access log",
+        .room_bytes = ACCESS_LOG_BYTES,
+        .writers = 2 * self->listener.threads, /* of HTTP, then of gRPC */
+        .say = say,
+        .say_context = log};
     if (self->access_log && tt_line_file_open(&options, &lines, &why) != TT_OK) {
         fprintf(stderr, "tutti serve: %s\n", why.text);
         return EXIT_USAGE;

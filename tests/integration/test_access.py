@@ -486,6 +486,48 @@ class TlsTest(Case):
         self.stop()
 
 
+class AccessLogTest(Case):
+    def test_lines_of_grpc(self):
+        self.serve("--access-log", self.path("log"))
+        client = tritonclient.grpc.InferenceServerClient("127.0.0.1:%d" % self.grpc_port)
+        self.addCleanup(client.close)
+        client.infer("floats", [tensor(tritonclient.grpc)], request_id="7", timeout=60000000)
+        client.get_model_metadata("floats")
+        for name in ("nothing", "floats"):
+            with self.assertRaises(InferenceServerException):
+                client.infer(name, [tensor(tritonclient.grpc)], outputs=[tritonclient.grpc.InferRequestedOutput("none")])
+        answers = []
+        client.start_stream(lambda result, error: answers.append(error))
+        for name in ("floats", "nothing", "floats"):
+            client.async_stream_infer(name, [tensor(tritonclient.grpc)])
+        until(lambda: len(answers) == 3)
+        client.stop_stream()
+        self.ask(self.connection(), "POST", "/v2/models/floats/infer", BODY)
+        self.stop()
+        with open(self.path("log"), encoding="utf-8") as log:
+            lines = [json.loads(line) for line in log]
+        over_grpc = [line for line in lines if line["method"] == "gRPC"]
+        self.assertEqual(len(lines), len(over_grpc) + 1)
+        service = "/inference.GRPCInferenceService/"
+        got = [(line["path"].replace(service, ""), line["status"], line["grpc_status"], line.get("model")) for line in over_grpc]
+        self.assertEqual(
+            got[:4],
+            [
+                ("ModelInfer", 200, 0, "floats"),
+                ("ModelMetadata", 200, 0, None),
+                ("ModelInfer", 200, 5, "nothing"),
+                ("ModelInfer", 200, 3, "floats"),
+            ],
+        )
+        self.assertEqual(
+            sorted(got[4:]), sorted([("ModelStreamInfer", 200, 0, "floats")] * 2 + [("ModelStreamInfer", 200, 5, "nothing")])
+        )
+        first = over_grpc[0]
+        self.assertEqual((first["id"], first["batch"]), ("7", 1))
+        self.assertTrue(0 < first["slack_ms"] <= 60000)
+        self.assertTrue(first["ms"] > 0 and first["bytes"] > 64)
+
+
 class ClientsTest(Case):
     """`tutti load`, `top` and `plan` against a server with TLS and tokens."""
 

@@ -1,7 +1,10 @@
-/* Access control of calls: by the operation of the method and the token of the headers. */
+/* Access control of calls, by the operation of the method and the token of the headers; and their
+ * lines in the access log. */
 #include "base/clock.h"
 #include "net/grpc/grpc_call.h"
 #include "net/grpc/grpc_methods.h"
+
+#include <stdio.h>
 
 static enum tt_grpc_status status_of(enum tt_verdict verdict) {
     switch (verdict) {
@@ -57,4 +60,20 @@ enum tt_grpc_status tt_grpc_call_admit(struct tt_grpc_call *self, struct tt_iden
 void tt_grpc_call_audit(const struct tt_grpc_call *self, bool is_done, const char *result) {
     if (self->all->gate)
         tt_gate_audit(self->all->gate, self->identity, "gRPC", self->method->name, is_done, result);
+}
+
+void tt_grpc_call_log(struct tt_grpc_call *self, const struct tt_access_line *line) {
+    struct tt_access_log *log = &self->all->access_log;
+    char path[128];
+    if (!log->file || (self->has_line && !line->request))
+        return;
+    struct tt_access_line full = *line;
+    snprintf(path, sizeof(path), "/%s/%s", self->method ? self->method->service : "",
+             self->method ? self->method->name : "");
+    full.method = "gRPC";
+    full.path = self->method ? path : "";
+    if (!line->request)
+        full.began_at = self->began_at;
+    self->has_line = true;
+    tt_access_log_put(log, &full);
 }

@@ -57,6 +57,13 @@ static void call_free(struct tt_grpc_call *self) {
         all->on_gone(all->owner);
 }
 
+/* Inferences have lines of their own; so has each of a stream, which then has none. */
+static void log_call(struct tt_grpc_call *self, int32_t http_status, enum tt_grpc_status status) {
+    const struct tt_access_line line = {
+        .status = http_status, .grpc_status = (int32_t)status, .body_bytes = -1};
+    tt_grpc_call_log(self, &line);
+}
+
 static void on_closed(struct tt_http2_stream *stream) {
     struct tt_grpc_call *self = call_of(stream);
     struct tt_grpc_calls *all = self->all;
@@ -66,6 +73,8 @@ static void on_closed(struct tt_http2_stream *stream) {
     if (self->has_request) {
         tt_counter_add(&all->in_flight, -1);
         tt_counter_add(stream->answered ? &all->answered : &all->gone, 1);
+        if (!stream->answered && tt_list_empty(&self->running)) /* else they write theirs */
+            log_call(self, TT_ACCESS_CLIENT_GONE, TT_GRPC_CANCELLED);
     }
     self->all->operations->cancel(self);
     tt_grpc_call_proceed(self);
@@ -100,6 +109,7 @@ static void end_call(struct tt_grpc_call *self, enum tt_grpc_status status, cons
     if (self->is_over)
         return;
     self->is_over = true;
+    log_call(self, 200, status);
     tt_http2_expect(stream, false);
     int32_t count = fill_trailers(self, status, sentence);
     if (stream->responded) {
@@ -436,6 +446,8 @@ static void on_request(struct tt_http2_stream *stream) {
     struct tt_grpc_call *self = call_of(stream);
     struct tt_grpc_calls *all = self->all;
     self->has_request = true;
+    if (all->access_log.file)
+        self->began_at = tt_clock_now();
     tt_counter_add(&all->requests, 1);
     tt_counter_add(&all->in_flight, 1);
     if (!self->is_post) {

@@ -20,6 +20,7 @@
 #include "net/grpc/grpc_receiver.h"
 #include "net/grpc/grpc_status.h"
 #include "net/http2/http2_session.h"
+#include "net/kserve/access_line.h"
 #include "net/kserve/kserve_operations.h"
 #include "serve/limits.h"
 
@@ -51,6 +52,7 @@ struct tt_grpc_calls {
     const struct tt_limits *limits;                  /* borrowed */
     struct tt_log *log;                              /* NULL: silent */
     struct tt_gate *gate;                            /* borrowed; NULL: all is allowed */
+    struct tt_access_log access_log;                 /* without a file: no access log */
     struct tt_quota_share budget;                    /* bytes of bodies in receipt */
     void (*touch)(struct tt_http2_session *session); /* something waits to be sent */
     void (*on_gone)(void *owner);                    /* a call is gone */
@@ -71,6 +73,7 @@ struct tt_grpc_call {
     struct tt_list running;              /* inferences */
     struct tt_grpc_receiver receiver;
     struct tt_text ahead;                /* bytes beyond what it may handle now */
+    int64_t began_at;                    /* its headers were there; set if there is an access log */
     int64_t timeout_ns, deadline_at;     /* of grpc-timeout; timeout_ns 0: none, -1: malformed */
     int32_t running_count, queued_count; /* requests in work; answers not written yet */
     enum tt_coding coding;               /* of packed messages, both ways */
@@ -79,6 +82,7 @@ struct tt_grpc_call {
     struct tt_identity *identity;        /* of the token; NULL: none */
     bool is_post, is_grpc;
     bool has_request, has_message, has_inferred;
+    bool has_line;                  /* in the access log */
     bool is_ending;                 /* it finishes after what runs, whatever the client does */
     bool is_over;                   /* its status is on its way: nothing more is handled */
     bool is_closed;                 /* its stream has gone */
@@ -107,13 +111,16 @@ void tt_grpc_calls_watch(struct tt_grpc_calls *self);
 /* --- for the files of this folder --- */
 
 /* Whether the token of the call allows its method; if not, the call fails. Implemented, like the
- * next two, in grpc_access.c. */
+ * next three, in grpc_access.c. */
 bool tt_grpc_call_check(struct tt_grpc_call *self);
 /* OK: an inference of the call may begin, and counts as one of the identity, whose reference is the
  * caller's (NULL: there is none); tt_identity_leave() ends it. A stream is checked for each
  * request: its token may have been removed. Else the status to fail with. */
 enum tt_grpc_status tt_grpc_call_admit(struct tt_grpc_call *self, struct tt_identity **out_identity,
                                        struct tt_error *why);
+/* The line of the access log: of an inference, where `request` is not NULL, else of the call, once.
+ * Does nothing without a log. */
+void tt_grpc_call_log(struct tt_grpc_call *self, const struct tt_access_line *line);
 /* The audit line of a call that manages; `result` is for people. */
 void tt_grpc_call_audit(const struct tt_grpc_call *self, bool is_done, const char *result);
 

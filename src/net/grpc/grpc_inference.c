@@ -17,6 +17,7 @@ struct grpc_inference {
     struct tt_served_model *model;
     struct tt_inference *inference; /* NULL: none was begun */
     struct tt_kserve_request request;
+    int64_t began_at;             /* set if there is an access log */
     struct tt_identity *identity; /* whose limits it counts against; NULL: none; a reference */
     bool wants_final;
     /* Of an answer that is sent word by word: */
@@ -109,9 +110,21 @@ static void send_answer(struct grpc_inference *self) {
         tt_grpc_call_finish(call);
 }
 
+static void log_end(struct grpc_inference *self, int32_t http_status, enum tt_grpc_status status,
+                    int64_t body_bytes) {
+    const struct tt_access_line line = {.status = http_status,
+                                        .grpc_status = (int32_t)status,
+                                        .began_at = self->began_at,
+                                        .body_bytes = body_bytes,
+                                        .request = &self->request,
+                                        .inference = self->inference};
+    tt_grpc_call_log(self->call, &line);
+}
+
 static void answer_failure(struct grpc_inference *self, enum tt_err err, const char *why) {
     struct tt_grpc_call *call = self->call;
     const char *sentence = why && *why ? why : tt_err_name(err);
+    log_end(self, 200, tt_grpc_status_of(err), 0);
     if (call->method->kind == TT_GRPC_STREAM) {
         begin_message(self);
         if (tt_infer_message_write_error(sentence, &self->request.id, &self->message)) {
@@ -132,10 +145,12 @@ static void answer(struct grpc_inference *self) {
         .final = is_streamed && self->wants_final ? TT_INFER_FINAL_TRUE : TT_INFER_FINAL_NONE};
     tt_kserve_answer_fill(&answer, &self->request, self->model, self->inference);
     begin_message(self);
-    if (tt_infer_message_write(&answer, form, &self->message))
+    if (tt_infer_message_write(&answer, form, &self->message)) {
+        log_end(self, 200, TT_GRPC_OK, (int64_t)self->message.left_bytes);
         send_answer(self);
-    else
+    } else {
         answer_failure(self, TT_ERR_NO_MEMORY, "no memory for the answer");
+    }
 }
 
 /* --- word by word --- */
@@ -230,7 +245,11 @@ static void on_inferred(void *context, struct tt_inference *inference, enum tt_e
     call->running_count--;
     if (!call->is_over)
         tt_kserve_log_end(call->all->log, &self->request, self->model, err, why);
+    else if (call->method->kind == TT_GRPC_STREAM || !call->has_line)
+        log_end(self, TT_ACCESS_CLIENT_GONE, TT_GRPC_CANCELLED, 0);
     if (self->is_stream) {
+        if (!call->is_over) /* when the inference has ended; its words may still be on their way */
+            log_end(self, 200, tt_grpc_status_of(err), -1);
         end_words(self, err, why);
     } else if (call->is_over) {
         inference_free(self);
@@ -263,6 +282,8 @@ void tt_grpc_call_infer(struct tt_grpc_call *call, const char *bytes, size_t siz
         tt_grpc_call_fail(call, TT_GRPC_RESOURCE_EXHAUSTED, "no memory for the request");
         return;
     }
+    if (call->all->access_log.file)
+        self->began_at = tt_clock_now();
     enum tt_grpc_status refused = tt_grpc_call_admit(call, &self->identity, &why);
     if (refused != TT_GRPC_OK) {
         tt_grpc_call_fail(call, refused, why.text);

@@ -21,10 +21,12 @@ struct tt_grpc_listener_options {
     int32_t tcp_port; /* 0: any free one */
     int32_t threads;  /* at most TT_SOCKET_GROUP_MAX; 0 or 1: the caller's of _run alone */
     const char *server_version;
-    int64_t drain_ms;          /* after the first _stop: not ready, but everything is served */
-    struct tt_log *log;        /* borrowed; clients may change its settings; NULL: silent */
-    struct tt_tls_server *tls; /* borrowed until close; NULL: without TLS */
-    struct tt_access_control *access; /* borrowed until close; NULL: everything is allowed */
+    int64_t drain_ms;   /* after the first _stop: not ready, but everything is served */
+    struct tt_log *log; /* borrowed; clients may change its settings; NULL: silent */
+    struct tt_line_file *access_lines; /* borrowed: of the access log; NULL: none */
+    int32_t access_writer;             /* of the lines: the first thread's; the others follow */
+    struct tt_tls_server *tls;         /* borrowed until close; NULL: without TLS */
+    struct tt_access_control *access;  /* borrowed until close; NULL: everything is allowed */
     struct tt_limits limits;
     struct tt_network_quotas
         *quotas; /* borrowed: shared with other listeners; NULL: its own, of `limits` */

@@ -2,21 +2,8 @@
 
 #include "base/clock.h"
 #include "net/http/exchange.h"
-#include "serve/inference.h"
 
 #include <stdio.h>
-#include <string.h>
-#include <time.h>
-
-enum { ID_BYTES = 128 };
-
-void tt_access_log_init(struct tt_access_log *self, struct tt_line_file *file, int32_t writer) {
-    self->file = file;
-    self->writer = writer;
-    tt_text_init(&self->line);
-}
-
-void tt_access_log_fini(struct tt_access_log *self) { tt_text_fini(&self->line); }
 
 void tt_access_begin(struct tt_access *self, const char *method, const char *path) {
     self->began_at = tt_clock_now();
@@ -24,73 +11,17 @@ void tt_access_begin(struct tt_access *self, const char *method, const char *pat
     snprintf(self->path, sizeof(self->path), "%s", path ? path : "");
 }
 
-/* Where `is_utf8` is false: bytes outside of ASCII as if they were Latin 1, so that the line is
- * JSON whatever a client sent. */
-static void put_string(struct tt_text *line, const char *name, const char *string, bool is_utf8) {
-    tt_text_puts(line, name);
-    tt_text_append(line, "\"", 1);
-    for (; *string; string++) {
-        unsigned char c = (unsigned char)*string;
-        if (c < 32 || c == '"' || c == '\\' || (c >= 127 && !is_utf8))
-            tt_text_printf(line, "\\u%04x", c);
-        else
-            tt_text_append(line, string, 1);
-    }
-    tt_text_append(line, "\"", 1);
-}
-
-/* Milliseconds with three digits. */
-static void put_ms(struct tt_text *line, const char *name, int64_t ns) {
-    long long us = ns / 1000, size = us < 0 ? -us : us;
-    tt_text_printf(line, "%s%s%lld.%03lld", name, us < 0 ? "-" : "", size / 1000, size % 1000);
-}
-
-static void put_time(struct tt_text *line) {
-    int64_t wall_ns = tt_clock_wall();
-    time_t whole = (time_t)(wall_ns / TT_S);
-    struct tm parts;
-    char date[40];
-    gmtime_r(&whole, &parts);
-    strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &parts);
-    tt_text_printf(line, "{\"time\":\"%s.%06dZ\"", date, (int)(wall_ns % TT_S / 1000));
-}
-
-/* Of a request for inference: what was asked for, and how it ran. */
-static void put_inference(struct tt_text *line, const struct tt_exchange *exchange, int64_t now) {
-    const struct tt_kserve_request *request = &exchange->request;
-    if (*request->target.model) /* the router checked that it is UTF-8 */
-        put_string(line, ",\"model\":", request->target.model, true);
-    if (exchange->inference) {
-        struct tt_inference_account account;
-        tt_inference_account(exchange->inference, &account);
-        if (account.batch_rows > 0)
-            tt_text_printf(line, ",\"batch\":%d", account.batch_rows);
-        if (account.deadline_at != TT_NEVER)
-            put_ms(line, ",\"slack_ms\":", account.deadline_at - now);
-    }
-    if (request->id_margin == 1 && request->id.length <= ID_BYTES) { /* a string of JSON */
-        tt_text_puts(line, ",\"id\":");
-        tt_text_append(line, request->id.bytes, request->id.length);
-    }
-}
-
 void tt_access_end(struct tt_access_log *self, const struct tt_access *access,
                    const struct tt_exchange *exchange, int64_t body_bytes) {
-    struct tt_text *line = &self->line;
     bool is_gone = body_bytes < 0;
-    int64_t now = tt_clock_now();
-    tt_text_clear(line);
-    put_time(line);
-    put_string(line, ",\"method\":", access->method, false);
-    put_string(line, ",\"path\":", access->path, false);
-    tt_text_printf(line, ",\"status\":%d",
-                   is_gone ? TT_ACCESS_CLIENT_GONE : exchange->reply.status);
-    put_ms(line, ",\"ms\":", now - access->began_at);
-    tt_text_printf(line, ",\"bytes\":%lld", is_gone ? 0LL : (long long)body_bytes);
-    put_inference(line, exchange, now);
-    tt_text_append(line, "}\n", 2);
-    if (!line->failed)
-        tt_line_file_put(self->file, self->writer, line->bytes, line->length);
-    else /* no memory for this line; there may be for the next one */
-        tt_text_fini(line);
+    const struct tt_access_line line = {.method = access->method,
+                                        .path = access->path,
+                                        .status = is_gone ? TT_ACCESS_CLIENT_GONE
+                                                          : exchange->reply.status,
+                                        .grpc_status = -1,
+                                        .began_at = access->began_at,
+                                        .body_bytes = is_gone ? 0 : body_bytes,
+                                        .request = &exchange->request,
+                                        .inference = exchange->inference};
+    tt_access_log_put(self, &line);
 }
