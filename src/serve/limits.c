@@ -10,8 +10,10 @@
 #define HOUR_MS INT64_C(3600000)
 
 static const struct tt_limit limits[] = {
-    {"max-connections", "", "open connections; one more gets 503 and is closed", OF(connections),
-     16384, 1, 1000000},
+    {"max-connections", "",
+     "open connections; one more gets 503 and is closed, and the last 1 of 64 (at most 64) serve "
+     "health and metrics only",
+     OF(connections), 16384, 1, 1000000},
     {"max-streams", "", "requests at a time on one gRPC connection", OF(streams), 1024, 1, 65536},
     {"max-header-bytes", "bytes", "request line and headers of a request", OF(header_bytes),
      16 * KIB, 256, MIB},
@@ -78,4 +80,8 @@ const struct tt_limit *tt_limit_at(int32_t index) { return &limits[index]; }
 void tt_limits_default(struct tt_limits *out_limits) {
     for (int32_t i = 0; i < tt_limit_count(); i++)
         *tt_limit_of(out_limits, &limits[i]) = limits[i].default_value;
+}
+
+int64_t tt_network_reserve(int64_t connections) {
+    return connections / 64 < 64 ? connections / 64 : 64;
 }

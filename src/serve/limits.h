@@ -41,6 +41,8 @@ struct tt_limits {
 struct tt_network_quotas {
     struct tt_quota connections, receive_bytes;
 };
+/* Connections of those allowed that are kept for health and metrics: 1 of 64, at most 64. */
+int64_t tt_network_reserve(int64_t connections);
 void tt_network_quotas_init(struct tt_network_quotas *self, const struct tt_limits *of);
 
 struct tt_limit {

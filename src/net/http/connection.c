@@ -29,6 +29,7 @@ struct tt_connection {
     bool reading;
     bool only_metrics;
     bool has_place; /* in the quota of connections */
+    bool is_reserved;
 };
 
 /* An exchange and what it takes to send its reply. It outlives its connection while the exchange
@@ -597,7 +598,7 @@ static void take_request(struct tt_connection *self) {
         connection_close(self);
         return;
     }
-    sending->keep_alive = request->keep_alive;
+    sending->keep_alive = request->keep_alive && !self->is_reserved;
     sending->is_head = strcmp(request->method, "HEAD") == 0;
     sending->coding = request->accepts;
     if (start(sending, request))
@@ -634,6 +635,27 @@ static void send_continue(struct tt_connection *self) {
         connection_close(self);
 }
 
+static bool is_probe(const char *target) {
+    static const char health[] = "/v2/health/", metrics[] = "/metrics";
+    size_t length = strcspn(target, "?");
+    return strncmp(target, health, sizeof(health) - 1) == 0 ||
+           (length == sizeof(metrics) - 1 && memcmp(target, metrics, length) == 0);
+}
+
+static const char too_many[] = "too many connections; try again later";
+
+/* The head of a request is there; false: it was refused. */
+static bool take_head(struct tt_connection *self) {
+    if (!self->is_reserved) {
+        wait_for(self, TT_WAIT_BODY);
+        return true;
+    }
+    if (is_probe(self->http.request->target))
+        return true;
+    refuse(self, 503, too_many);
+    return false;
+}
+
 /* Parses until a request is in flight or the bytes are used up; returns how many were used. */
 static size_t consume(struct tt_connection *self, const char *bytes, size_t count) {
     size_t at = 0;
@@ -648,7 +670,8 @@ static size_t consume(struct tt_connection *self, const char *bytes, size_t coun
             return count;
         case TT_HTTP1_HEAD:
             at += used;
-            wait_for(self, TT_WAIT_BODY);
+            if (!take_head(self))
+                return count;
             if (self->http.request->expects_continue && at == count)
                 send_continue(self);
             break;
@@ -776,6 +799,8 @@ static bool is_in_handshake(const struct tt_connection *self) {
 static void expire(struct tt_connection *self) {
     if (is_in_handshake(self))
         connection_close(self);
+    else if (self->wait == TT_WAIT_PROBE)
+        refuse(self, 503, too_many);
     else if (self->wait == TT_WAIT_HEAD || self->wait == TT_WAIT_BODY)
         refuse(self, 408,
                self->wait == TT_WAIT_HEAD ? "the request line and headers took too long to come"
@@ -838,7 +863,11 @@ bool tt_connections_accept(struct tt_connections *self, tt_take_socket_fn *take,
     self->connection_count++;
     tt_counter_add(&self->counts.opened, 1);
     connection->has_place = tt_quota_take(self->places, 1);
-    wait_for(connection, self->tls ? TT_WAIT_HEAD : TT_WAIT_IDLE);
+    connection->is_reserved =
+        tt_quota_used(self->places) > self->places->limit - tt_network_reserve(self->places->limit);
+    wait_for(connection, connection->is_reserved ? TT_WAIT_PROBE
+                         : self->tls             ? TT_WAIT_HEAD
+                                                 : TT_WAIT_IDLE);
     if (take(client, &connection->tcp) < 0) {
         connection_close(connection);
         return true;
@@ -852,7 +881,7 @@ bool tt_connections_accept(struct tt_connections *self, tt_take_socket_fn *take,
     if (connection->tls) /* a handshake would cost more than the reply is worth */
         connection_close(connection);
     else
-        refuse(connection, 503, "too many connections; try again later");
+        refuse(connection, 503, too_many);
     return true;
 }
 
@@ -897,6 +926,7 @@ void tt_connections_init(struct tt_connections *self, uv_loop_t *loop,
     self->limits_ms[TT_WAIT_BODY] = (uint64_t)limits->body_timeout_ms;
     self->limits_ms[TT_WAIT_WRITE] = (uint64_t)limits->write_timeout_ms;
     self->limits_ms[TT_WAIT_LINGER] = TT_LINGER_MS;
+    self->limits_ms[TT_WAIT_PROBE] = TT_PROBE_MS;
 }
 
 void tt_connections_fini(struct tt_connections *self) {

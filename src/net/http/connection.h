@@ -8,6 +8,10 @@
  * its request is in flight has gone: the exchange is abandoned. With TLS the handshake is a part of
  * `head`, under its time limit; a client that does not finish it is closed without a reply.
  *
+ * When nearly all places are taken (tt_network_reserve()), the last ones are reserved: such a
+ * connection has one request, of health or metrics, and little time for it. So a client that holds
+ * all other connections does not hide the server from its probes.
+ *
  * `struct tt_connections` holds what all connections of a loop share. Its owner (listener.h)
  * accepts and runs the timers. Everything happens on the loop's thread. Implemented in
  * connection.c. */
@@ -30,6 +34,7 @@ enum tt_wait {
     TT_WAIT_IDLE,
     TT_WAIT_HEAD,
     TT_WAIT_BODY,
+    TT_WAIT_PROBE,  /* a reserved connection: for the request, of which it has one */
     TT_WAIT_FLIGHT, /* for the exchange: no limit here, deadlines are the scheduler's */
     TT_WAIT_WRITE,
     TT_WAIT_LINGER,
@@ -37,7 +42,7 @@ enum tt_wait {
     TT_WAIT_COUNT,
 };
 
-enum { TT_READ_BUFFER_BYTES = 65536, TT_LINGER_MS = 1000 };
+enum { TT_READ_BUFFER_BYTES = 65536, TT_LINGER_MS = 1000, TT_PROBE_MS = 1000 };
 
 typedef void tt_connections_changed_fn(void *owner);
 

@@ -335,7 +335,10 @@ bool tt_http2_connections_accept(struct tt_http2_connections *self,
     tt_list_push_back(&self->all, &connection->node);
     tt_counter_add(&self->opened, 1);
     connection->has_place = tt_quota_take(self->places, 1);
-    if (take(client, &connection->tcp) < 0 || is_full || !connection->has_place) {
+    /* The last places are kept for probes over HTTP. */
+    int64_t room = self->places->limit - tt_network_reserve(self->places->limit);
+    if (take(client, &connection->tcp) < 0 || is_full || !connection->has_place ||
+        tt_quota_used(self->places) > room) {
         connection_close(connection);
         return true;
     }

@@ -691,6 +691,52 @@ static void test_clients_are_spread(void **state) {
     world_close(&world, 5000);
 }
 
+/* When a client holds all other connections, the last ones answer health and metrics. */
+static void test_reserved(void **state) {
+    (void)state;
+    enum { PLACES = 128, RESERVED = PLACES / 64 };
+    struct tt_listener_options options;
+    struct world world;
+    int fds[PLACES - RESERVED], fd;
+    tt_listener_options_default(&options);
+    options.limits.connections = PLACES;
+    world_open(&world, &options);
+    for (size_t i = 0; i < TT_COUNT(fds); i++) {
+        fds[i] = dial(&world);
+        say_text(fds[i], GET("/v2"));
+        assert_int_equal(hear(fds[i], true, &head, &body), 200);
+    }
+    static const struct {
+        const char *request;
+        int status;
+    } cases[] = {
+        {GET("/v2/health/ready"), 200},
+        {GET("/v2/health/live"), 200},
+        {GET("/metrics"), 200},
+        {GET("/metrics?x"), 200},
+        {GET("/metricsx"), 503},
+        {GET("/v2"), 503},
+        {"POST /v2/models/identity/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n", 503},
+        {"GET /v2/health", 503}, /* not finished in time */
+    };
+    for (size_t i = 0; i < TT_COUNT(cases); i++) {
+        fd = dial(&world);
+        say_text(fd, cases[i].request);
+        if (hear(fd, true, &head, &body) != cases[i].status)
+            fail_msg("%s: %s", cases[i].request, tt_text_string(&head));
+        if (cases[i].status == 503)
+            assert_non_null(strstr(tt_text_string(&body), "too many connections"));
+        assert_int_equal(hear(fd, true, &head, &body), 0); /* one request only */
+        close(fd);
+    }
+    for (size_t i = 0; i < TT_COUNT(fds); i++) {
+        say_text(fds[i], GET("/v2"));
+        assert_int_equal(hear(fds[i], true, &head, &body), 200);
+        close(fds[i]);
+    }
+    world_close(&world, 5000);
+}
+
 /* The limit of connections holds for all threads together, and a place that is left can be taken on
  * another thread. */
 static void test_limit_of_all_threads(void **state) {
@@ -930,6 +976,7 @@ int main(void) {
     };
     const struct CMUnitTest tests_of_threads[] = {
         cmocka_unit_test(test_clients_are_spread),
+        cmocka_unit_test(test_reserved),
         cmocka_unit_test(test_limit_of_all_threads),
         cmocka_unit_test(test_slow_clients_hold_no_one),
         cmocka_unit_test(test_stop_of_all_threads),
