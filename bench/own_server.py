@@ -10,7 +10,7 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-SERVES = re.compile(r"serving (\d+) of (\d+) models at (http://\S+)")
+SERVES = re.compile(r"serving (\d+) of (\d+) models at (https?://\S+)")
 
 
 def make_model(name, folder, *flags):

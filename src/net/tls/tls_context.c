@@ -56,9 +56,7 @@ static enum tt_err context_new(const SSL_METHOD *method, struct tt_tls_context *
     self->openssl = openssl;
     SSL_CTX_set_options(openssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
                                      SSL_OP_CIPHER_SERVER_PREFERENCE);
-    /* An idle connection keeps no buffers. */
-    SSL_CTX_set_mode(openssl, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
-                                  SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_mode(openssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_read_ahead(openssl, 1);
     *out_context = self;
     return TT_OK;

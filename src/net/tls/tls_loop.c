@@ -1,5 +1,6 @@
 #include "net/tls/tls_loop.h"
 
+#include <openssl/ssl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@ struct tt_tls_loop *tt_tls_loop_new(struct tt_tls_server *server) {
     self->server = server;
     self->view = (struct tt_published_view){0};
     self->gathered_bytes = 0;
+    self->open_count = 0;
     tt_text_init(&self->spare);
     return self;
 }
@@ -19,13 +21,22 @@ struct tt_tls_loop *tt_tls_loop_new(struct tt_tls_server *server) {
 void tt_tls_loop_free(struct tt_tls_loop *take_self) {
     if (!take_self)
         return;
+    tt_assert(take_self->open_count == 0);
     tt_published_view_fini(&take_self->view);
     tt_text_fini(&take_self->spare);
     free(take_self);
 }
 
 struct tt_tls_session *tt_tls_loop_accept(struct tt_tls_loop *self, enum tt_tls_protocol protocol) {
-    return tt_tls_session_new(tt_tls_server_context(self->server, &self->view), protocol);
+    struct tt_tls_session *session =
+        tt_tls_session_new(tt_tls_server_context(self->server, &self->view), protocol);
+    if (!session)
+        return NULL;
+    if (self->open_count >= TT_TLS_QUICK_SESSIONS) /* to keep buffers would take much memory */
+        SSL_set_mode(session->ssl, SSL_MODE_RELEASE_BUFFERS);
+    session->open_count = &self->open_count;
+    self->open_count++;
+    return session;
 }
 
 static bool encrypt(struct tt_tls_loop *self, struct tt_tls_session *session, const void *bytes,

@@ -12,12 +12,14 @@
 enum {
     TT_TLS_RECORD_BYTES = 16384,
     TT_TLS_PLAIN_BYTES = 65536,
-    TT_TLS_SEAL_BYTES = 262144 /* of one write to the socket, about */
+    TT_TLS_SEAL_BYTES = 262144, /* of one write to the socket, about */
+    TT_TLS_QUICK_SESSIONS = 512 /* that keep OpenSSL's buffers, 34 KB, while they are idle */
 };
 
 struct tt_tls_loop {
     struct tt_tls_server *server; /* borrowed */
     struct tt_published_view view;
+    int32_t open_count;   /* sessions */
     struct tt_text spare; /* memory for `out` of the next session that writes */
     size_t gathered_bytes;
     char gathered[TT_TLS_RECORD_BYTES];

@@ -50,6 +50,15 @@ static void make_bio_method(void) {
     BIO_meth_set_ctrl(bio_method, bio_control);
 }
 
+/* Empties OpenSSL's queue of errors of this thread. It is empty before each call, which
+ * SSL_get_error() needs; emptying it for each call would cost more than a short record. */
+static void keep_reason(struct tt_tls_session *self) {
+    unsigned long code = ERR_peek_error();
+    if (code && !self->reason)
+        self->reason = ERR_reason_error_string(code);
+    ERR_clear_error();
+}
+
 /* --- life --- */
 
 static struct tt_tls_session *session_new(const struct tt_tls_context *context) {
@@ -59,6 +68,7 @@ static struct tt_tls_session *session_new(const struct tt_tls_context *context) 
     if (!self)
         return NULL;
     tt_text_init(&self->out);
+    ERR_clear_error();
     self->ssl = SSL_new(context->openssl);
     BIO *bio = bio_method ? BIO_new(bio_method) : NULL;
     if (!self->ssl || !bio) {
@@ -103,14 +113,16 @@ struct tt_tls_session *tt_tls_session_connect(const struct tt_tls_context *conte
         return NULL;
     }
     SSL_set_connect_state(self->ssl);
-    ERR_clear_error();
     (void)SSL_do_handshake(self->ssl);
+    keep_reason(self);
     return self;
 }
 
 void tt_tls_session_free(struct tt_tls_session *take_self) {
     if (!take_self)
         return;
+    if (take_self->open_count)
+        --*take_self->open_count;
     SSL_free(take_self->ssl);
     tt_text_fini(&take_self->out);
     free(take_self);
@@ -133,6 +145,7 @@ static bool has_protocol(const struct tt_tls_session *self) {
 }
 
 static enum tt_tls_event fail(struct tt_tls_session *self) {
+    keep_reason(self);
     self->is_failed = true;
     self->fed_bytes = 0;
     return TT_TLS_FAILED;
@@ -143,7 +156,8 @@ enum tt_tls_event tt_tls_session_read(struct tt_tls_session *self, char *to, siz
     size_t count = 0;
     if (self->is_failed)
         return fail(self);
-    ERR_clear_error();
+    if (!self->fed_bytes && !SSL_has_pending(self->ssl))
+        return TT_TLS_MORE;
     int result = SSL_read_ex(self->ssl, to, size, &count);
     if (!self->is_established && SSL_is_init_finished(self->ssl)) {
         self->is_established = true;
@@ -164,11 +178,10 @@ enum tt_tls_event tt_tls_session_read(struct tt_tls_session *self, char *to, siz
 bool tt_tls_session_write(struct tt_tls_session *self, const void *bytes, size_t count) {
     const char *from = bytes;
     tt_assert(self->is_established);
-    ERR_clear_error();
     while (count && !self->is_failed) {
         size_t written = 0;
         if (SSL_write_ex(self->ssl, from, count, &written) != 1 || self->out.failed)
-            self->is_failed = true;
+            (void)fail(self);
         from += written;
         count -= written;
     }
@@ -178,14 +191,13 @@ bool tt_tls_session_write(struct tt_tls_session *self, const void *bytes, size_t
 void tt_tls_session_end(struct tt_tls_session *self) {
     if (self->is_failed || !self->is_established)
         return;
-    ERR_clear_error();
     (void)SSL_shutdown(self->ssl);
+    keep_reason(self);
 }
 
 const char *tt_tls_session_reason(const struct tt_tls_session *self) {
     long verified = SSL_get_verify_result(self->ssl);
     if (verified != X509_V_OK)
         return X509_verify_cert_error_string(verified);
-    const char *text = ERR_reason_error_string(ERR_peek_error());
-    return text ? text : "the TLS handshake failed";
+    return self->reason ? self->reason : "the TLS handshake failed";
 }

@@ -30,6 +30,8 @@ struct tt_tls_session {
     const char *fed; /* during _feed to the last _read */
     size_t fed_bytes;
     struct tt_text out;
+    const char *reason;  /* of the first error; NULL: none */
+    int32_t *open_count; /* of its loop: counts it until it is freed; NULL: none */
     bool is_established; /* the handshake is over */
     bool is_failed;
 };

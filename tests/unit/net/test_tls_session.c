@@ -220,6 +220,7 @@ static void test_spare_memory(void **state) {
     talk(&ends);
     assert_true(tt_tls_loop_add(ends.loop, ends.server_end, "x", 1));
     assert_true(tt_tls_loop_end(ends.loop, ends.server_end));
+    assert_int_equal(ends.loop->open_count, 1);
     const char *memory = ends.server_end->out.bytes;
     tt_tls_loop_written(ends.loop, ends.server_end);
     assert_null(ends.server_end->out.bytes);
