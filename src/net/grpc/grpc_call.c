@@ -59,6 +59,8 @@ static void call_free(struct tt_grpc_call *self) {
 
 /* Inferences have lines of their own; so has each of a stream, which then has none. */
 static void log_call(struct tt_grpc_call *self, int32_t http_status, enum tt_grpc_status status) {
+    if (!self->all->access_log.file)
+        return;
     const struct tt_access_line line = {
         .status = http_status, .grpc_status = (int32_t)status, .body_bytes = -1};
     tt_grpc_call_log(self, &line);

@@ -112,6 +112,8 @@ static void send_answer(struct grpc_inference *self) {
 
 static void log_end(struct grpc_inference *self, int32_t http_status, enum tt_grpc_status status,
                     int64_t body_bytes) {
+    if (!self->call->all->access_log.file)
+        return;
     const struct tt_access_line line = {.status = http_status,
                                         .grpc_status = (int32_t)status,
                                         .began_at = self->began_at,

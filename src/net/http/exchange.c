@@ -17,7 +17,7 @@ void tt_exchange_init(struct tt_exchange *self, const struct tt_http_context *co
     self->model = NULL;
     self->inference = NULL;
     self->is_running = self->is_abandoned = self->is_inference_answer = false;
-    self->claim = (struct tt_http_claim){0};
+    tt_http_claim_clear(&self->claim);
     self->reply = (struct tt_reply){0};
     self->parts.count = 0;
     self->parts.size_bytes = 0;

@@ -99,5 +99,5 @@ void tt_http_claim_fini(struct tt_http_claim *self, const struct tt_http_context
     if (self->is_counted)
         tt_identity_leave(self->identity);
     tt_identity_unref(self->identity);
-    *self = (struct tt_http_claim){0};
+    tt_http_claim_clear(self);
 }

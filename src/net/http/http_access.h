@@ -1,7 +1,7 @@
 /* Access control of one HTTP request: the operation of its route, the identity of its token, and
  * the audit line.
  *
- * Life of a claim: zero-initialised; init with a complete request, which allows it or fills the
+ * Life of a claim: cleared; init with a complete request, which allows it or fills the
  * reply; fini with the status of the reply. It holds what the request takes of its identity's
  * limits. Implemented in http_access.c. */
 #ifndef TT_NET_HTTP_HTTP_ACCESS_H
@@ -18,6 +18,11 @@ struct tt_http_claim {
     char method[8], target[TT_HTTP_CLAIM_TARGET_BYTES]; /* while is_audited; cut off */
 };
 
+/* Not cleared as a whole: its arrays are long and mostly unused. */
+static inline void tt_http_claim_clear(struct tt_http_claim *self) {
+    self->identity = NULL;
+    self->is_counted = self->is_audited = false;
+}
 /* False: the reply says why not. */
 bool tt_http_claim_init(struct tt_http_claim *self, const struct tt_http_context *context,
                         const struct tt_http_request *request, struct tt_reply *reply);

@@ -16,6 +16,7 @@ static const struct {
 } rows[] = {
     {0, {NULL}, TT_OPERATION_METADATA, NONE},
     {1, {"metrics"}, TT_OPERATION_READ, NONE},
+    {1, {"openapi.json"}, TT_OPERATION_METADATA, NONE},
     {1, {"v2"}, TT_OPERATION_METADATA, NONE},
     {3, {"v2", "health", "live"}, TT_OPERATION_HEALTH, NONE},
     {3, {"v2", "health", "ready"}, TT_OPERATION_HEALTH, NONE},

@@ -364,9 +364,11 @@ static void check_route(struct routes *self, const char *target, const char *met
 }
 
 static const char *const words[] = {
-    "identity", "v2",    "models",  "versions", "1",          "infer",          "ready", "config",
-    "stats",    "trace", "setting", "logging",  "repository", "index",          "load",  "unload",
-    "health",   "live",  "debug",   "metrics",  "generate",   "generate_stream"};
+    "identity",    "v2",      "models",   "versions",        "1",        "infer",
+    "ready",       "config",  "stats",    "trace",           "setting",  "logging",
+    "repository",  "index",   "load",     "unload",          "health",   "live",
+    "debug",       "metrics", "generate", "generate_stream", "generate", "generate_stream",
+    "openapi.json"};
 
 /* All paths of up to `depth` more words. Beyond three parts, only below what can go on. */
 static void walk_routes(struct routes *self, char *target, size_t length, int parts, int depth) {
