@@ -345,22 +345,23 @@ enum tutti_code tutti_submit(struct tutti_server *server, const struct tutti_req
         return code_of(tt_fail(TT_ERR_INVALID, error_of(why), "done is NULL"));
     tt_lock_take(&server->lock);
     struct call *call = server->closing ? NULL : take_call(server);
-    enum tt_err err = TT_OK;
-    if (server->closing)
-        err = tt_fail(TT_ERR_UNAVAILABLE, error_of(why), "the server is being closed");
-    else if (!call)
-        err = tt_fail(TT_ERR_NO_MEMORY, error_of(why), "out of memory for a request");
-    else
-        err = fill_request(&call->request, request, error_of(why));
+    if (!call) {
+        enum tt_err err = server->closing ? TT_ERR_UNAVAILABLE : TT_ERR_NO_MEMORY;
+        tt_lock_give(&server->lock);
+        return code_of(tt_fail(err, error_of(why), "%s",
+                               err == TT_ERR_NO_MEMORY ? "out of memory for a request"
+                                                       : "the server is being closed"));
+    }
+    enum tt_err err = fill_request(&call->request, request, error_of(why));
     if (!err)
         err = tt_serving_find(server->port, call->request.target.model,
                               call->request.target.version, &call->model, error_of(why));
     if (!err)
         err = tt_kserve_begin(&call->request, server->port, call->model, &call->inference,
                               error_of(why));
-    if (err && call)
+    if (err) {
         give_call(call);
-    if (!err) {
+    } else {
         call->done = done;
         call->context = context;
         if (out_id)
