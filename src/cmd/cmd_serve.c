@@ -12,6 +12,7 @@
 #include "base/log/log.h"
 #include "control/control.h"
 #include "net/http/listener.h"
+#include "net/kserve/shared_memory.h"
 #include "net/sockets/socket_group.h"
 #include "record/recorder.h"
 #include "serve/domain.h"
@@ -42,7 +43,7 @@ struct flags {
     const char *record;     /* NULL: no recording */
     const char *dashboard;  /* NULL: none */
     const char *access_log; /* NULL: none */
-    bool dashboard_admin;
+    bool dashboard_admin, shared_memory;
     bool is_stuck; /* something still runs; the process must end without freeing */
     struct tt_serve_access_flags access;
     struct tt_serve_role_flags role;
@@ -81,6 +82,8 @@ static const struct tt_flag_row flag_rows[] = {
                "gRPC if it is in use)"),
     TT_INTEGER("metrics-port", "PORT", listener.metrics_tcp_port, 0, 65535, 0,
                "second port that answers only /metrics (Triton's is 8002); 0: none"),
+    TT_SWITCH("shared-memory", shared_memory,
+              "let clients register objects of /dev/shm, by any name, and send tensors there"),
     TT_TEXT("dashboard", "[HOST:]PORT", dashboard, NULL,
             "serve a live page of the models there; without HOST on the loopback address only"),
     TT_SWITCH(
@@ -349,6 +352,7 @@ struct listeners {
     struct tt_serve_grpc *grpc;
     struct tt_listener *http;
     struct tt_serve_dashboard *dashboard;
+    struct tt_shared_memory *memory;
     struct tt_serve_access *access; /* borrowed; its admin interface */
 };
 
@@ -368,6 +372,7 @@ static enum tt_err open_grpc(struct listeners *out, const struct flags *self,
                                                      .access_writer = http->threads,
                                                      .tls = http->tls,
                                                      .access = http->access,
+                                                     .memory = http->memory,
                                                      .limits = http->limits};
     if (!options.tcp_port)
         return TT_OK;
@@ -388,6 +393,7 @@ static void close_listeners(struct listeners *self, bool was_stopped) {
     tt_serve_access_close_admin(self->access);
     tt_listener_close(self->http);
     tt_serve_grpc_close(self->grpc, was_stopped);
+    tt_shared_memory_free(self->memory);
 }
 
 static enum tt_err open_listeners(struct listeners *out, const struct flags *self,
@@ -397,7 +403,12 @@ static enum tt_err open_listeners(struct listeners *out, const struct flags *sel
     *out = (struct listeners){.access = access};
     options.tls = tt_serve_access_tls(access);
     options.access = &access->control;
-    enum tt_err err = open_grpc(out, self, serving, &options, why);
+    enum tt_err err = TT_OK;
+    if (self->shared_memory && !(out->memory = tt_shared_memory_new()))
+        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the server");
+    options.memory = out->memory;
+    if (!err)
+        err = open_grpc(out, self, serving, &options, why);
     if (!err)
         err = tt_listener_open(serving, &options, &out->http, why);
     options.more_metrics = NULL; /* these are not of the live page's port */

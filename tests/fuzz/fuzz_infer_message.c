@@ -3,6 +3,7 @@
 #include "fuzz/one_inference.h"
 
 #include "net/grpc/infer_message.h"
+#include "net/kserve/shared_memory.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -33,6 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memcpy(bytes, data, size);
     why.text[0] = '\0';
     tt_kserve_request_init(&request);
+    struct tt_shared_memory *memory = tt_shared_memory_new(); /* without regions */
+    request.memory = memory;
     enum tt_err err = tt_infer_message_read(&request, bytes, size, &wants_final, &why);
     if (!err && strcmp(request.target.model, "held") == 0)
         err = tt_fail(TT_ERR_INVALID, &why, "this one never answers");
@@ -44,5 +47,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!err)
         answer(port, &request, model, inference);
     one_inference_end(&serving, port, &request, err, &why);
+    tt_shared_memory_free(memory);
     return 0;
 }

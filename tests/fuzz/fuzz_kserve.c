@@ -5,6 +5,7 @@
 
 #include "net/json/json_scan.h"
 #include "net/kserve/kserve_json.h"
+#include "net/kserve/shared_memory.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -40,6 +41,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct tt_kserve_request request;
     struct tt_inference *inference;
     tt_kserve_request_init(&request);
+    struct tt_shared_memory *memory = tt_shared_memory_new(); /* without regions */
+    request.memory = memory;
     strcpy(request.target.model, models[data[0] % 3]);
     const struct tt_kserve_json_body read = {body, length, json_bytes, TT_JSON_MAX_DEPTH};
     err = tt_kserve_json_read(&request, tt_served_model_signature(model), &read, &why);
@@ -49,5 +52,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!err)
         answer(port, &request, model, inference);
     one_inference_end(&serving, port, &request, err, &why);
+    tt_shared_memory_free(memory);
     return 0;
 }

@@ -4,6 +4,7 @@
 #include "net/grpc/grpc_operations.h"
 #include "net/grpc/infer_message.h"
 #include "net/kserve/kserve_log.h"
+#include "net/kserve/kserve_share.h"
 #include "net/kserve/kserve_stream.h"
 
 #include <stdlib.h>
@@ -52,6 +53,7 @@ static struct grpc_inference *inference_new(struct tt_grpc_call *call) {
     self->wants_final = false;
     self->is_stream = self->is_sending = self->is_done = self->is_last = false;
     tt_kserve_request_init(&self->request);
+    self->request.memory = all->service.memory;
     return self;
 }
 
@@ -145,7 +147,13 @@ static void answer(struct grpc_inference *self) {
     const struct tt_infer_form form = {
         .is_streamed = is_streamed,
         .final = is_streamed && self->wants_final ? TT_INFER_FINAL_TRUE : TT_INFER_FINAL_NONE};
+    struct tt_error why;
     tt_kserve_answer_fill(&answer, &self->request, self->model, self->inference);
+    enum tt_err err = self->request.shares ? tt_kserve_share_write(&answer, &why) : TT_OK;
+    if (err) {
+        answer_failure(self, err, why.text);
+        return;
+    }
     begin_message(self);
     if (tt_infer_message_write(&answer, form, &self->message)) {
         log_end(self, 200, TT_GRPC_OK, (int64_t)self->message.left_bytes);

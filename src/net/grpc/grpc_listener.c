@@ -93,7 +93,8 @@ static void start(struct tt_grpc_listener *self, struct worker *worker,
                                               .port = NULL,
                                               .server_version = options->server_version,
                                               .log_settings =
-                                                  options->log ? &options->log->settings : NULL};
+                                                  options->log ? &options->log->settings : NULL,
+                                              .memory = options->memory};
     tt_grpc_calls_init(&worker->calls, &tt_grpc_operations, &service, &options->limits, quotas,
                        options->log);
     tt_gate_init(&worker->gate, options->access, TT_GATE_PUBLIC);

@@ -14,6 +14,7 @@ struct tt_access_control;
 struct tt_grpc_listener;
 struct tt_line_file;
 struct tt_log;
+struct tt_shared_memory;
 struct tt_tls_server;
 
 struct tt_grpc_listener_options {
@@ -27,6 +28,7 @@ struct tt_grpc_listener_options {
     int32_t access_writer;             /* of the lines: the first thread's; the others follow */
     struct tt_tls_server *tls;         /* borrowed until close; NULL: without TLS */
     struct tt_access_control *access;  /* borrowed until close; NULL: everything is allowed */
+    struct tt_shared_memory *memory;   /* borrowed; NULL: none is shared with clients */
     struct tt_limits limits;
     struct tt_network_quotas
         *quotas; /* borrowed: shared with other listeners; NULL: its own, of `limits` */

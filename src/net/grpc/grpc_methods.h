@@ -53,5 +53,7 @@ TT_MUST_CHECK enum tt_err tt_grpc_read_health(const char *bytes, size_t size_byt
                                               struct tt_error *why);
 void tt_grpc_write_health(int32_t status, struct tt_text *out);
 tt_grpc_answer_fn tt_grpc_answer_health, tt_grpc_answer_reflection, tt_grpc_answer_index;
+tt_grpc_answer_fn tt_grpc_answer_memory_status, tt_grpc_answer_memory_register;
+tt_grpc_answer_fn tt_grpc_answer_memory_unregister;
 
 #endif

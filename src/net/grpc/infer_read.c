@@ -3,6 +3,7 @@
 #include "net/grpc/protobuf_wire.h"
 #include "net/json/json_tensor.h"
 #include "net/kserve/kserve_parameters.h"
+#include "net/kserve/kserve_share.h"
 
 #include <string.h>
 
@@ -11,7 +12,8 @@ struct reader {
     struct tt_kserve_request *request;
     bool wants_final;
     int32_t raw_count;
-    bool has_raw[TT_MAX_TENSORS]; /* per input: it waits for its raw contents */
+    bool has_raw[TT_MAX_TENSORS];   /* per input: it waits for its raw contents */
+    bool is_shared[TT_MAX_TENSORS]; /* per input: it is in shared memory */
     struct tt_wire_field raw[TT_MAX_TENSORS];
     struct tt_error *why;
 };
@@ -26,7 +28,8 @@ struct parameter {
         PARAMETER_STRING,
         PARAMETER_DOUBLE
     } kind;
-    uint64_t value; /* of BOOL and INTEGER; of STRING the length */
+    uint64_t value;   /* of BOOL and INTEGER; of STRING the length */
+    const char *text; /* of STRING; borrowed */
     bool is_signed;
 };
 
@@ -68,6 +71,7 @@ static bool read_value(const struct tt_wire_field *entry, struct parameter *out)
         }
         out->is_signed = field.number == 2;
         out->value = is_bytes ? field.size_bytes : field.value;
+        out->text = is_bytes ? field.bytes : "";
         if (is_bytes != (field.number == 3))
             return false;
     }
@@ -139,18 +143,32 @@ static enum tt_err request_parameter(struct reader *reader, const struct paramet
     return err;
 }
 
+static enum tt_err share_parameter(struct reader *reader, const struct parameter *parameter,
+                                   struct tt_kserve_share_draft *share) {
+    enum tt_kserve_share_key which = tt_kserve_share_key(parameter->key);
+    if (which == TT_KSERVE_SHARE_NONE || !reader->request->memory) /* refused */
+        return tt_kserve_check_shared_memory(parameter->key, reader->why);
+    if (which != TT_KSERVE_SHARE_REGION)
+        return to_integer(reader, parameter, INT64_MAX,
+                          which == TT_KSERVE_SHARE_OFFSET ? &share->offset : &share->size);
+    if (parameter->kind != PARAMETER_STRING)
+        return tt_fail(TT_ERR_INVALID, reader->why, "\"%s\" must be a string (string_param)",
+                       parameter->key);
+    share->region = parameter->text;
+    share->region_bytes = (size_t)parameter->value;
+    return TT_OK;
+}
+
 static enum tt_err input_parameter(struct reader *reader, const struct parameter *parameter,
                                    void *context) {
-    (void)context;
-    return tt_kserve_check_shared_memory(parameter->key, reader->why);
+    return share_parameter(reader, parameter, context);
 }
 
 static enum tt_err output_parameter(struct reader *reader, const struct parameter *parameter,
                                     void *context) {
-    (void)context;
     if (strcmp(parameter->key, "classification") == 0)
         return parameter->value ? tt_kserve_refuse_classification(reader->why) : TT_OK;
-    return tt_kserve_check_shared_memory(parameter->key, reader->why);
+    return share_parameter(reader, parameter, context);
 }
 
 /* --- an input --- */
@@ -183,7 +201,8 @@ static enum tt_err read_shape(struct reader *reader, const struct tt_wire_field 
 }
 
 static enum tt_err read_input_field(struct reader *reader, const struct tt_wire_field *field,
-                                    struct tt_kserve_input *input) {
+                                    struct tt_kserve_input *input,
+                                    struct tt_kserve_share_draft *share) {
     enum tt_err err = TT_OK;
     switch (field->number) {
     case 1:
@@ -197,7 +216,7 @@ static enum tt_err read_input_field(struct reader *reader, const struct tt_wire_
         input->datatype_bytes = field->size_bytes;
         break;
     case 3: err = read_shape(reader, field, &input->shape); break;
-    case 4: err = read_parameter(reader, field, input_parameter, NULL); break;
+    case 4: err = read_parameter(reader, field, input_parameter, share); break;
     case 5:
         err = expect(reader, field, TT_WIRE_BYTES);
         if (!err && input->data)
@@ -215,6 +234,7 @@ static enum tt_err read_input(struct reader *reader, const struct tt_wire_field 
     if (request->input_count == TT_MAX_TENSORS)
         return tt_fail(TT_ERR_INVALID, reader->why, "more than %d inputs", TT_MAX_TENSORS);
     struct tt_kserve_input *input = &request->inputs[request->input_count];
+    struct tt_kserve_share_draft share = {.region = NULL};
     *input = (struct tt_kserve_input){.name = ""};
     struct tt_wire wire = {.is_bad = false};
     struct tt_wire_field field;
@@ -222,17 +242,26 @@ static enum tt_err read_input(struct reader *reader, const struct tt_wire_field 
     if (!err)
         tt_wire_init(&wire, message->bytes, message->size_bytes);
     while (!err && tt_wire_next(&wire, &field))
-        err = read_input_field(reader, &field, input);
+        err = read_input_field(reader, &field, input, &share);
     if (!err && wire.is_bad)
         err = malformed(reader);
     if (!err && (!input->name_bytes || !input->datatype_bytes))
         err = tt_fail(TT_ERR_INVALID, reader->why, "\"%s\" is missing",
                       input->name_bytes ? "datatype" : "name");
+    if (!err)
+        input->dtype = tt_dtype_parse(input->datatype, input->datatype_bytes);
+    if (!err && share.region && input->data_bytes)
+        err = tt_fail(TT_ERR_INVALID, reader->why,
+                      "input '%.*s' is in shared memory; it must have no data besides",
+                      (int)input->name_bytes, input->name);
+    /* An empty message is as good as none. */
+    bool has_raw = input->data_bytes == 0 && !share.region;
+    if (!err && share.region)
+        err = tt_kserve_share_input(request, input, &share, reader->why);
     if (err)
         return tt_fail_in(err, reader->why, "inputs[%d]", request->input_count);
-    input->dtype = tt_dtype_parse(input->datatype, input->datatype_bytes);
-    /* An empty message is as good as none. */
-    reader->has_raw[request->input_count] = input->data_bytes == 0;
+    reader->has_raw[request->input_count] = has_raw;
+    reader->is_shared[request->input_count] = share.region != NULL;
     request->input_count++;
     return TT_OK;
 }
@@ -244,6 +273,7 @@ static enum tt_err read_output(struct reader *reader, const struct tt_wire_field
     if (request->output_count == TT_MAX_TENSORS)
         return tt_fail(TT_ERR_INVALID, reader->why, "more than %d outputs", TT_MAX_TENSORS);
     struct tt_kserve_output *output = &request->outputs[request->output_count];
+    struct tt_kserve_share_draft share = {.region = NULL};
     *output = (struct tt_kserve_output){.name = "", .is_binary = true};
     struct tt_wire wire = {.is_bad = false};
     struct tt_wire_field field;
@@ -256,13 +286,15 @@ static enum tt_err read_output(struct reader *reader, const struct tt_wire_field
             output->name = field.bytes;
             output->name_bytes = field.size_bytes;
         } else if (field.number == 2) {
-            err = read_parameter(reader, &field, output_parameter, NULL);
+            err = read_parameter(reader, &field, output_parameter, &share);
         }
     }
     if (!err && wire.is_bad)
         err = malformed(reader);
     if (!err && !output->name_bytes)
         err = tt_fail(TT_ERR_INVALID, reader->why, "\"name\" is missing");
+    if (!err && share.region)
+        err = tt_kserve_share_output(request, output, &share, reader->why);
     if (err)
         return tt_fail_in(err, reader->why, "outputs[%d]", request->output_count);
     request->output_count++;
@@ -327,6 +359,8 @@ static enum tt_err locate_inputs(struct reader *reader) {
     for (int32_t i = 0; i < request->input_count; i++) {
         struct tt_kserve_input *input = &request->inputs[i];
         enum tt_err err = TT_OK;
+        if (reader->is_shared[i])
+            continue;
         if (!reader->has_raw[i]) {
             err = reader->raw_count
                       ? tt_fail(TT_ERR_INVALID, reader->why,

@@ -1,6 +1,7 @@
 /* Writing of infer_message.h. */
 #include "net/grpc/infer_message.h"
 #include "net/grpc/protobuf_wire.h"
+#include "net/kserve/kserve_share.h"
 
 #include <string.h>
 
@@ -18,10 +19,58 @@ static size_t shape_bytes(const struct tt_shape *shape) {
     return sum;
 }
 
+/* The parameters of an output in shared memory: entries of map<string, InferParameter>. */
+static const char region_key[] = "shared_memory_region", size_key[] = "shared_memory_byte_size",
+                  offset_key[] = "shared_memory_offset";
+
+static size_t entry_bytes(const char *key, size_t value_bytes) {
+    return field_bytes(field_bytes(strlen(key)) + field_bytes(value_bytes));
+}
+
+static size_t share_bytes(const struct tt_kserve_share *share, size_t size_bytes) {
+    size_t name_bytes = strlen(tt_shared_region_name(share->region));
+    size_t sum = entry_bytes(region_key, field_bytes(name_bytes)) +
+                 entry_bytes(size_key, 1 + tt_wire_varint_bytes(size_bytes));
+    if (share->offset)
+        sum += entry_bytes(offset_key, 1 + tt_wire_varint_bytes(share->offset));
+    return sum;
+}
+
+static void put_entry(struct tt_text *out, const char *key, size_t value_bytes) {
+    tt_wire_put_tag(out, 4, TT_WIRE_BYTES);
+    tt_wire_put_varint(out, field_bytes(strlen(key)) + field_bytes(value_bytes));
+    tt_wire_put_string(out, 1, key);
+    tt_wire_put_tag(out, 2, TT_WIRE_BYTES);
+    tt_wire_put_varint(out, value_bytes);
+}
+
+static void put_integer(struct tt_text *out, const char *key, uint64_t value) {
+    put_entry(out, key, 1 + tt_wire_varint_bytes(value));
+    tt_wire_put_tag(out, 2, TT_WIRE_VARINT);
+    tt_wire_put_varint(out, value);
+}
+
+static void put_share(struct tt_text *out, const struct tt_kserve_share *share, size_t size_bytes) {
+    const char *name = tt_shared_region_name(share->region);
+    put_entry(out, region_key, field_bytes(strlen(name)));
+    tt_wire_put_string(out, 3, name);
+    put_integer(out, size_key, size_bytes);
+    if (share->offset)
+        put_integer(out, offset_key, share->offset);
+}
+
+/* Of the entry in raw_output_contents, which every output has. */
+static size_t raw_bytes(const struct tt_kserve_answer *answer, int32_t i) {
+    return answer->outputs[i].share ? 0 : answer->outputs[i].view.size_bytes;
+}
+
 static size_t output_bytes(const struct tt_kserve_answer *answer, int32_t i) {
     const struct tt_tensor_spec *spec = answer->outputs[i].spec;
     return field_bytes(strlen(spec->name)) + field_bytes(strlen(tt_dtype_name(spec->dtype))) +
-           field_bytes(shape_bytes(&answer->outputs[i].view.shape));
+           field_bytes(shape_bytes(&answer->outputs[i].view.shape)) +
+           (answer->outputs[i].share
+                ? share_bytes(answer->outputs[i].share, answer->outputs[i].view.size_bytes)
+                : 0);
 }
 
 /* Entries of `parameters`: triton_final_response = false and true, of equal length. */
@@ -37,8 +86,7 @@ static size_t answer_bytes(const struct tt_kserve_answer *answer, struct tt_infe
     if (form.final)
         sum += field_bytes(FINAL_BYTES);
     for (int32_t i = 0; i < answer->output_count; i++)
-        sum +=
-            field_bytes(output_bytes(answer, i)) + field_bytes(answer->outputs[i].view.size_bytes);
+        sum += field_bytes(output_bytes(answer, i)) + field_bytes(raw_bytes(answer, i));
     return sum;
 }
 
@@ -60,6 +108,8 @@ static void put_output(struct tt_text *out, const struct tt_kserve_answer *answe
     tt_wire_put_varint(out, shape_bytes(shape));
     for (int32_t d = 0; d < shape->rank; d++)
         tt_wire_put_varint(out, (uint64_t)shape->dims[d]);
+    if (answer->outputs[i].share)
+        put_share(out, answer->outputs[i].share, answer->outputs[i].view.size_bytes);
 }
 
 bool tt_infer_message_write(const struct tt_kserve_answer *answer, struct tt_infer_form form,
@@ -90,11 +140,12 @@ bool tt_infer_message_write(const struct tt_kserve_answer *answer, struct tt_inf
     for (int32_t i = 0; i < answer->output_count; i++) {
         const struct tt_tensor_view *view = &answer->outputs[i].view;
         tt_wire_put_tag(out, 6, TT_WIRE_BYTES);
-        tt_wire_put_varint(out, view->size_bytes);
+        size_t bytes = raw_bytes(answer, i);
+        tt_wire_put_varint(out, bytes);
         if (form.is_copied)
-            tt_text_append(out, view->bytes, view->size_bytes);
+            tt_text_append(out, view->bytes, bytes);
         else
-            tt_http2_message_add(out_message, view->bytes, view->size_bytes);
+            tt_http2_message_add(out_message, view->bytes, bytes);
     }
     if (!form.is_copied)
         tt_http2_message_add_text(out_message);

@@ -3,6 +3,7 @@
 #include "net/kserve/kserve_generate.h"
 #include "net/kserve/kserve_log.h"
 #include "net/kserve/kserve_pages.h"
+#include "net/kserve/kserve_share.h"
 #include "net/kserve/kserve_stream.h"
 
 void tt_exchange_init(struct tt_exchange *self, const struct tt_http_context *context,
@@ -22,6 +23,7 @@ void tt_exchange_init(struct tt_exchange *self, const struct tt_http_context *co
     self->parts.count = 0;
     self->parts.size_bytes = 0;
     tt_kserve_request_init(&self->request);
+    self->request.memory = context->service.memory;
 }
 
 void tt_exchange_fini(struct tt_exchange *self) {
@@ -123,10 +125,12 @@ static enum tt_err write_answer(struct tt_exchange *self, struct tt_error *why) 
     struct tt_text *body = &self->reply.body;
     bool is_event = self->form == TT_EXCHANGE_EVENTS;
     tt_kserve_answer_fill(&answer, &self->request, self->model, self->inference);
-    enum tt_err err = self->form == TT_EXCHANGE_INFER
-                          ? tt_kserve_json_write(&answer, body, &self->parts, why)
-                      : is_event ? put_event(&answer, body, why)
-                                 : tt_kserve_generate_write(&answer, body, why);
+    enum tt_err err = self->request.shares ? tt_kserve_share_write(&answer, why) : TT_OK;
+    if (err)
+        return err;
+    err = self->form == TT_EXCHANGE_INFER ? tt_kserve_json_write(&answer, body, &self->parts, why)
+          : is_event                      ? put_event(&answer, body, why)
+                                          : tt_kserve_generate_write(&answer, body, why);
     if (err)
         return err;
     self->is_inference_answer = true;

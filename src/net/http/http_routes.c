@@ -181,6 +181,29 @@ static void route_metrics(const struct tt_http_context *context, const struct tt
         tt_page_metrics(context, reply);
 }
 
+/* v2/systemsharedmemory[/region/NAME]/status|register|unregister. False: none of these, or the
+ * server shares no memory. */
+static bool route_memory(const struct tt_http_context *context, const struct tt_http_path *path,
+                         const struct tt_http_request *request, bool is_get, bool is_post,
+                         struct tt_reply *reply) {
+    bool is_named = path->count == 5 && strcmp(path->segments[2], "region") == 0;
+    if (!context->service.memory || (path->count != 3 && !is_named) ||
+        strcmp(path->segments[0], "v2") != 0 ||
+        strcmp(path->segments[1], "systemsharedmemory") != 0)
+        return false;
+    const char *name = is_named ? path->segments[3] : "", *verb = path->segments[path->count - 1];
+    bool is_status = strcmp(verb, "status") == 0, registers = strcmp(verb, "register") == 0;
+    if (!is_status && strcmp(verb, "unregister") != 0 && !(registers && is_named))
+        return false;
+    if (is_status ? !is_get : !is_post)
+        tt_reply_wrong_method(reply, is_status ? "GET, HEAD" : "POST");
+    else if (is_status)
+        tt_page_memory_status(context, name, reply);
+    else
+        tt_page_memory_change(context, name, registers, request, reply);
+    return true;
+}
+
 /* Paths of protocols and extensions that clients of other servers try. */
 static void refuse_path(const struct tt_http_path *path, struct tt_reply *reply) {
     bool is_v1 = path->count >= 1 && strcmp(path->segments[0], "v1") == 0;
@@ -223,7 +246,8 @@ enum tt_route_kind tt_route(const struct tt_http_context *context,
             tt_reply_wrong_method(reply, "GET, HEAD");
         return TT_ROUTE_REPLY;
     }
-    if (route_settings(context, &path, request, is_get, is_post, reply))
+    if (route_settings(context, &path, request, is_get, is_post, reply) ||
+        route_memory(context, &path, request, is_get, is_post, reply))
         return TT_ROUTE_REPLY;
     if (tt_http_path_is(&path, 0, debug_trace_path, 3)) {
         if (is_get)

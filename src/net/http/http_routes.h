@@ -99,6 +99,11 @@ void tt_page_log_settings(const struct tt_http_context *context,
                           struct tt_reply *reply);
 void tt_page_debug_trace(const struct tt_http_context *context,
                          const struct tt_http_request *request, struct tt_reply *reply);
+/* Of the region of that name; "": of all. */
+void tt_page_memory_status(const struct tt_http_context *context, const char *name,
+                           struct tt_reply *reply);
+void tt_page_memory_change(const struct tt_http_context *context, const char *name, bool registers,
+                           const struct tt_http_request *request, struct tt_reply *reply);
 /* The command to submit, the caller's; NULL: the reply says what is wrong with the body. */
 struct tt_model_command *tt_page_command(const char *model, bool is_load,
                                          const struct tt_http_request *request,

@@ -25,6 +25,7 @@ struct tt_dashboard_access;
 struct tt_line_file;
 struct tt_listener;
 struct tt_log;
+struct tt_shared_memory;
 struct tt_tls_server;
 
 struct tt_listener_options {
@@ -34,6 +35,7 @@ struct tt_listener_options {
     int32_t threads;          /* at most TT_SOCKET_GROUP_MAX; 0 or 1: the caller's of _run alone */
     const char *server_version;
     int64_t drain_ms; /* after the first tt_listener_stop(): not ready, but everything is served */
+    struct tt_shared_memory *memory;   /* borrowed; NULL: none is shared with clients */
     struct tt_log *log;                /* borrowed; clients may change its settings; NULL: silent */
     struct tt_line_file *access_lines; /* borrowed: of the access log, this listener's alone, with
                                           a writer per thread; NULL: none */

@@ -51,6 +51,31 @@ enum tt_err tt_kserve_read_index(const char *body, size_t body_bytes, bool *out_
     return read_body(body, body_bytes, take_index, out_only_ready, why);
 }
 
+/* --- shared memory --- */
+
+static enum tt_err take_region(struct tt_json *json, const char *key, void *context) {
+    struct tt_kserve_region *region = context;
+    int64_t value = 0;
+    if (strcmp(key, "key") == 0)
+        return tt_json_string_z(json, key, region->key, sizeof(region->key));
+    bool is_offset = strcmp(key, "offset") == 0;
+    if (!is_offset && strcmp(key, "byte_size") != 0)
+        return tt_json_skip(json);
+    enum tt_err err = tt_json_integer(json, key, 0, INT64_MAX, &value);
+    *(is_offset ? &region->offset : &region->size) = (uint64_t)value;
+    return err;
+}
+
+enum tt_err tt_kserve_read_region(const char *body, size_t body_bytes,
+                                  struct tt_kserve_region *out_region, struct tt_error *why) {
+    *out_region = (struct tt_kserve_region){.size = 0};
+    enum tt_err err = read_body(body, body_bytes, take_region, out_region, why);
+    if (!err && (!*out_region->key || !out_region->size))
+        err = tt_fail(TT_ERR_INVALID, why, "\"%s\" is missing",
+                      *out_region->key ? "byte_size" : "key");
+    return err;
+}
+
 /* --- load and unload --- */
 
 static int base64_value(char c) {

@@ -24,6 +24,14 @@ enum tt_err tt_kserve_refuse_load_parameter(const char *key, struct tt_error *wh
 /* INVALID: a load's configuration is not UTF-8 text, or contains a NUL. */
 TT_MUST_CHECK enum tt_err tt_kserve_check_load_config(const char *text, size_t length,
                                                       struct tt_error *why);
+/* A region of shared memory, without its name, which the path says. */
+struct tt_kserve_region {
+    char key[256];
+    uint64_t offset, size;
+};
+TT_MUST_CHECK enum tt_err tt_kserve_read_region(const char *body, size_t body_bytes,
+                                                struct tt_kserve_region *out_region,
+                                                struct tt_error *why);
 TT_MUST_CHECK enum tt_err tt_kserve_read_log_change(const char *body, size_t body_bytes,
                                                     struct tt_kserve_log_settings *out_change,
                                                     struct tt_error *why);

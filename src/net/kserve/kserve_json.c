@@ -2,6 +2,7 @@
 #include "net/kserve/kserve_json_internal.h"
 
 #include "net/kserve/kserve_parameters.h"
+#include "net/kserve/kserve_share.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -142,7 +143,21 @@ struct input_draft {
     const char *array; /* the JSON array; NULL: none */
     size_t array_bytes;
     int64_t binary_bytes; /* -1: not binary */
+    struct tt_kserve_share_draft share;
 };
+
+/* Reads the value of a parameter about shared memory. *out_taken: it was one. */
+static enum tt_err read_share(struct tt_kserve_reader *reader, const char *key,
+                              struct tt_kserve_share_draft *share, bool *out_taken) {
+    enum tt_kserve_share_key which = tt_kserve_share_key(key);
+    *out_taken = which != TT_KSERVE_SHARE_NONE;
+    if (!*out_taken || !reader->request->memory) /* refused */
+        return tt_kserve_check_shared_memory(key, reader->why);
+    if (which == TT_KSERVE_SHARE_REGION)
+        return read_string(reader, key, &share->region, &share->region_bytes);
+    return tt_json_integer(&reader->json, key, 0, INT64_MAX,
+                           which == TT_KSERVE_SHARE_OFFSET ? &share->offset : &share->size);
+}
 
 static enum tt_err input_parameter(struct tt_kserve_reader *reader, const char *key, void *context,
                                    bool *out_taken) {
@@ -150,7 +165,7 @@ static enum tt_err input_parameter(struct tt_kserve_reader *reader, const char *
     *out_taken = strcmp(key, "binary_data_size") == 0;
     if (*out_taken)
         return tt_json_integer(&reader->json, key, 0, INT64_MAX, &draft->binary_bytes);
-    return tt_kserve_check_shared_memory(key, reader->why);
+    return read_share(reader, key, &draft->share, out_taken);
 }
 
 static enum tt_err read_shape(struct tt_kserve_reader *reader, struct tt_shape *out_shape) {
@@ -262,7 +277,13 @@ static enum tt_err check_input(struct tt_kserve_reader *reader, const struct inp
     for (int i = NAME; i <= DATATYPE; i++)
         if (!(seen & 1u << i))
             return tt_fail(TT_ERR_INVALID, reader->why, "\"%s\" is missing", input_members[i]);
-    if ((draft->array != NULL) == (draft->binary_bytes >= 0))
+    int sources =
+        (draft->array != NULL) + (draft->binary_bytes >= 0) + (draft->share.region != NULL);
+    if (draft->share.region && sources > 1)
+        return tt_fail(TT_ERR_INVALID, reader->why,
+                       "input '%.*s' is in shared memory; it must have no data besides",
+                       (int)draft->input->name_bytes, draft->input->name);
+    if (sources != 1)
         return tt_fail(TT_ERR_INVALID, reader->why,
                        "input '%.*s' has %s; it must have either \"data\" or the parameter "
                        "\"binary_data_size\"",
@@ -286,8 +307,10 @@ static enum tt_err read_input(struct tt_kserve_reader *reader) {
     if (!err)
         draft.input->dtype = tt_dtype_parse(draft.input->datatype, draft.input->datatype_bytes);
     if (!err)
-        err = draft.array ? locate_array(reader, &draft, draft.input)
-                          : locate_binary(reader, &draft, draft.input);
+        err = draft.share.region
+                  ? tt_kserve_share_input(reader->request, draft.input, &draft.share, reader->why)
+              : draft.array ? locate_array(reader, &draft, draft.input)
+                            : locate_binary(reader, &draft, draft.input);
     if (err)
         return tt_fail_in(err, reader->why, "inputs[%d]", reader->request->input_count);
     reader->request->input_count++;
@@ -296,9 +319,15 @@ static enum tt_err read_input(struct tt_kserve_reader *reader) {
 
 /* --- an output --- */
 
+struct output_draft {
+    struct tt_kserve_output output;
+    struct tt_kserve_share_draft share;
+};
+
 static enum tt_err output_parameter(struct tt_kserve_reader *reader, const char *key, void *context,
                                     bool *out_taken) {
-    struct tt_kserve_output *output = context;
+    struct output_draft *draft = context;
+    struct tt_kserve_output *output = &draft->output;
     int64_t classes;
     *out_taken = true;
     if (strcmp(key, "binary_data") == 0)
@@ -309,27 +338,29 @@ static enum tt_err output_parameter(struct tt_kserve_reader *reader, const char 
             err = tt_kserve_refuse_classification(reader->why);
         return err;
     }
-    *out_taken = false;
-    return tt_kserve_check_shared_memory(key, reader->why);
+    return read_share(reader, key, &draft->share, out_taken);
 }
 
 static enum tt_err read_output(struct tt_kserve_reader *reader) {
     static const char *const names[] = {"name", "parameters"};
     struct tt_json *json = &reader->json;
-    struct tt_kserve_output output = {0};
+    struct output_draft draft = {.share.region = NULL};
+    struct tt_kserve_output *output = &draft.output;
     struct members at = {.first = true};
     if (reader->request->output_count == TT_MAX_TENSORS)
         return tt_fail(TT_ERR_INVALID, reader->why, "more than %d outputs", TT_MAX_TENSORS);
     enum tt_err err = tt_json_open(json, '{');
     for (int index; !err && next_member(reader, names, 2, &at, &index, &err);)
-        err = index == 0   ? read_string(reader, "name", &output.name, &output.name_bytes)
-              : index == 1 ? read_parameters(reader, output_parameter, &output)
+        err = index == 0   ? read_string(reader, "name", &output->name, &output->name_bytes)
+              : index == 1 ? read_parameters(reader, output_parameter, &draft)
                            : tt_json_skip(json);
-    if (!err && !output.name_bytes)
+    if (!err && !output->name_bytes)
         err = tt_fail(TT_ERR_INVALID, reader->why, "\"name\" is missing");
+    if (!err && draft.share.region)
+        err = tt_kserve_share_output(reader->request, output, &draft.share, reader->why);
     if (err)
         return tt_fail_in(err, reader->why, "outputs[%d]", reader->request->output_count);
-    reader->request->outputs[reader->request->output_count++] = output;
+    reader->request->outputs[reader->request->output_count++] = *output;
     return TT_OK;
 }
 

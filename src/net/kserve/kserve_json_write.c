@@ -2,6 +2,7 @@
 #include "net/kserve/kserve_json.h"
 
 #include "net/json/json_tensor.h"
+#include "net/kserve/kserve_share.h"
 
 #include <string.h>
 
@@ -12,8 +13,23 @@ static void write_member(struct tt_text *json, const char *name, const char *val
     tt_json_write_string(json, value, strlen(value));
 }
 
+/* Where the output is, as the request said. */
+static void write_share(const struct tt_kserve_share *share, size_t size_bytes,
+                        struct tt_text *json) {
+    write_member(
+        json, ",\"parameters\":{\"shared_memory_region\":", tt_shared_region_name(share->region));
+    tt_text_puts(json, ",\"shared_memory_byte_size\":");
+    tt_text_put_integer(json, (int64_t)size_bytes);
+    if (share->offset) {
+        tt_text_puts(json, ",\"shared_memory_offset\":");
+        tt_text_put_integer(json, (int64_t)share->offset);
+    }
+    tt_text_append(json, "}}", 2);
+}
+
 static enum tt_err write_output(const struct tt_tensor_spec *spec,
-                                const struct tt_tensor_view *view, bool is_binary,
+                                const struct tt_tensor_view *view,
+                                const struct tt_kserve_share *share, bool is_binary,
                                 struct tt_text *json, struct tt_kserve_parts *parts,
                                 struct tt_error *why) {
     char shape[8 * 21 + 3];
@@ -22,6 +38,10 @@ static enum tt_err write_output(const struct tt_tensor_spec *spec,
     tt_text_puts(json, tt_dtype_name(spec->dtype));
     tt_text_puts(json, "\",\"shape\":");
     tt_text_puts(json, tt_shape_print(&view->shape, shape, sizeof(shape)));
+    if (share) {
+        write_share(share, view->size_bytes, json);
+        return TT_OK;
+    }
     if (is_binary) {
         tt_text_puts(json, ",\"parameters\":{\"binary_data_size\":");
         tt_text_put_integer(json, (int64_t)view->size_bytes);
@@ -57,7 +77,8 @@ enum tt_err tt_kserve_json_write(const struct tt_kserve_answer *answer, struct t
         if (i)
             tt_text_puts(json, ",");
         enum tt_err err = write_output(answer->outputs[i].spec, &answer->outputs[i].view,
-                                       answer->outputs[i].is_binary, json, out_parts, why);
+                                       answer->outputs[i].share, answer->outputs[i].is_binary, json,
+                                       out_parts, why);
         if (err)
             return err;
     }

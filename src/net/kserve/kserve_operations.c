@@ -21,11 +21,13 @@ void tt_kserve_server(const struct tt_kserve_service *service,
         "statistics",
         "trace",
         "logging",
+        "system_shared_memory", /* if there is any */
     };
+    int32_t count = (int32_t)TT_COUNT(extensions);
     *out_server = (struct tt_kserve_server){.name = "tutti",
                                             .version = service->server_version,
                                             .extensions = extensions,
-                                            .extension_count = (int32_t)TT_COUNT(extensions)};
+                                            .extension_count = service->memory ? count : count - 1};
 }
 
 bool tt_kserve_live(const struct tt_kserve_service *service) {

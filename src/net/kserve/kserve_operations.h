@@ -17,12 +17,15 @@
 #include "serve/served_model.h"
 #include "serve/serving.h"
 
+struct tt_shared_memory;
+
 /* The server as one connection thread sees it; all borrowed. */
 struct tt_kserve_service {
     struct tt_serving *serving;
     struct tt_port *port; /* the thread's */
     const char *server_version;
     struct tt_log_settings *log_settings; /* NULL: the server has none */
+    struct tt_shared_memory *memory;      /* NULL: none is shared */
 };
 
 /* --- the server --- */

@@ -1,5 +1,6 @@
 #include "net/kserve/kserve_request.h"
 
+#include "net/kserve/kserve_share.h"
 #include "serve/served_model.h"
 
 #include <stdio.h>
@@ -18,11 +19,14 @@ void tt_kserve_request_init(struct tt_kserve_request *self) {
     self->options = (struct tt_inference_options){0};
     self->input_count = self->output_count = 0;
     self->binary_output = false;
+    self->memory = NULL;
+    self->shares = NULL;
     self->blocks = NULL;
 }
 
 void tt_kserve_request_fini(struct tt_kserve_request *self) {
     tt_text_fini(&self->id);
+    tt_kserve_share_fini(self);
     while (self->blocks) {
         struct tt_kserve_block *block = self->blocks;
         self->blocks = block->next;
@@ -220,6 +224,7 @@ void tt_kserve_answer_fill(struct tt_kserve_answer *out_answer,
         out_answer->outputs[i].spec = &signature->outputs[index];
         out_answer->outputs[i].is_binary =
             all ? request->binary_output : request->outputs[i].is_binary;
+        out_answer->outputs[i].share = all ? NULL : request->outputs[i].share;
         tt_inference_output(inference, index, &out_answer->outputs[i].view);
     }
 }

@@ -19,6 +19,7 @@
 #include "serve/serving.h"
 
 struct tt_kserve_input;
+struct tt_kserve_share;
 
 /* Writes the values of an input, exactly `size_bytes`, to `to`. INVALID, NO_MEMORY. */
 typedef enum tt_err tt_kserve_decode_fn(const struct tt_kserve_input *input, void *to,
@@ -41,7 +42,9 @@ struct tt_kserve_output {
     const char *name; /* borrowed, not NUL-terminated */
     size_t name_bytes;
     bool is_binary; /* for codecs with several forms of tensors */
-    int32_t index;  /* in the signature; set by tt_kserve_begin */
+    struct tt_kserve_share
+        *share;    /* where it goes in shared memory (kserve_share.h); NULL: nowhere */
+    int32_t index; /* in the signature; set by tt_kserve_begin */
 };
 
 struct tt_kserve_target {
@@ -50,6 +53,7 @@ struct tt_kserve_target {
 };
 
 struct tt_kserve_block;
+struct tt_shared_memory;
 
 struct tt_kserve_request {
     struct tt_kserve_target target;
@@ -62,7 +66,9 @@ struct tt_kserve_request {
     int32_t output_count; /* 0: all outputs of the model */
     struct tt_kserve_input inputs[TT_MAX_TENSORS];
     struct tt_kserve_output outputs[TT_MAX_TENSORS];
-    struct tt_kserve_block *blocks; /* see tt_kserve_request_keep */
+    struct tt_shared_memory *memory; /* borrowed; set after _init; NULL: none is shared */
+    struct tt_kserve_share *shares;  /* that it uses */
+    struct tt_kserve_block *blocks;  /* see tt_kserve_request_keep */
 };
 
 /* Sets all fields but `target` and the arrays, which are long and of which only the counted members
@@ -90,6 +96,7 @@ struct tt_kserve_answer {
         const struct tt_tensor_spec *spec; /* the model's: name and datatype */
         struct tt_tensor_view view;        /* the inference's: until it is released */
         bool is_binary;
+        const struct tt_kserve_share *share; /* the request's; NULL: it is in the answer */
     } outputs[TT_MAX_TENSORS];
 };
 

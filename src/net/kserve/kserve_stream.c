@@ -7,7 +7,7 @@ int32_t tt_kserve_stream_output(const struct tt_kserve_request *request,
     int32_t emitted = tt_served_model_emitted(model);
     for (int32_t i = 0; i < request->output_count; i++)
         if (request->outputs[i].index == emitted)
-            return emitted;
+            return request->outputs[i].share ? -1 : emitted;
     return request->output_count == 0 ? emitted : -1;
 }
 
@@ -21,6 +21,7 @@ void tt_kserve_stream_word(struct tt_kserve_answer *out_answer,
     out_answer->output_count = 1;
     out_answer->outputs[0].spec = &tt_served_model_signature(model)->outputs[emitted];
     out_answer->outputs[0].is_binary = false;
+    out_answer->outputs[0].share = NULL;
     out_answer->outputs[0].view = *word;
 }
 

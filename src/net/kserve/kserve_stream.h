@@ -10,8 +10,8 @@
 
 #include "net/kserve/kserve_request.h"
 
-/* The emitted output that the request asks for, as an index in the model's signature; -1: none, so
- * its answer is sent as a whole. After tt_kserve_begin(). */
+/* The emitted output that the request asks for, as an index in the model's signature; -1: none, or
+ * it goes to shared memory, so its answer is sent as a whole. After tt_kserve_begin(). */
 int32_t tt_kserve_stream_output(const struct tt_kserve_request *request,
                                 const struct tt_served_model *model);
 /* The answer that holds one word, with borrowed pointers. */
