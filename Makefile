@@ -8,7 +8,7 @@ JOBS ?= $(shell nproc)
 CTEST = ctest --output-on-failure --timeout $(if $(filter asan tsan,$@),900,300) -j $(JOBS) \
 	--output-junit test-results.xml
 
-.PHONY: help build program test quick serve bench format lint tidy clang asan tsan coverage fuzz soak report clean install package setup python
+.PHONY: help build program test quick serve cluster bench format lint tidy clang asan tsan coverage fuzz soak report clean install package setup python
 
 help:
 	@echo "make build     install what is missing, compile; leaves build/tutti"
@@ -16,6 +16,7 @@ help:
 	@echo "make quick     the unit tests that take no time, for every commit"
 	@echo "make serve     build, make the demo models, serve them on http://127.0.0.1:8000"
 	@echo "               (SERVE_ARGS='...' adds flags of build/tutti serve)"
+	@echo "make cluster   build, start a cluster of eight processes on this machine; Ctrl-C ends it"
 	@echo "make bench     build and run bench/*.sh"
 	@echo "make format    format every C file"
 	@echo "make lint      formatter, linters, layers, language, requirement citations"
@@ -54,6 +55,9 @@ quick: setup
 program: setup
 	@test -f build/build.ninja || cmake --preset default
 	@cmake --build build -j $(JOBS) --target program
+
+cluster: program
+	@exec scripts/cluster.sh
 
 serve: program
 	@scripts/make_demo.sh

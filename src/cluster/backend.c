@@ -278,7 +278,7 @@ bool tt_backend_is_idle(const struct tt_backend *self) {
 
 void tt_backend_receive(struct tt_backend *self, int64_t now, uint16_t from,
                         const struct tt_frame *frame) {
-    enum tt_role role = self->settings->nodes[from].role;
+    enum tt_cluster_role role = self->settings->nodes[from].role;
     tt_allegiance_hear(&self->primary, now, from, frame->epoch);
     if (frame->type == TT_FRAME_INPUT && role == TT_ROLE_FRONTEND)
         on_input(self, now, from, frame);

@@ -22,12 +22,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum tt_role { TT_ROLE_FRONTEND, TT_ROLE_SCHEDULER, TT_ROLE_BACKEND };
+enum tt_cluster_role { TT_ROLE_FRONTEND, TT_ROLE_SCHEDULER, TT_ROLE_BACKEND };
 
 enum { TT_CLUSTER_MAX_NODES = 1024, TT_CLUSTER_NO_NODE = UINT16_MAX };
 
 struct tt_cluster_node {
-    enum tt_role role;
+    enum tt_cluster_role role;
     int32_t devices; /* of a backend */
 };
 

@@ -217,7 +217,7 @@ static void on_result(struct tt_frontend *self, uint16_t from,
 
 void tt_frontend_receive(struct tt_frontend *self, int64_t now, uint16_t from,
                          const struct tt_frame *frame) {
-    enum tt_role role = self->settings->nodes[from].role;
+    enum tt_cluster_role role = self->settings->nodes[from].role;
     if (role == TT_ROLE_FRONTEND) {
         self->rejected++;
         return;

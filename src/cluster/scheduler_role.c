@@ -308,7 +308,7 @@ void tt_scheduler_role_receive(struct tt_scheduler_role *self, int64_t now, uint
 
 void tt_scheduler_role_link(struct tt_scheduler_role *self, int64_t now, uint16_t peer,
                             enum tt_link link) {
-    enum tt_role role = self->settings->nodes[peer].role;
+    enum tt_cluster_role role = self->settings->nodes[peer].role;
     bool was_linked = is_linked(self, peer);
     self->peers[peer].heard_at = now;
     if (link == TT_LINK_UP) {

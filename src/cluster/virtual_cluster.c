@@ -20,7 +20,7 @@ struct node {
         struct tt_scheduler_role scheduler;
         struct tt_backend backend;
     } as;
-    enum tt_role role;
+    enum tt_cluster_role role;
     uint16_t number;
     bool is_alive;
     uint32_t life;

@@ -423,7 +423,7 @@ static enum tt_err open_listeners(struct listeners *out, const struct flags *sel
 }
 
 static int serve(struct tt_control *control, const struct flags *self,
-                 struct tt_serve_access *access) {
+                 struct tt_serve_access *access, struct tt_serve_role *role) {
     struct tt_error why;
     const struct tt_listener_options *options = &self->listener;
     struct tt_log *log = options->log;
@@ -446,6 +446,7 @@ static int serve(struct tt_control *control, const struct flags *self,
     if (listeners.grpc)
         tt_log_write(log, TT_LOG_INFO, NULL, "gRPC at %s:%d", options->host,
                      tt_grpc_listener_tcp_port(tt_serve_grpc_listener(listeners.grpc)));
+    tt_serve_role_listens(role, options->host, tt_listener_tcp_port(listeners.http));
     suggest(log, self, options->host, tt_listener_tcp_port(listeners.http));
     tt_listener_run(listeners.http);
     running = NULL;
@@ -474,7 +475,7 @@ static int open_and_serve(struct flags *self, struct tt_serve_access *access) {
         err = tt_control_open(&self->control, &control, &why);
     if (!err)
         err = tt_serve_role_join(role, tt_control_serving(control), self->listener.log, &why);
-    int code = err ? exit_code_of(err) : serve(control, self, access);
+    int code = err ? exit_code_of(err) : serve(control, self, access, role);
     if (err)
         fprintf(stderr, "tutti serve: %s\n", why.text);
     tt_serve_role_leave(role);

@@ -18,7 +18,7 @@ struct tt_serve_role {
     struct tt_fleet_node *node;
 };
 
-static enum tt_role role_of(const struct tt_serve_role_flags *flags) {
+static enum tt_cluster_role role_of(const struct tt_serve_role_flags *flags) {
     return flags->role == TT_SERVE_FRONTEND    ? TT_ROLE_FRONTEND
            : flags->role == TT_SERVE_SCHEDULER ? TT_ROLE_SCHEDULER
                                                : TT_ROLE_BACKEND;
@@ -79,7 +79,7 @@ enum tt_err tt_serve_role_new(const struct tt_serve_role_flags *flags,
     if (err)
         return err;
     int32_t devices = file.places[number].devices;
-    enum tt_role stated = file.places[number].role;
+    enum tt_cluster_role stated = file.places[number].role;
     tt_cluster_file_fini(&file);
     if (stated != role_of(flags))
         return tt_fail(TT_ERR_INVALID, why, "node %s is a %s in %s, and --role says %s",
@@ -116,6 +116,11 @@ enum tt_err tt_serve_role_join(struct tt_serve_role *self, struct tt_serving *se
                                              .log = log};
     enum tt_err err = tt_fleet_node_open(&options, &self->node, why);
     return err ? err : tt_fleet_node_start(self->node, why);
+}
+
+void tt_serve_role_listens(struct tt_serve_role *self, const char *host, int32_t tcp_port) {
+    if (self)
+        tt_fleet_node_show_address(self->node, host, tcp_port);
 }
 
 void tt_serve_role_leave(struct tt_serve_role *self) {

@@ -31,6 +31,8 @@ TT_MUST_CHECK enum tt_err tt_serve_role_new(const struct tt_serve_role_flags *fl
 /* Errors: those of the node. */
 TT_MUST_CHECK enum tt_err tt_serve_role_join(struct tt_serve_role *self, struct tt_serving *serving,
                                              struct tt_log *log, struct tt_error *why);
+/* Where clients are answered; `tutti cluster` shows it. */
+void tt_serve_role_listens(struct tt_serve_role *self, const char *host, int32_t tcp_port);
 void tt_serve_role_leave(struct tt_serve_role *self);
 void tt_serve_role_free(struct tt_serve_role *take_self); /* NULL-safe */
 

@@ -274,7 +274,7 @@ static struct tt_outbox *outbox(void *context) {
 static void received(void *context, int64_t now, uint16_t from,
                      const struct tt_received *received) {
     struct backend_node *self = context;
-    enum tt_role role = tt_fleet_node_settings(self->node)->nodes[from].role;
+    enum tt_cluster_role role = tt_fleet_node_settings(self->node)->nodes[from].role;
     if (received->frame.type == TT_FRAME_INPUT && role == TT_ROLE_FRONTEND)
         take_inputs(self, from, received);
     tt_backend_receive(&self->backend, now, from, &received->frame);

@@ -29,12 +29,12 @@ static const struct {
     {"control-us", offsetof(struct tt_cluster_times, control_ns), TT_US},
 };
 
-const char *tt_cluster_role_name(enum tt_role role) { return role_names[role]; }
+const char *tt_cluster_role_name(enum tt_cluster_role role) { return role_names[role]; }
 
-bool tt_cluster_role_parse(const char *name, enum tt_role *out_role) {
+bool tt_cluster_role_parse(const char *name, enum tt_cluster_role *out_role) {
     for (size_t i = 0; i < TT_COUNT(role_names); i++)
         if (strcmp(name, role_names[i]) == 0) {
-            *out_role = (enum tt_role)i;
+            *out_role = (enum tt_cluster_role)i;
             return true;
         }
     return false;
@@ -92,8 +92,8 @@ static enum tt_err read_devices(char *const *words, int32_t count, struct tt_clu
     return TT_OK;
 }
 
-static enum tt_err read_place(struct tt_cluster_file *self, enum tt_role role, char *const *words,
-                              int32_t count, struct tt_error *why) {
+static enum tt_err read_place(struct tt_cluster_file *self, enum tt_cluster_role role,
+                              char *const *words, int32_t count, struct tt_error *why) {
     if (count < 3)
         return tt_fail(TT_ERR_INVALID, why, "a node is: %s NAME HOST:PORT", words[0]);
     if (!is_name(words[1]))
@@ -146,7 +146,7 @@ static enum tt_err read_line(struct tt_cluster_file *self, char *line, struct tt
     }
     if (count == 0)
         return TT_OK;
-    enum tt_role role;
+    enum tt_cluster_role role;
     return tt_cluster_role_parse(words[0], &role) ? read_place(self, role, words, count, why)
                                                   : read_time(self, words, count, why);
 }
@@ -185,7 +185,7 @@ static enum tt_err check_roles(const struct tt_cluster_file *self, struct tt_err
     for (size_t role = 0; role < TT_COUNT(role_names); role++) {
         bool is_there = false;
         for (int32_t i = 0; i < self->count; i++)
-            is_there |= self->places[i].role == (enum tt_role)role;
+            is_there |= self->places[i].role == (enum tt_cluster_role)role;
         if (!is_there)
             return tt_fail(TT_ERR_INVALID, why,
                            "there is no %s; a cluster has at least one frontend, one scheduler and "

@@ -24,7 +24,7 @@ struct tt_cluster_place {
     char name[TT_CLUSTER_NAME_BYTES];
     char host[TT_CLUSTER_HOST_BYTES];
     int32_t tcp_port;
-    enum tt_role role;
+    enum tt_cluster_role role;
     int32_t devices; /* of a backend; else 0 */
 };
 
@@ -52,8 +52,8 @@ void tt_cluster_file_fini(struct tt_cluster_file *self);
 /* The number of the node; -1: no node has this name. */
 int32_t tt_cluster_file_find(const struct tt_cluster_file *self, const char *name);
 /* "frontend", "scheduler", "backend". Static storage. */
-const char *tt_cluster_role_name(enum tt_role role);
+const char *tt_cluster_role_name(enum tt_cluster_role role);
 /* True: `name` is a role's, which is in *out_role. */
-bool tt_cluster_role_parse(const char *name, enum tt_role *out_role);
+bool tt_cluster_role_parse(const char *name, enum tt_cluster_role *out_role);
 
 #endif

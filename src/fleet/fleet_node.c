@@ -38,7 +38,8 @@ struct tt_fleet_node {
     int64_t group_capacity;
     pthread_t thread;
     bool has_loop, has_handles, has_links, has_thread;
-    struct tt_flag stopping;
+    struct tt_flag stopping, has_address;
+    char address[300]; /* written before has_address is raised */
 };
 
 /* ---- sending ---- */
@@ -178,6 +179,8 @@ static void describe(const struct tt_fleet_node *self, struct tt_text *out) {
                    (int)getpid(), is_primary ? "true" : "false", epoch,
                    self->role->state(self->self), self->options.version,
                    primary < self->file.count ? self->file.places[primary].name : "");
+    if (tt_flag_is_raised(&self->has_address))
+        tt_text_printf(out, ", \"http\": \"%s\"", self->address);
     self->role->count(self->self, out);
     tt_text_puts(out, "}");
 }
@@ -282,7 +285,7 @@ static enum tt_err read_models(struct tt_fleet_node *self, struct tt_error *why)
     return err;
 }
 
-static const struct tt_fleet_role *role_of(enum tt_role role) {
+static const struct tt_fleet_role *role_of(enum tt_cluster_role role) {
     static const struct tt_fleet_role *const roles[] = {[TT_ROLE_FRONTEND] = &tt_frontend_node_role,
                                                         [TT_ROLE_SCHEDULER] =
                                                             &tt_scheduler_node_role,
@@ -371,6 +374,13 @@ enum tt_err tt_fleet_node_start(struct tt_fleet_node *self, struct tt_error *why
         return tt_fail(TT_ERR_IO, why, "cannot start a thread: %s", strerror(problem));
     self->has_thread = true;
     return TT_OK;
+}
+
+void tt_fleet_node_show_address(struct tt_fleet_node *self, const char *host, int32_t tcp_port) {
+    bool is_bare = strchr(host, ':') != NULL; /* an IPv6 address */
+    snprintf(self->address, sizeof(self->address), "http://%s%.256s%s:%d", is_bare ? "[" : "", host,
+             is_bare ? "]" : "", tcp_port);
+    tt_flag_raise(&self->has_address);
 }
 
 static void close_handles(struct tt_fleet_node *self) {

@@ -56,7 +56,7 @@ struct tt_fleet_options {
     const char *cluster;             /* "static:FILE" */
     const char *node;                /* its name there */
     const char *key;                 /* a file; NULL: none, which only loopback addresses allow */
-    enum tt_role role;               /* the one that the file states */
+    enum tt_cluster_role role;       /* the one that the file states */
     const char *version;             /* of the program */
     int32_t request_limit;           /* of a frontend */
     struct tt_serving *serving;      /* with its models; borrowed, as all of these */
@@ -75,6 +75,8 @@ TT_MUST_CHECK enum tt_err tt_fleet_node_open(const struct tt_fleet_options *opti
                                              struct tt_fleet_node **out_node, struct tt_error *why);
 /* Listens and starts the thread. Errors: IO. */
 TT_MUST_CHECK enum tt_err tt_fleet_node_start(struct tt_fleet_node *self, struct tt_error *why);
+/* Where the process answers clients, for people; "" before. Once, any thread. */
+void tt_fleet_node_show_address(struct tt_fleet_node *self, const char *host, int32_t tcp_port);
 /* Ends the thread. A frontend answers what is left with an error. NULL-safe. */
 void tt_fleet_node_close(struct tt_fleet_node *take_self);
 

@@ -21,7 +21,7 @@ static const struct tt_cluster_place *place_of(const struct tt_node_links *self,
 
 /* Two nodes talk to each other unless they have the same role; schedulers always do. */
 static bool may_talk(const struct tt_node_links *self, uint16_t peer) {
-    enum tt_role own = place_of(self, self->options.number)->role;
+    enum tt_cluster_role own = place_of(self, self->options.number)->role;
     return peer != self->options.number &&
            (place_of(self, peer)->role != own || own == TT_ROLE_SCHEDULER);
 }
