@@ -289,7 +289,7 @@ void tt_scheduler_grants_done(struct tt_scheduler_role *self, int64_t now, uint1
     }
     if (device->is_usable && device->count > 0 && grant_at(self, device, 0)->number == record->id)
         finish(self, now, device, record->code == 1);
-    else if (!device->is_usable && record->rows == 0 && self->peers[from].state == TT_PEER_KNOWN)
+    if (!device->is_usable && record->rows == 0 && self->peers[from].state == TT_PEER_KNOWN)
         set_usable(self, now, (int32_t)(device - self->devices));
 }
 
@@ -312,12 +312,15 @@ static void return_request(struct tt_scheduler_role *self, uint16_t backend, uin
         &(struct tt_frame_record){.id = id, .node = backend, .attempt = attempt, .code = died});
 }
 
-void tt_scheduler_grants_missing(struct tt_scheduler_role *self, uint16_t from,
+void tt_scheduler_grants_missing(struct tt_scheduler_role *self, int64_t now, uint16_t from,
                                  const struct tt_frame_record *record) {
-    if (record->node >= self->settings->node_count || !self->entries[record->node])
+    if (record->node >= self->settings->node_count || !self->entries[record->node]) {
         self->rejected++;
-    else
-        return_request(self, from, record->node, record->id, record->attempt, false);
+        return;
+    }
+    self->peers[from].lost_frontend = record->node;
+    self->peers[from].lost_at = now;
+    return_request(self, from, record->node, record->id, record->attempt, false);
 }
 
 static void return_members(struct tt_scheduler_role *self, const struct tt_granted_device *device,

@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+enum { AVOIDED_SILENCES = 10 };
+
 /* ---- memory ---- */
 
 static bool make_devices(struct tt_scheduler_role *self) {
@@ -85,6 +87,8 @@ enum tt_err tt_scheduler_role_init(struct tt_scheduler_role *self,
         .asked_until_at = TT_NEVER,
         .next_beat_at = TT_NEVER,
         .peers = calloc((size_t)settings->node_count, sizeof(*self->peers))};
+    for (int32_t i = 0; self->peers && i < settings->node_count; i++)
+        self->peers[i].lost_frontend = TT_CLUSTER_NO_NODE;
     for (int32_t i = 0; i < settings->model_count; i++) {
         tt_assert(settings->models[i]->step_count == 1);
         if (settings->models[i]->max_batch > self->max_batch)
@@ -268,7 +272,7 @@ static void from_node(struct tt_scheduler_role *self, int64_t now, uint16_t from
         else if (is_backend && frame->type == TT_FRAME_DONE)
             tt_scheduler_grants_done(self, now, from, record);
         else if (is_backend && frame->type == TT_FRAME_MISSING)
-            tt_scheduler_grants_missing(self, from, record);
+            tt_scheduler_grants_missing(self, now, from, record);
         else
             self->rejected++;
     }
@@ -313,6 +317,7 @@ void tt_scheduler_role_link(struct tt_scheduler_role *self, int64_t now, uint16_
     self->peers[peer].heard_at = now;
     if (link == TT_LINK_UP) {
         self->peers[peer].state = TT_PEER_UNKNOWN;
+        self->peers[peer].lost_frontend = TT_CLUSTER_NO_NODE;
         if (self->is_primary)
             tt_outbox_signal(&self->outbox, peer, TT_FRAME_CLAIM, self->primary.epoch);
         else if (role == TT_ROLE_SCHEDULER && self->primary.epoch == 0) /* its turn may be first */
@@ -342,6 +347,41 @@ static bool is_alone(const struct tt_scheduler_role *self, int64_t now) {
     return true;
 }
 
+/* A backend and a frontend that are both there lost each other since the last beats. */
+static bool has_lost(const struct tt_scheduler_role *self, int64_t now, int32_t backend,
+                     uint16_t frontend) {
+    const struct tt_peer *peer = &self->peers[backend];
+    return is_linked(self, backend) && peer->lost_frontend == frontend &&
+           is_linked(self, frontend) &&
+           now - peer->lost_at < AVOIDED_SILENCES * self->settings->silence_ns;
+}
+
+/* True if the frontend reaches at least half of the backends, so that it is not the reason. */
+static bool reaches_most(const struct tt_scheduler_role *self, int64_t now, uint16_t frontend) {
+    int32_t lost = 0, linked = 0;
+    for (int32_t i = 0; i < self->settings->node_count; i++) {
+        if (self->settings->nodes[i].role != TT_ROLE_BACKEND || !is_linked(self, i))
+            continue;
+        linked++;
+        lost += has_lost(self, now, i, frontend);
+    }
+    return 2 * lost <= linked;
+}
+
+static void avoid_lost(struct tt_scheduler_role *self, int64_t now) {
+    for (int32_t i = 0; i < self->settings->node_count; i++) {
+        struct tt_peer *peer = &self->peers[i];
+        if (peer->state != TT_PEER_KNOWN || peer->lost_frontend == TT_CLUSTER_NO_NODE ||
+            !has_lost(self, now, i, peer->lost_frontend) ||
+            !reaches_most(self, now, peer->lost_frontend))
+            continue;
+        self->avoided++;
+        peer->state = TT_PEER_AVOIDED;
+        peer->probe_at = now + AVOIDED_SILENCES * self->settings->silence_ns;
+        tt_scheduler_grants_leave(self, now, (uint16_t)i);
+    }
+}
+
 static void beat(struct tt_scheduler_role *self, int64_t now) {
     bool was_asleep = slept(self, now, self->next_beat_at);
     self->next_beat_at = now + self->settings->beat_ns;
@@ -352,10 +392,12 @@ static void beat(struct tt_scheduler_role *self, int64_t now) {
         return;
     }
     send_all(self, TT_FRAME_BEAT, self->primary.epoch);
+    avoid_lost(self, now);
     for (int32_t i = 0; i < self->settings->node_count; i++) {
         struct tt_peer *peer = &self->peers[i];
-        bool must_answer = (peer->state == TT_PEER_SUSPECT || peer->state == TT_PEER_UNKNOWN) &&
-                           self->settings->nodes[i].role != TT_ROLE_SCHEDULER;
+        bool is_waiting = peer->state == TT_PEER_SUSPECT || peer->state == TT_PEER_UNKNOWN ||
+                          peer->state == TT_PEER_AVOIDED;
+        bool must_answer = is_waiting && self->settings->nodes[i].role != TT_ROLE_SCHEDULER;
         if (i == self->number || !must_answer || now < peer->probe_at)
             continue;
         peer->probe_at = now + self->settings->silence_ns;
@@ -417,9 +459,10 @@ void tt_scheduler_role_check(const struct tt_scheduler_role *self) {
         enum tt_executor_state state = self->mechanism.executors[i].state;
         enum tt_peer_state peer = self->peers[device->backend].state;
         tt_assert(device->is_usable == (state != TT_EXECUTOR_GONE));
-        tt_assert(state != TT_EXECUTOR_DRAINING || peer == TT_PEER_LEAVING || device->count > 0);
+        bool ends = peer == TT_PEER_LEAVING || peer == TT_PEER_AVOIDED;
+        tt_assert(state != TT_EXECUTOR_DRAINING || ends || device->count > 0);
         tt_assert(device->count == self->mechanism.executors[i].queued);
         tt_assert(tt_heap_contains(&self->due, i) == (device->count > 0));
-        tt_assert(!device->is_usable || peer == TT_PEER_KNOWN || peer == TT_PEER_LEAVING);
+        tt_assert(!device->is_usable || peer == TT_PEER_KNOWN || ends);
     }
 }

@@ -13,6 +13,10 @@
  * grants go back to the frontends, and it gets no others until it answers a new claim of the same
  * epoch and its old plans have ended.
  *
+ * A backend that a frontend does not reach gets no grants for ten silences, and is then asked
+ * again: grants know no frontends, so the pair cannot be kept apart otherwise. A frontend that does
+ * not reach more than half of the backends is itself the reason, and no backend is avoided for it.
+ *
  * One thread. Implemented in scheduler_role.c (life, claims, links) and scheduler_grants.c (tickets
  * and grants). */
 #ifndef TT_CLUSTER_SCHEDULER_ROLE_H
@@ -57,6 +61,7 @@ enum tt_peer_state {
     TT_PEER_KNOWN,   /* has answered it */
     TT_PEER_SUSPECT, /* a backend that is late */
     TT_PEER_LEAVING, /* a backend that ends what it has, and takes nothing new */
+    TT_PEER_AVOIDED, /* the same, since a frontend and it have lost each other */
 };
 
 struct tt_peer {
@@ -64,6 +69,9 @@ struct tt_peer {
     int64_t heard_at;
     int64_t probe_at; /* of a suspect: when it is asked again */
     bool has_opinion, finds_it_silent;
+    /* A backend: the frontend whose input did not come last, and when; TT_CLUSTER_NO_NODE: none. */
+    uint16_t lost_frontend;
+    int64_t lost_at;
 };
 
 struct tt_scheduler_role {
@@ -94,7 +102,7 @@ struct tt_scheduler_role {
     void *context;
     /* Writes the epoch to the coordination service; tt_scheduler_role_recorded follows, or not. */
     void (*record)(void *context, int64_t now, uint64_t epoch);
-    int64_t claims, granted, returned, suspected, rejected;
+    int64_t claims, granted, returned, suspected, avoided, rejected;
 };
 
 TT_MUST_CHECK enum tt_err tt_scheduler_role_init(struct tt_scheduler_role *self,
@@ -133,7 +141,7 @@ void tt_scheduler_grants_accepted(struct tt_scheduler_role *self, uint16_t from,
 void tt_scheduler_grants_done(struct tt_scheduler_role *self, int64_t now, uint16_t from,
                               const struct tt_frame_record *record);
 /* A member of a grant was left out, since its input did not come: it goes back to its frontend. */
-void tt_scheduler_grants_missing(struct tt_scheduler_role *self, uint16_t from,
+void tt_scheduler_grants_missing(struct tt_scheduler_role *self, int64_t now, uint16_t from,
                                  const struct tt_frame_record *record);
 /* The backend's devices that have no plans left become executors. */
 void tt_scheduler_grants_state(struct tt_scheduler_role *self, int64_t now, uint16_t from,

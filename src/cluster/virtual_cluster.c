@@ -152,6 +152,7 @@ static void add_counts(struct virtual_cluster *self, const struct node *node) {
     if (node->role == TT_ROLE_SCHEDULER) {
         self->result->returned += node->as.scheduler.returned;
         self->result->suspected += node->as.scheduler.suspected;
+        self->result->avoided += node->as.scheduler.avoided;
     } else if (node->role == TT_ROLE_BACKEND) {
         self->result->stale += node->as.backend.refused;
     }

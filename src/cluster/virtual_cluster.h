@@ -66,7 +66,7 @@ struct tt_virtual_options {
 };
 
 struct tt_virtual_result {
-    int64_t events, accepted, refused, answered, gone, claims, stale, returned, suspected;
+    int64_t events, accepted, refused, answered, gone, claims, stale, returned, suspected, avoided;
     char violation[256]; /* empty: none */
 };
 

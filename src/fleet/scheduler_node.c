@@ -134,8 +134,9 @@ static void count(const void *context, struct tt_text *out) {
         devices += role->devices[i].is_usable;
     tt_text_printf(out,
                    ", \"devices\": %d, \"claims\": %" PRId64 ", \"granted\": %" PRId64
-                   ", \"returned\": %" PRId64 ", \"suspected\": %" PRId64,
-                   devices, role->claims, role->granted, role->returned, role->suspected);
+                   ", \"returned\": %" PRId64 ", \"suspected\": %" PRId64 ", \"avoided\": %" PRId64,
+                   devices, role->claims, role->granted, role->returned, role->suspected,
+                   role->avoided);
 }
 
 const struct tt_fleet_role tt_scheduler_node_role = {.open = open_role,

@@ -161,6 +161,15 @@ static void a_frontend_and_a_backend_lose_each_other(void **state) {
     assert_true(seen.answers[TT_ANSWER_TIMED_OUT] <= 2 * 32); /* fetched before the cut */
 }
 
+/* The backend takes nothing while the two do not reach each other, and its share again after. */
+static void a_lost_pair_is_avoided(void **state) {
+    (void)state;
+    struct seen seen = run_one(TT_FAULT_CUT, FRONTEND, BACKEND, TT_S);
+    assert_true(seen.result.avoided > 0);
+    /* Each time the backend is tried again costs a batch or two. */
+    assert_true(seen.result.returned <= 64 * seen.result.avoided);
+}
+
 /* The others still hear the primary, so nothing happens. */
 static void the_schedulers_lose_each_other(void **state) {
     (void)state;
@@ -226,6 +235,7 @@ int main(void) {
         cmocka_unit_test(a_backend_freezes),
         cmocka_unit_test(a_frontend_dies),
         cmocka_unit_test(a_frontend_and_a_backend_lose_each_other),
+        cmocka_unit_test(a_lost_pair_is_avoided),
         cmocka_unit_test(the_schedulers_lose_each_other),
         cmocka_unit_test(the_coordination_service_is_away),
         cmocka_unit_test(the_primary_hands_over),
