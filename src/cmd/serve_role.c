@@ -53,13 +53,13 @@ static void set_loader(struct tt_serve_role *self, int32_t devices,
                                                     .option_count = 1}
                        : (struct tt_serving_policy){.name = "serial", .depth = FRONTEND_DEPTH};
     control->loader.policy = &self->policy;
+    limits->learn_percent = 0; /* only the scheduler decides by run times */
     control->loader.executors = is_backend                              ? devices
                                 : self->flags.role == TT_SERVE_FRONTEND ? FRONTEND_EXECUTORS
                                                                         : 1;
     if (!is_backend) {
         control->loader.engine = &tt_remote_engine_kind;
         control->loader.engine_context = self->remote;
-        limits->learn_percent = 0; /* times in the cluster say nothing of a model here */
     } else if (self->flags.emulated) {
         control->loader.engine = tt_engine_kind_emulating();
     }
