@@ -130,6 +130,7 @@ static void send_all(struct tt_scheduler_role *self, enum tt_frame_type type, ui
             tt_outbox_signal(&self->outbox, (uint16_t)i, type, epoch);
 }
 
+/* S10: a spare takes over when the primary has closed its links, or is silent for most nodes. */
 static void claim(struct tt_scheduler_role *self, int64_t now) {
     tt_assert(!self->is_primary && self->has_mechanism);
     self->is_primary = true;

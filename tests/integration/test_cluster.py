@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""S7, S10: a cluster of real processes on the loopback: roles, failures, and what is refused.
+"""S10: a cluster of real processes on the loopback: roles, failures, and what is refused.
 
 No test states a time: what must hold is that every request is answered, once and rightly.
 """
@@ -99,6 +99,7 @@ class ClusterTest(unittest.TestCase):
         for name in cluster.nodes:
             self.assertEqual(cluster.processes[name].stop(30), 0, cluster.processes[name].said())
 
+    # S10: the spare takes over, and nothing is lost
     def test_primary_is_killed(self):
         cluster = self.begin(schedulers=2, frontends=2, backends=2)
         primary = cluster.primary()
