@@ -46,6 +46,10 @@ static const struct tt_flag_row flag_rows[] = {
     TT_TEXT("length", "N|A-B|@FILE", load.length, NULL,
             "size of variable dimensions: fixed, drawn from a range, or drawn from the lines of a "
             "file"),
+    TT_TEXT(
+        "metadata", "FILE", load.metadata, NULL,
+        "read the models' inputs from FILE, JSON as `GET /v2/models/NAME` answers, for a server "
+        "that answers inferences only"),
     TT_LIST("shape", "[MODEL/]INPUT:DIMS", load.shapes, MAX_REPEATS,
             "dimensions of an input without the rows, such as 3,224,224; may be repeated"),
     TT_LIST("input-file", "[MODEL=]FILE", load.input_files, MAX_REPEATS,

@@ -21,6 +21,7 @@ struct tt_load_flags {
     int64_t requests, seed;          /* < 0: not given */
     int64_t concurrency;             /* 0: open loop */
     int64_t rows;                    /* 0: not given */
+    const char *metadata;            /* FILE, or NULL: the server says */
     const char *length;              /* N, A-B or @FILE */
     struct tt_flag_list shapes;      /* INPUT:DIMS or MODEL/INPUT:DIMS */
     struct tt_flag_list input_files; /* FILE or MODEL=FILE */

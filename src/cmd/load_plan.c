@@ -186,9 +186,24 @@ static enum tt_err check_maps(const struct tt_load_plan *self, struct tt_error *
     return TT_OK;
 }
 
+enum { METADATA_BYTES = 1 << 20 };
+
+static enum tt_err read_metadata(const char *path, struct tt_load_target *target,
+                                 struct tt_error *why) {
+    struct tt_text text = {0};
+    enum tt_err err = tt_text_read_file(path, METADATA_BYTES, &text, why);
+    if (err)
+        return err;
+    err = tt_kserve_client_model_read(tt_text_string(&text), text.length, &target->model, why);
+    tt_text_fini(&text);
+    return err ? tt_fail_in(err, why, "--metadata %s", path) : TT_OK;
+}
+
 static enum tt_err ask_for(struct tt_load_plan *self, struct tt_load_target *target,
                            struct tt_error *why) {
     struct tt_text path, answer;
+    if (self->flags->metadata)
+        return read_metadata(self->flags->metadata, target, why);
     tt_text_init(&path);
     tt_kserve_client_path(target->served, &path);
     enum tt_err err = path.failed

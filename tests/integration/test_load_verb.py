@@ -515,6 +515,18 @@ class BadRequests(LoadCase):
             url = "127.0.0.1:%d" % taken.getsockname()[1]
         self.assert_refused(url, "--model", "echo", says="refused", code=1)
 
+    def test_metadata_of_a_file(self):
+        """A server that has no page of metadata can be loaded; a file that is none is refused with its name."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "echo.json")
+            file.write_text(json.dumps(METADATA))
+            with Scripted(lambda k: (answer(200), True), {}) as server:
+                done = run(server.url, "--model", "echo", "--metadata", file, "--length", 3, "--requests", 5, "--json")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(json.loads(done.stdout)["total"]["ok"], 5)
+                file.write_text("[1]")
+                self.assert_refused(server.url, "--model", "echo", "--metadata", file, says=str(file))
+
     def test_metadata_that_is_none(self):
         for metadata in ({}, {"name": "echo", "inputs": [{"name": "x"}]}, [1]):
             with Scripted(lambda k: (answer(200), True), metadata) as server:

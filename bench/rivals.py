@@ -1,0 +1,355 @@
+#!/usr/bin/env python3
+"""The table against rivals: goodput at 1 % bad on real models, beside Triton and mosec. One command:
+
+    bench/rivals.py --triton COMMAND --mosec COMMAND --out DIR          # all of it: hours
+    bench/rivals.py --only mlp --only-arrivals poisson --only-slo 6 --seconds 2 --rounds 1 --out DIR    # a part
+
+Cells: models (mlp, lstm, cnn, minilm) x arrivals (poisson; gamma of shape 0.3) x executors (1, 2) x objectives (3, 6, 12 times
+the run time of one request, measured first). Contenders: tutti with its default policy; Triton with queue delays of 0, SLO/8
+and SLO/4 and rejection; mosec with a wait of SLO/4. Each is searched for the largest rate with at most 1 % of the requests late,
+refused or failed, by `tutti load` over HTTP with binary tensors. In each round all contenders of a cell take turns (A B A B).
+
+Commands of rivals, with these places: Triton {models} {port}; mosec {port} {script}. Left out, that rival is not measured.
+  --triton 'tritonserver --model-repository={models} --http-port={port}'  --triton-backend NAME   (its ONNX backend)
+  --mosec  'python3 {script} --address 127.0.0.1 --port {port}'           (a Python with mosec, onnxruntime and numpy)
+
+Everything that was measured goes to DIR/rows.jsonl, a line at a time; the same command continues there. DIR/RIVALS.md is the
+table, and --document FILE writes it elsewhere too. --neighbour: beside a process that uses half a core in bursts.
+Needs a Python with numpy and onnx: scripts/test_python.sh bench/rivals.py ...
+"""
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import rivals_models
+import rivals_table
+from own_server import ROOT, Server, in_turn
+
+ARRIVALS = {"poisson": ["--process", "poisson"], "gamma-0.3": ["--process", "gamma", "--gamma-shape", "0.3"]}
+EXECUTORS = (1, 2)
+FACTORS = (3, 6, 12)
+TRITON_DELAYS = {"triton": 0, "triton slo/8": 1 / 8, "triton slo/4": 1 / 4}
+MAX_PROBES = 24
+BURST = "import time\nwhile True:\n  end = time.monotonic() + 0.05\n  while time.monotonic() < end: pass\n  time.sleep(0.05)\n"
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tutti", default=str(ROOT / "build" / "tutti"))
+    parser.add_argument("--triton")
+    parser.add_argument("--triton-backend", default="onnxruntime")
+    parser.add_argument("--mosec")
+    parser.add_argument("--out", required=True, type=pathlib.Path)
+    parser.add_argument("--document", type=pathlib.Path)
+    parser.add_argument("--only", action="append", choices=rivals_models.NAMES, help="these models; may be repeated")
+    parser.add_argument("--only-arrivals", action="append", choices=tuple(ARRIVALS))
+    parser.add_argument("--only-executors", action="append", type=int, choices=EXECUTORS)
+    parser.add_argument("--only-slo", action="append", type=int, choices=FACTORS)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=6, help="of each load that is counted")
+    parser.add_argument("--precision", type=float, default=0.05, help="of the goodput")
+    parser.add_argument("--neighbour", action="store_true")
+    parser.add_argument("--cache", default=str(ROOT / ".deps" / "models"), help="where minilm's download is kept")
+    return parser.parse_args()
+
+
+def cells_of(given):
+    """Keys MODEL/ARRIVALS/EXECUTORS/FACTOR, in the order of measuring."""
+    return [
+        "/".join((model, arrivals, str(executors), str(factor)))
+        for model in given.only or rivals_models.NAMES
+        for arrivals in given.only_arrivals or ARRIVALS
+        for executors in given.only_executors or EXECUTORS
+        for factor in given.only_slo or FACTORS
+    ]
+
+
+def contenders_of(given):
+    names = ["tutti"]
+    names += list(TRITON_DELAYS) if given.triton else []
+    return names + (["mosec"] if given.mosec else [])
+
+
+def read_rows(path):
+    """What was measured before. The last line may be cut short."""
+    rows = []
+    for line in path.read_text().splitlines() if path.exists() else []:
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError:
+            print("rivals: a line of %s is cut short; it is measured again" % path, file=sys.stderr)
+    return rows
+
+
+# ---- servers ----
+
+
+class Rival:
+    """A server of another program, at `address`."""
+
+    def __init__(self, name, command, port, environment, log):
+        self.name, self.address, self.log = name, "http://127.0.0.1:%d" % port, log
+        with open(log, "w") as file:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env={**os.environ, **environment}, start_new_session=True
+            )
+
+    def wait(self, path):
+        """Until the path is answered, with any status: mosec has no health page."""
+        ends_at = time.monotonic() + 120
+        while time.monotonic() < ends_at and self.process.poll() is None:
+            try:
+                with urllib.request.urlopen(self.address + path, timeout=5):
+                    return self
+            except urllib.error.HTTPError as error:
+                if path == "/" or error.code == 200:
+                    return self
+            except OSError:
+                pass
+            time.sleep(0.2)
+        self.stop()
+        sys.exit("rivals: %s did not become ready; it said:\n%s" % (self.name, pathlib.Path(self.log).read_text()[-2000:]))
+
+    def stop(self):
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGTERM)
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def start(given, contender, model, executors, slo_ms):
+    work, port = given.out / "work", free_port()
+    if contender == "tutti":
+        served = work / "tutti" / model.name
+        served.mkdir(parents=True, exist_ok=True)
+        for entry in ("1", "config.pbtxt", "profile.pbtxt"):
+            if not (served / entry).exists():
+                (served / entry).symlink_to((model / entry).resolve())
+        (served / "tutti.pbtxt").write_text("slo_ms: %.6f\n" % slo_ms)
+        for other in (work / "tutti").iterdir():  # serve this model alone
+            if other != served:
+                other.rename(work / ("not-" + other.name))
+        return Server(given.tutti, work / "tutti", executors=executors)
+    log = work / (contender.replace(" ", "-").replace("/", "-") + ".log")
+    if contender in TRITON_DELAYS:
+        delay_ms = slo_ms * TRITON_DELAYS[contender]
+        folder = work / "triton"
+        rivals_models.write_for_triton(model, folder / model.name, given.triton_backend, executors, slo_ms, delay_ms)
+        command = shlex.split(given.triton.format(models=folder / model.name, port=port))
+        return Rival(contender, command, port, {}, log).wait("/v2/models/%s/ready" % model.name)
+    script = pathlib.Path(__file__).with_name("rivals_mosec.py")
+    environment = {
+        "RIVAL_MODEL": model.name,
+        "RIVAL_FILE": str(model / "1" / "model.onnx"),
+        "RIVAL_EXECUTORS": str(executors),
+        "RIVAL_BATCH": str(rivals_models.MAX_BATCH),
+        "RIVAL_WAIT_MS": str(max(1, round(slo_ms / 4))),
+        "RIVAL_TIMEOUT_MS": "10000",
+    }
+    command = shlex.split(given.mosec.format(port=port, script=script))
+    return Rival(contender, command, port, environment, log).wait("/")
+
+
+# ---- measuring ----
+
+
+def keep_metadata(given, model, slo_ms):
+    """What our server says of the model: mosec answers inferences only."""
+    kept = given.out / "work" / (model.name + ".json")
+    if not kept.exists():
+        server = start(given, "tutti", model, 1, slo_ms)
+        try:
+            with urllib.request.urlopen("%s/v2/models/%s" % (server.address, model.name), timeout=20) as answer:
+                kept.write_bytes(answer.read())
+        finally:
+            server.stop()
+    return kept
+
+
+def load(given, server, name, slo_ms, rate, arrivals, lengths):
+    command = [given.tutti, "load", server.address, "--model", name, "--rate", "%g" % rate, "--binary", "--json"]
+    command += ["--duration", "%g" % (given.seconds + 1), "--warm-up", "1", "--slo-ms", "%.6f" % slo_ms]
+    command += ["--give-up-ms", "%d" % max(1000, round(20 * slo_ms)), *ARRIVALS[arrivals]]
+    command += ["--length", "@%s" % lengths] if name == "minilm" else []
+    command += ["--metadata", given.out / "work" / (name + ".json")]
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    if not done.stdout:
+        sys.exit("rivals: tutti load: " + done.stderr.strip())
+    return json.loads(done.stdout)["total"]
+
+
+def search(given, server, cell, slo_ms, start_per_s, lengths):
+    name, arrivals, _, _ = cell.split("/")
+    lowest = start_per_s / 64
+    load(given, server, name, slo_ms, lowest, arrivals, lengths)  # warm-up
+    found, probes = rivals_table.Search(start_per_s, lowest, given.precision), []
+    while (rate := found.next()) is not None and len(probes) < MAX_PROBES:
+        total = load(given, server, name, slo_ms, rate, arrivals, lengths)
+        bad = rivals_table.bad_rate(total)
+        found.note(rate, bad)
+        probes.append([round(rate, 3), round(bad, 5)])
+    return found.best, probes
+
+
+def measure_one_request(given, model, length):
+    """l(1) in ms, and profile.pbtxt beside the model."""
+    command = [given.tutti, "profile", model, "--executors", "1", "--max-batch", rivals_models.MAX_BATCH, "--json"]
+    if length:
+        command += ["--lengths", ",".join(str(at) for at in sorted({1, 8, 16, 32, 64, rivals_models.LONGEST, length}))]
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit("rivals: tutti profile: " + done.stderr.strip())
+    points = json.loads(done.stdout)["points"]
+    return next(p["p50_ms"] for p in points if p["batch"] == 1 and p["length"] == (length or None))
+
+
+def prepare(given, name, lengths, median):
+    """The model's folder, and l(1). Both are kept for the runs that continue."""
+    models = given.out / "models"
+    model, kept = models / name, models / (name + ".ms")
+    if not model.exists():
+        rivals_models.write(name, models, given.cache)
+        if not model.exists():
+            return None, None
+    (model / "tutti.pbtxt").unlink(missing_ok=True)
+    if not kept.exists():
+        kept.write_text("%.6f\n" % measure_one_request(given, model, median if name == "minilm" else 0))
+    return model, float(kept.read_text())
+
+
+def command_of(given):
+    """The command without paths of this machine."""
+    words = ["bench/rivals.py", "--seconds %g" % given.seconds, "--rounds %d" % given.rounds]
+    words += ["--precision %g" % given.precision]
+    for flag in ("only", "only_arrivals", "only_executors", "only_slo"):
+        words += ["--%s %s" % (flag.replace("_", "-"), value) for value in getattr(given, flag) or ()]
+    words += ["--%s COMMAND" % rival for rival in ("triton", "mosec") if getattr(given, rival)]
+    return words + (["--neighbour"] if given.neighbour else []) + ["--out DIR"]
+
+
+def head_of(given):
+    processor = next(
+        (line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "unknown"
+    )
+    words = command_of(given)
+    load_1 = os.getloadavg()[0]
+    return (
+        "# Goodput beside other servers\n\n%s; %s, %d processors; load average %.1f at the end.%s\n\n    %s\n\n"
+        "Requests per second with at most 1 %% late, refused or failed; median of the rounds; the best rival is bold."
+        % (
+            datetime.date.today().isoformat(),
+            processor,
+            len(os.sched_getaffinity(0)),
+            load_1,
+            " Beside a process that uses half a core in bursts." if given.neighbour else "",
+            " ".join(words),
+        )
+    )
+
+
+def write_document(given, rows):
+    if not rows:
+        return
+    text = rivals_table.markdown(rows, head_of(given))
+    for path in filter(None, (given.out / "RIVALS.md", given.document)):
+        path.write_text(text)
+
+
+def measure_cell(given, cell, rows, keep, model, one_ms, lengths):
+    _, _, executors, factor = cell.split("/")
+    slo_ms = one_ms * int(factor)
+    done = {(row["round"], row["contender"]) for row in rows if row["cell"] == cell}
+    keep_metadata(given, model, slo_ms)
+    for round_number in range(given.rounds):
+        for contender in in_turn(contenders_of(given), round_number, given.rounds):
+            if (round_number, contender) in done:
+                continue
+            server = start(given, contender, model, int(executors), slo_ms)
+            began = time.monotonic()
+            try:
+                rate, probes = search(given, server, cell, slo_ms, 0.5 * int(executors) * 1000 / one_ms, lengths)
+            finally:
+                server.stop()
+            keep(
+                {
+                    "cell": cell,
+                    "contender": contender,
+                    "round": round_number,
+                    "goodput_per_s": rate,
+                    "slo_ms": slo_ms,
+                    "probes": probes,
+                    "seconds": round(time.monotonic() - began, 1),
+                    "load_average": os.getloadavg()[0],
+                }
+            )
+
+
+def main():
+    given = parse_arguments()
+    (given.out / "work").mkdir(parents=True, exist_ok=True)
+    lengths = given.out / "lengths.txt"
+    median = rivals_models.write_lengths(lengths)
+    path = given.out / "rows.jsonl"
+    rows = read_rows(path)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    cells = cells_of(given)
+    neighbour = subprocess.Popen([sys.executable, "-c", BURST]) if given.neighbour else None
+    left_out = set()
+
+    def keep(row):
+        rows.append(row)
+        with open(path, "a") as file:
+            file.write(json.dumps(row) + "\n")
+        print(
+            "%d/%d  %-24s %-13s round %d: %8.1f/s (%d probes, %.0f s)"
+            % (
+                cells.index(row["cell"]) + 1,
+                len(cells),
+                row["cell"],
+                row["contender"],
+                row["round"] + 1,
+                row["goodput_per_s"],
+                len(row["probes"]),
+                row["seconds"],
+            ),
+            flush=True,
+        )
+        write_document(given, rows)
+
+    try:
+        for cell in cells:
+            name = cell.split("/")[0]
+            model, one_ms = prepare(given, name, lengths, median) if name not in left_out else (None, None)
+            if model is None:
+                left_out.add(name)
+                print("rivals: %s cannot be made here; left out" % name, file=sys.stderr)
+                continue
+            measure_cell(given, cell, rows, keep, model, one_ms, lengths)
+    finally:
+        if neighbour:
+            neighbour.kill()
+            neighbour.wait()
+    write_document(given, rows)
+
+
+if __name__ == "__main__":
+    main()
