@@ -10,6 +10,7 @@
 #include "cmd/profile_table.h"
 #include "cmd/profile_workers.h"
 #include "control/model_exits.h"
+#include "control/processor_plan.h"
 #include "engine/engine_kind.h"
 #include "lab/scenario/allocate.h"
 #include "model/onnx/slices.h"
@@ -472,10 +473,8 @@ static int run(void *options) {
                         "leave --workers and --output - out\n");
         return EXIT_USAGE;
     }
-    int32_t processors = tt_processors_usable();
     if (flags->executors == 0)
-        flags->executors =
-            processors < TT_DEMAND_MAX_EXECUTORS ? processors : TT_DEMAND_MAX_EXECUTORS;
+        flags->executors = tt_processor_plan_of(tt_processors_usable(), 0).measured_executors;
     char parent[4096], name[4096], real[4096];
     if (!realpath(flags->model, real)) {
         fprintf(stderr, "tutti profile: %s: %s\n", flags->model, strerror(errno));

@@ -10,7 +10,9 @@
 #include "base/instant.h"
 #include "base/log/line_file.h"
 #include "base/log/log.h"
+#include "base/processors.h"
 #include "control/control.h"
+#include "control/processor_plan.h"
 #include "net/http/listener.h"
 #include "net/kserve/shared_memory.h"
 #include "net/sockets/socket_group.h"
@@ -214,7 +216,36 @@ static void say(void *context, enum tt_log_level level, const char *line) {
     tt_log_write(context, level, NULL, "%s", line);
 }
 
-static void show_limits(struct tt_limits *limits, bool as_json) {
+/* What the flags and the processors come to. */
+static void show_threads(const struct flags *self) {
+    int32_t processors = tt_processors_usable();
+    struct tt_processor_plan plan =
+        tt_processor_plan_of(processors, self->control.loader.executors);
+    const struct {
+        const char *name, *meaning;
+        int32_t value, default_value, lowest, highest;
+    } rows[] = {
+        {"executors", "batches at once per scheduling domain, each on one thread", plan.executors,
+         tt_processor_plan_of(processors, 0).executors, 1, TT_DOMAIN_MAX_EXECUTORS},
+        {"scheduler-threads", "threads of each domain that schedules on its own; 0: none",
+         self->control.scheduler_threads, 0, 0, 64},
+        {"connection-threads", "threads for HTTP, and as many for gRPC", self->listener.threads, 1,
+         1, TT_SOCKET_GROUP_MAX},
+    };
+    for (size_t i = 0; i < TT_COUNT(rows); i++)
+        if (self->as_json)
+            printf(",\n {\"flag\": \"--%s\", \"value\": %d, \"unit\": \"\", \"default\": %d, "
+                   "\"lowest\": %d, \"highest\": %d, \"meaning\": \"%s\"}",
+                   rows[i].name, rows[i].value, rows[i].default_value, rows[i].lowest,
+                   rows[i].highest, rows[i].meaning);
+        else
+            printf("--%-20s %12d %-5s  %s (%d processors)\n", rows[i].name, rows[i].value, "",
+                   rows[i].meaning, processors);
+}
+
+static void show_limits(struct flags *self) {
+    struct tt_limits *limits = &self->limits;
+    bool as_json = self->as_json;
     for (int32_t i = 0; i < tt_limit_count(); i++) {
         const struct tt_limit *limit = tt_limit_at(i);
         long long value = *tt_limit_of(limits, limit);
@@ -227,6 +258,7 @@ static void show_limits(struct tt_limits *limits, bool as_json) {
         else
             printf("--%-20s %12lld %-5s  %s\n", limit->name, value, limit->unit, limit->help);
     }
+    show_threads(self);
     fputs(as_json ? "]\n" : "", stdout);
 }
 
@@ -258,7 +290,7 @@ static int check_flags(struct flags *self, struct tt_log *log) {
     if (self->as_json && !self->shows_limits)
         return tt_flags_refuse(&tt_verb_serve, "--json needs --show-limits");
     if (self->shows_limits) {
-        show_limits(&self->limits, self->as_json);
+        show_limits(self);
         return EXIT_DONE;
     }
     if (self->repositories.count == 0)
@@ -281,9 +313,8 @@ static int check_flags(struct flags *self, struct tt_log *log) {
         return tt_flags_refuse(&tt_verb_serve, "--record-max-bytes needs --record");
     self->asked_connections = self->limits.connections;
     fit_connections(&self->limits, self->listener.threads);
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    if (control->loader.executors == 0)
-        control->loader.executors = processors > 0 ? (int32_t)processors : 1;
+    control->loader.executors =
+        tt_processor_plan_of(tt_processors_usable(), control->loader.executors).executors;
     control->loader.say = say;
     control->loader.say_context = log;
     control->load = self->loads.texts;

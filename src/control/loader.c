@@ -1,11 +1,13 @@
 #include "control/loader.h"
 
 #include "base/instant.h"
+#include "base/processors.h"
 #include "control/auto_candidates.h"
 #include "control/emulated_cells_load.h"
 #include "control/model_exits.h"
 #include "control/placing_check.h"
 #include "control/policy_check.h"
+#include "control/processor_plan.h"
 #include "control/warm_up.h"
 #include "engine/engine_kind.h"
 #include "model/onnx/slices.h"
@@ -145,9 +147,18 @@ static enum tt_err open_engine(const struct tt_loader *self, struct site *site,
     return err;
 }
 
-/* Domains that compute at once share the processors, which their profiles do not show. */
+static struct tt_processor_plan plan_of(const struct tt_loader *self) {
+    return tt_processor_plan_of(tt_processors_usable(), self->options.executors);
+}
+
+static int32_t executors_of(const struct tt_loader *self, const struct tt_placing *placing,
+                            int32_t instances) {
+    struct tt_processor_plan plan = plan_of(self);
+    return tt_processor_plan_domain(&plan, instances, tt_placing_workers(placing));
+}
+
 static void say_if_crowded(struct tt_loader *self) {
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    struct tt_processor_plan plan = plan_of(self);
     int32_t domains = 0, executors = 0;
     char line[300];
     for (const struct site *site = self->sites; site; site = site->next) {
@@ -156,14 +167,8 @@ static void say_if_crowded(struct tt_loader *self) {
         domains++;
         executors += site->executors;
     }
-    if (domains < 2 || executors <= processors)
-        return;
-    snprintf(line, sizeof(line),
-             "%d scheduling domains have %d executors on %ld processors: when several are busy, "
-             "they slow each other down; models of one policy and equal options share a domain, "
-             "and --executors sets its size",
-             domains, executors, processors);
-    self->options.say(self->options.say_context, TT_LOG_INFO, line);
+    if (tt_processor_plan_is_crowded(&plan, domains, executors, line, sizeof(line)))
+        self->options.say(self->options.say_context, TT_LOG_INFO, line);
 }
 
 /* Finds a site with this placing and room for a model, or makes one. `instances` > 0: makes one for
@@ -184,8 +189,7 @@ static enum tt_err find_site(struct tt_loader *self, const struct tt_placing *pl
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     site->is_own = instances > 0;
     site->bench = bench;
-    site->executors =
-        instances > 0 ? instances : tt_placing_executors(placing, self->options.executors);
+    site->executors = executors_of(self, placing, instances);
     enum tt_err err = tt_placing_copy(placing, &site->placing);
     err = err ? tt_fail(err, why, "out of memory") : open_engine(self, site, why);
     if (err) {
@@ -466,9 +470,8 @@ static enum tt_err load_version(struct tt_loader *self, const struct tt_reposito
         version->cells
             ? load_cells(bench, model, version->path, placing, served, &profiles.loaded, why)
             : load_engine_model(self, bench, model, version->path,
-                                instances ? instances
-                                          : tt_placing_executors(placing, self->options.executors),
-                                served, stages, sizeof(stages), &profiles.loaded, why);
+                                executors_of(self, placing, instances), served, stages,
+                                sizeof(stages), &profiles.loaded, why);
     if (err) {
         /* The engine may know that the model does not batch where the file does not say so. */
         self->rows_depend = err == TT_ERR_INVALID && !model->settings->stages;

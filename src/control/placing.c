@@ -79,15 +79,14 @@ enum tt_err tt_placing_find_workers(struct tt_placing *self,
     return TT_OK;
 }
 
-int32_t tt_placing_executors(const struct tt_placing *self, int32_t default_value) {
+int32_t tt_placing_workers(const struct tt_placing *self) {
     const struct tt_policy_kind *kind = tt_placing_kind(self);
     const char *key = kind ? kind->serving.workers.sizes : NULL;
     if (!key)
-        return default_value;
+        return 0;
     int32_t sizes[1];
-    tt_assert(default_value >= 1);
     int32_t count = tt_options_sizes(key, self->options, self->policy.option_count, sizes, 1);
-    return count > 0 && count <= TT_DOMAIN_MAX_EXECUTORS ? count : default_value;
+    return count > 0 && count <= TT_DOMAIN_MAX_EXECUTORS ? count : 0;
 }
 
 int32_t tt_placing_instances(const struct tt_model_config *config) {

@@ -43,8 +43,8 @@ TT_MUST_CHECK enum tt_err tt_placing_find_workers(struct tt_placing *self,
 const struct tt_policy_kind *tt_placing_kind(const struct tt_placing *self);
 /* True if the option is given with exactly this value. */
 bool tt_placing_has(const struct tt_placing *self, struct tt_option option);
-/* E2: one executor for each worker that the options name; else `default_value`. */
-int32_t tt_placing_executors(const struct tt_placing *self, int32_t default_value);
+/* E2: the number of workers that the options name, each of which needs an executor; 0: none. */
+int32_t tt_placing_workers(const struct tt_placing *self);
 /* The number of instances that the configuration states; 0: none. */
 int32_t tt_placing_instances(const struct tt_model_config *config);
 

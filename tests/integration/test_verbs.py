@@ -218,6 +218,10 @@ class BadRequests(unittest.TestCase):
         answer = run("serve", "--idle-timeout-ms", "1234", "--show-limits", "--json")
         limits = {entry["flag"]: entry for entry in json.loads(answer.stdout)}
         self.assertEqual(limits["--idle-timeout-ms"]["value"], 1234)
+        self.assertEqual(limits["--executors"]["value"], len(os.sched_getaffinity(0)))
+        given = run("serve", "--executors", "7", "--connection-threads", "2", "--show-limits", "--json")
+        threads = {entry["flag"]: entry["value"] for entry in json.loads(given.stdout)}
+        self.assertEqual((threads["--executors"], threads["--connection-threads"]), (7, 2))
         shown = run("serve", "--help").stdout
         for flag, entry in limits.items():
             self.assertIn(flag + " N", shown)

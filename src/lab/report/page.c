@@ -1,6 +1,7 @@
 #include "lab/report/page.h"
 
 #include "base/instant.h"
+#include "base/processors.h"
 #include "base/text.h"
 #include "profile/machine.h"
 
@@ -43,7 +44,7 @@ static json_t *origin(void) {
     (void)tt_machine_processor(machine, sizeof(machine));
     (void)tt_machine_date(date, sizeof(date));
     return json_pack("{s:o,s:s,s:i,s:s,s:s}", "command", command(), "machine", machine, "cores",
-                     (int)sysconf(_SC_NPROCESSORS_ONLN), "date", date, "version", TUTTI_VERSION);
+                     tt_processors_usable(), "date", date, "version", TUTTI_VERSION);
 }
 
 /* '<' stands in strings of JSON only; escaped, no name can end the script element. */

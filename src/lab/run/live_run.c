@@ -1,6 +1,7 @@
 #include "lab/run/live_run.h"
 
 #include "base/clock.h"
+#include "base/processors.h"
 #include "base/threads/eventcount.h"
 #include "base/threads/flag.h"
 #include "lab/run/live_models.h"
@@ -346,7 +347,7 @@ static void describe(struct player *self) {
     figures->is_live = true;
     (void)tt_machine_processor(figures->machine, sizeof(figures->machine));
     (void)tt_machine_date(figures->date, sizeof(figures->date));
-    figures->cores = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    figures->cores = tt_processors_usable();
     note_left_out(self->run->scenario, figures);
 }
 

@@ -1,5 +1,7 @@
 #include "lab/sweep/jobs.h"
 
+#include "base/processors.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -97,7 +99,7 @@ static bool take(struct child *child) {
 }
 
 static int32_t worker_count(const struct tt_jobs *jobs) {
-    long workers = jobs->workers > 0 ? jobs->workers : sysconf(_SC_NPROCESSORS_ONLN);
+    long workers = jobs->workers > 0 ? jobs->workers : tt_processors_usable();
     if (workers > MAX_WORKERS)
         workers = MAX_WORKERS;
     if (workers > jobs->count)
