@@ -4,6 +4,7 @@
 #include "unit/control/model_folder.h"
 
 #include "base/clock.h"
+#include "base/processors.h"
 #include "control/control.h"
 #include "serve/domain.h"
 #include "serve/served_model.h"
@@ -247,6 +248,40 @@ static void test_stale_profile(void **state) {
     close_all(loaded);
 }
 
+static int32_t demand_of(struct tt_control *loaded, const char *name) {
+    struct tt_served_model *model;
+    struct tt_error why = {{0}};
+    if (find(loaded, name, "", &model, &why))
+        fail_msg("%s", why.text);
+    return tt_profile_demand(model->profile, 1, 0);
+}
+
+/* D7: a measured demand counts on a machine with as many processors; on another one a batch needs
+ * the whole device, and the log says so. One written by hand counts everywhere. */
+static void test_demand_of_other_processors(void **state) {
+    (void)state;
+    static const char format[] =
+        "processors: %d executors: 2 point { batch: 1 latency_ns: 5000 demand: 0.25 }\n";
+    char here[128], elsewhere[128];
+    static const char by_hand[] = "point { batch: 1 latency_ns: 5000 demand: 0.25 }\n";
+    snprintf(here, sizeof(here), format, tt_processors_usable());
+    snprintf(elsewhere, sizeof(elsewhere), format, tt_processors_usable() + 1);
+    make_model("here", negate(2), NULL, "slo_us: 50000");
+    make_model("elsewhere", negate(2), NULL, "slo_us: 50000");
+    make_model("byhand", negate(2), NULL, "slo_us: 50000");
+    write_bytes("here", "profile.pbtxt", here, strlen(here));
+    write_bytes("elsewhere", "profile.pbtxt", elsewhere, strlen(elsewhere));
+    write_bytes("byhand", "profile.pbtxt", by_hand, strlen(by_hand));
+    struct tt_control *loaded = open_loader();
+    assert_int_equal(demand_of(loaded, "here"), 250000);
+    assert_int_equal(demand_of(loaded, "byhand"), 250000);
+    assert_int_equal(demand_of(loaded, "elsewhere"), TT_DEMAND_WHOLE);
+    assert_non_null(strstr(said.bytes, "elsewhere/profile.pbtxt: demands were measured with"));
+    assert_null(strstr(said.bytes, "/here/profile.pbtxt: demands"));
+    assert_null(strstr(said.bytes, "/byhand/profile.pbtxt: demands"));
+    close_all(loaded);
+}
+
 /* L2: where a policy decides by the times of stages, a file that knows the whole model only is no
  * profile of it; where it does not, it will do. */
 static void test_profile_without_the_stages(void **state) {
@@ -425,6 +460,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_reshape, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_stages, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_stale_profile, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_demand_of_other_processors, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_profile_without_the_stages, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_objective_below_one_request, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_repository, set_up, tear_down),
