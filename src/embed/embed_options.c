@@ -1,12 +1,13 @@
 #include "embed/embed_options.h"
 
 #include "base/instant.h"
+#include "base/processors.h"
+#include "control/processor_plan.h"
 #include "serve/domain.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static enum tt_err read_integer(const char *key, const char *value, int64_t lowest, int64_t highest,
                                 int64_t *out_value, struct tt_error *why) {
@@ -84,12 +85,11 @@ static enum tt_err read_option(struct tt_embed_options *self, const char *key, c
 
 enum tt_err tt_embed_options_init(struct tt_embed_options *self, const char *const *options,
                                   int32_t count, struct tt_error *why) {
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    *self = (struct tt_embed_options){
-        .control = {.mode = TT_CONTROL_NONE,
-                    .poll_ns = 15 * TT_S,
-                    .strict_readiness = true,
-                    .loader = {.executors = processors > 0 ? (int32_t)processors : 1}}};
+    struct tt_processor_plan plan = tt_processor_plan_of(tt_processors_usable(), 0);
+    *self = (struct tt_embed_options){.control = {.mode = TT_CONTROL_NONE,
+                                                  .poll_ns = 15 * TT_S,
+                                                  .strict_readiness = true,
+                                                  .loader = {.executors = plan.executors}}};
     tt_limits_default(&self->limits);
     self->control.limits = &self->limits;
     self->control.load = self->loads;

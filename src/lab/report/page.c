@@ -6,7 +6,6 @@
 #include "profile/machine.h"
 
 #include <string.h>
-#include <unistd.h>
 
 enum { WHOLE = 10000, MAX_COMMAND_BYTES = 1 << 16 };
 

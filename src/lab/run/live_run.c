@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define LEAD_NS (20 * TT_MS)  /* between the start of the scheduler and the first arrival */
 #define LOOK_NS (10 * TT_MS)  /* the longest sleep of the player */
