@@ -354,7 +354,7 @@ static int64_t loop_ns(const struct tt_plan_cost_options *options, bool full) {
 enum tt_err tt_plan_cost_measure(struct tt_plan_trial *trial,
                                  const struct tt_plan_cost_options *options,
                                  struct tt_server_cost *out_cost, struct tt_error *why) {
-    struct loads loads;
+    struct loads loads = {0};
     double mean_ns = 0, *ratios = NULL;
     int64_t count = 0, full_ns = loop_ns(options, true);
     int32_t clients = many_clients(options);
