@@ -10,7 +10,7 @@
 enum { WINDOWS = 3 };
 #define STEP 1.15 /* the first, until one rate is good and one is bad */
 #define CLOSE_ENOUGH 1.1
-#define SEARCH_NS (15 * TT_S)
+#define SEARCH_NS (8 * TT_S) /* no rate is begun later */
 #define WARM_UP_S ((double)TT_PLAN_WARM_UP_NS / 1e9)
 
 struct attempt {
@@ -125,7 +125,7 @@ static int by_goodput(const void *a, const void *b) {
 /* `rate` 0: the arrivals, once. */
 static enum tt_err measure(struct tt_plan *plan, const struct real *real, double rate,
                            const char *arrivals, struct tt_error *why) {
-    struct attempt made[WINDOWS];
+    struct attempt made[WINDOWS] = {0};
     int count = rate > 0 ? WINDOWS : 1;
     enum tt_err err = TT_OK;
     for (int w = 0; !err && w < count; w++) {
