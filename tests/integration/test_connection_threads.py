@@ -7,6 +7,8 @@ import os
 import pathlib
 import re
 import signal
+import ssl
+import subprocess
 import sys
 import tempfile
 import threading
@@ -24,6 +26,7 @@ need("numpy", "tritonclient", "grpc")
 
 import numpy as np  # noqa: E402
 import tritonclient.grpc  # noqa: E402
+from certificates import Certificates  # noqa: E402
 from recordings import PROGRAM, replay  # noqa: E402
 from server_process import Server, free_port  # noqa: E402
 
@@ -54,9 +57,13 @@ class Case(unittest.TestCase):
             [PROGRAM, "serve", "--model-repository", self.folder / "models", "--http-port", "0", "--executors", "2"]
             + ["--grpc-port", str(self.grpc_port), "--connection-threads", str(threads), *flags]
         )
-        self.assertTrue(self.server.wait_ready(60), self.server.said())
-        self.address = self.server.address.removeprefix("http://")
         self.addCleanup(self.server.process.kill)
+        end, found = time.monotonic() + 60, None
+        while not found:
+            self.assertLess(time.monotonic(), end, self.server.said())
+            time.sleep(0.01)
+            found = re.search(r"serving 2 of 2 models at https?://(\S+)", "".join(self.server.lines))
+        self.address = found.group(1)
 
     def stop(self):
         self.assertEqual(self.server.stop(60), 0, self.server.said())
@@ -295,6 +302,48 @@ class Operations(Case):
         self.assertEqual(sorted(cut), list(range(CLIENTS)))
         statuses = [json.loads(line)["status"] for line in log.read_text().splitlines()]
         self.assertEqual(statuses, [200] * sum(answered))
+
+
+class Secure(Case):
+    def test_tls_and_tokens(self):
+        """TLS sessions and tokens work on each thread; new tokens reach all of them."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="tutti-connections-"))
+        files = Certificates(folder)
+        certificate, key = files.make("server")
+        words, lines = zip(*(self.make_token(name) for name in ("first", "second")))
+        tokens = folder / "tokens"
+        tokens.write_text(lines[0])
+        self.start(4, "--tls-cert", certificate, "--tls-key", key, "--tokens", str(tokens))
+        trusted = ssl.create_default_context(cafile=files.path("ca.pem"))
+        clients = [http.client.HTTPSConnection(self.address, timeout=60, context=trusted) for _ in range(CLIENTS)]
+
+        def status(client, word):
+            row = {"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1.0, 2.0, 3.0, 4.0]}
+            client.request(
+                "POST", "/v2/models/a/infer", json.dumps({"inputs": [row]}), {"Authorization": "Bearer " + word}
+            )
+            answer = client.getresponse()
+            answer.read()
+            return answer.status
+
+        self.in_threads(CLIENTS, lambda i: [self.assertEqual(status(clients[i], words[0]), 200) for _ in range(10)])
+        self.assertEqual({status(client, words[1]) for client in clients}, {401})
+        (folder / "new").write_text(lines[1])
+        os.replace(folder / "new", tokens)
+        self.server.process.send_signal(signal.SIGHUP)
+        end = time.monotonic() + 60
+        while {status(client, words[1]) for client in clients} != {200}:
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.02)
+        self.assertEqual({status(client, words[0]) for client in clients}, {401})
+        for client in clients:
+            client.close()
+        self.stop()
+
+    def make_token(self, name):
+        out = subprocess.run([PROGRAM, "token", name, "infer", "--json"], check=True, stdout=subprocess.PIPE).stdout
+        made = json.loads(out)
+        return made["token"], made["line"] + "\n"
 
 
 if __name__ == "__main__":
