@@ -690,8 +690,8 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
             task->items[i].jump = task->first_step;
         }
     }
-    if (was_cut)
-        tt_domain_watch_fail(self, slot);
+    if (fails)
+        tt_domain_watch_fail(self, slot, was_cut);
     else if (*model->failure)
         self->watch.withdraws = true;              /* those that have steps left */
     if (engine_task->member_count > task->count) { /* the blank rows */

@@ -171,12 +171,23 @@ static struct tt_inference *inference_of(const struct tt_task_item *item) {
     return tt_domain_inference_of(item->request);
 }
 
-void tt_domain_watch_fail(struct tt_domain *self, struct tt_domain_task *slot) {
+static void refuse(struct tt_inference *inference) {
+    inference->err =
+        tt_fail(TT_ERR_UNAVAILABLE, &inference->why, "request to model '%s' failed: %s",
+                inference->model->name, inference->model->failure);
+}
+
+void tt_domain_watch_fail(struct tt_domain *self, struct tt_domain_task *slot, bool was_cut) {
     struct tt_task *task = slot->task;
-    fail_model(self, self->models[task->model], task->rows, false);
-    for (int32_t i = 0; i < task->count; i++)
-        if (inference_of(&task->items[i]))
-            blame(self, inference_of(&task->items[i]), task->rows);
+    if (was_cut)
+        fail_model(self, self->models[task->model], task->rows, false);
+    for (int32_t i = 0; i < task->count; i++) {
+        struct tt_inference *inference = inference_of(&task->items[i]);
+        if (inference && was_cut)
+            blame(self, inference, task->rows);
+        else if (inference)
+            refuse(inference);
+    }
 }
 
 void tt_domain_watch_withdraw(struct tt_domain *self, int64_t now) {

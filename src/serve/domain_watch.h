@@ -72,9 +72,9 @@ int64_t tt_domain_watch_lost(const struct tt_domain *self);
 void tt_domain_watch_collect(struct tt_domain *self, int64_t now);
 /* The task is back. True: it was cut, and at least one member was not computed. */
 bool tt_domain_watch_was_cut(const struct tt_engine_task *task);
-/* The task was cut: its model fails, and each of its inferences gets the error. Its results are
- * released with them. */
-void tt_domain_watch_fail(struct tt_domain *self, struct tt_domain_task *task);
+/* The task was cut: its model fails. Or it was aborted since its model had failed (was_cut false).
+ * Each of its inferences gets the error; its results are released with them. */
+void tt_domain_watch_fail(struct tt_domain *self, struct tt_domain_task *task, bool was_cut);
 /* Refuses the queued requests of models that have failed. */
 void tt_domain_watch_withdraw(struct tt_domain *self, int64_t now);
 

@@ -62,6 +62,23 @@ def loop_graph():
     return helper.make_graph(nodes, "loop", [info("x", ["n", 1])], [info("y", ["n", 1])], [yes])
 
 
+def loop_cell():
+    """h_out = h, after as many rounds of a loop as the largest word says."""
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["on"], ["go_on"]), helper.make_node("Relu", ["v"], ["w"])],
+        "body",
+        [info("i", [], TensorProto.INT64), info("on", [], TensorProto.BOOL), info("v", ["n", 1])],
+        [info("go_on", [], TensorProto.BOOL), info("w", ["n", 1])],
+    )
+    nodes = [
+        helper.make_node("ReduceMax", ["word"], ["rounds"], keepdims=0),
+        helper.make_node("Loop", ["rounds", "yes", "h"], ["h_out"], body=body),
+    ]
+    yes = onnx.numpy_helper.from_array(numpy.array(True), "yes")
+    inputs = [info("word", ["n"], TensorProto.INT64), info("h", ["n", 1])]
+    return helper.make_graph(nodes, "cell", inputs, [info("h_out", ["n", 1])], [yes])
+
+
 def good_graph():
     return helper.make_graph(
         [helper.make_node("Relu", ["x"], ["y"])], "good", [info("x", ["n", 1])], [info("y", ["n", 1])]
@@ -198,6 +215,46 @@ class Loop(Case):
         )
         self.assertEqual(replayed.returncode, 0, replayed.stdout + replayed.stderr)
         self.assertIn("all identical", replayed.stdout)
+
+    def test_cells(self):
+        """Requests of cells: the task with the cell that does not end, and all others of the model."""
+        for policy in ("cellular", "window"):
+            model = self.models / ("cells_" + policy)
+            save(loop_cell(), model / "1" / "cell.onnx")
+            same = ' option { key: "same_length" value: "off" }' if policy == "window" else ""
+            (model / "tutti.pbtxt").write_text(
+                'max_run_ms: %d policy { name: "%s"%s }\n' % (LIMIT_MS, policy, same)
+                + 'cell { file: "cell.onnx" max_batch: 4 read { input: "word" from: "tokens" } '
+                + 'state { output: "h_out" input: "h" } }\n'
+                + 'unfold { kind: CHAIN max_length: 16 answer: "h_out" }\n'
+            )
+        self.serve("--record", self.recording)
+
+        def tokens(model, *values):
+            body = {
+                "inputs": [{"name": "tokens", "shape": [1, len(values)], "datatype": "INT64", "data": list(values)}]
+            }
+            return get(self.server.address, "/v2/models/%s/infer" % model, "POST", json.dumps(body))[::2]
+
+        for policy in ("cellular", "window"):
+            model = "cells_" + policy
+            self.assertEqual(tokens(model, 1, 2, 3)[0], 200)
+            answers = []
+            clients = [
+                threading.Thread(target=lambda: answers.append(tokens(model, 1, 10**15, 1)[0])) for _ in range(3)
+            ]
+            for client in clients:
+                client.start()
+            for client in clients:
+                client.join()
+            self.assertEqual(answers, [503] * 3)
+            self.assertIn("ran longer than 1000 ms", self.await_unavailable(model))
+            self.assertEqual(infer(self.server.address, "good", 4.0), (200, 4.0))
+        self.stop(5000)
+        replayed = subprocess.run(
+            [PROGRAM, "replay", self.recording, "--check"], capture_output=True, text=True, check=False
+        )
+        self.assertEqual(replayed.returncode, 0, replayed.stdout + replayed.stderr)
 
     def test_the_flag_is_the_default(self):
         self.serve("--max-run-ms", str(LIMIT_MS))
