@@ -22,7 +22,7 @@ CONFIG = (
     'output { name: "y" data_type: TYPE_FP32 dims: 4 } '
 )
 PROFILE = "linear { alpha_ms: 0.1 beta_ms: 19.9 }"
-SETTINGS = "# kept\nslo_ms: 2000\npolicy {\n  name: \"serial\"\n}\nlate: SERVE\n"
+SETTINGS = "# kept\nslo_ms: 600\npolicy {\n  name: \"serial\"\n}\nlate: SERVE\n"
 KEYS = {"policy", "settings", "devices", "goodput_per_s", "gain_over_simplest", "verdict"}
 
 
