@@ -155,8 +155,8 @@ static void free_stays(struct tt_auto_advisor *self) {
     }
 }
 
-/* Says why the domain's policy stays, unless that is what was said last: a reason is told apart by
- * `kind`, and `figures` may change without being news. */
+/* Logs why the domain's policy stays, unless the last line gave the same reason: `kind` identifies
+ * a reason, and `figures` may change without being news. */
 static void say_stays(struct tt_auto_advisor *self, const struct tt_auto_view *view,
                       const char *kind, const char *figures) {
     struct stay *stay = find_stay(self, view->models[0].name);

@@ -10,7 +10,9 @@ enum tt_err tt_place_exchange_init(struct tt_place_exchange *self) {
     struct tt_place_bundle *both = malloc(2 * MAX_BUNDLES * sizeof(*both));
     if (!both)
         return TT_ERR_NO_MEMORY;
-    *self = (struct tt_place_exchange){.bundles = {both, both + MAX_BUNDLES}};
+    *self = (struct tt_place_exchange){0};
+    self->bundles[0] = both;
+    self->bundles[1] = both + MAX_BUNDLES;
     return TT_OK;
 }
 

@@ -16,7 +16,9 @@ enum tt_err tt_place_loads_init(struct tt_place_loads *self, int32_t cluster_cou
     int64_t *all = calloc(3 * count, sizeof(int64_t));
     if (!all)
         return TT_ERR_NO_MEMORY;
-    *self = (struct tt_place_loads){all, all + count, all + 2 * count};
+    self->rate = all;
+    self->memory = all + count;
+    self->dynamic = all + 2 * count;
     return TT_OK;
 }
 

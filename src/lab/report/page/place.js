@@ -24,7 +24,8 @@ function drawPlace() {
   page.append(section(
       'Figures',
       table(
-          'After', [
+          'After',
+          [
             {name: 'sub-cluster', of: of('sub_cluster'), word: true},
             {name: 'models', of: of('models')},
             {name: 'r/s', of: of('rate_per_s'), format: fixed(2)},
@@ -36,7 +37,8 @@ function drawPlace() {
     page.append(section(
         'Moves',
         table(
-            'Models that change their sub-cluster', [
+            'Models that change their sub-cluster',
+            [
               {name: 'model', of: of('model'), word: true},
               {name: 'from', of: of('previous')},
               {name: 'to', of: of('sub_cluster')},
