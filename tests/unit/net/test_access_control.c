@@ -363,29 +363,61 @@ static void check_route(struct routes *self, const char *target, const char *met
     tt_text_fini(&reply.body);
 }
 
-static const char *const words[] = {
-    "identity",    "v2",      "models",   "versions",        "1",        "infer",
-    "ready",       "config",  "stats",    "trace",           "setting",  "logging",
-    "repository",  "index",   "load",     "unload",          "health",   "live",
-    "debug",       "metrics", "generate", "generate_stream", "generate", "generate_stream",
-    "openapi.json"};
+static const char *const words[] = {"identity",
+                                    "v2",
+                                    "models",
+                                    "versions",
+                                    "1",
+                                    "infer",
+                                    "ready",
+                                    "config",
+                                    "stats",
+                                    "trace",
+                                    "setting",
+                                    "logging",
+                                    "repository",
+                                    "index",
+                                    "load",
+                                    "unload",
+                                    "health",
+                                    "live",
+                                    "debug",
+                                    "metrics",
+                                    "generate",
+                                    "generate_stream",
+                                    "generate",
+                                    "generate_stream",
+                                    "openapi.json",
+                                    "systemsharedmemory",
+                                    "region",
+                                    "status",
+                                    "register",
+                                    "unregister"};
 
-/* All paths of up to `depth` more words. Beyond three parts, only below what can go on. */
+static bool is_one_of(const char *word, const char *const *others, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(word, others[i]) == 0)
+            return true;
+    return false;
+}
+
+/* All paths of up to `depth` parts. Beyond three parts, only below what can go on, and with one
+ * name of a model. */
 static void walk_routes(struct routes *self, char *target, size_t length, int parts, int depth) {
+    static const char *const deep[] = {"/v2/models", "/v2/repository", "/v2/systemsharedmemory"};
+    static const char *const third[] = {"identity", "models", "region"};
     check_route(self, length ? target : "/", "GET");
     check_route(self, length ? target : "/", "POST");
     check_route(self, length ? target : "/", "PUT");
     if (parts == depth)
         return;
-    if (parts == 2 && strcmp(target, "/v2/models") != 0 && strcmp(target, "/v2/repository") != 0)
-        depth = 3;
+    bool is_deep = parts != 2 || is_one_of(target, deep, TT_COUNT(deep));
     for (size_t i = 0; i < TT_COUNT(words); i++) {
         if (parts == 1 && strcmp(target, "/v2") != 0 && i > 0)
             break;
-        if (parts == 2 && depth > 3 && i > 0 && strcmp(words[i], "models") != 0)
-            depth = 3; /* one name of a model is enough */
+        bool goes_on = is_deep && (parts != 2 || is_one_of(words[i], third, TT_COUNT(third)));
         int added = snprintf(target + length, 64, "/%s", words[i]);
-        walk_routes(self, target, length + (size_t)added, parts + 1, depth);
+        walk_routes(self, target, length + (size_t)added, parts + 1, goes_on ? depth : 3);
         target[length] = '\0';
     }
 }
