@@ -797,16 +797,15 @@ static bool is_in_handshake(const struct tt_connection *self) {
 }
 
 static void expire(struct tt_connection *self) {
-    if (is_in_handshake(self))
+    bool has_limit = self->wait == TT_WAIT_HEAD || self->wait == TT_WAIT_BODY;
+    if (is_in_handshake(self) || !(has_limit || self->wait == TT_WAIT_PROBE))
         connection_close(self);
     else if (self->wait == TT_WAIT_PROBE)
         refuse(self, 503, too_many);
-    else if (self->wait == TT_WAIT_HEAD || self->wait == TT_WAIT_BODY)
+    else
         refuse(self, 408,
                self->wait == TT_WAIT_HEAD ? "the request line and headers took too long to come"
                                           : "the body took too long to come");
-    else
-        connection_close(self);
 }
 
 /* Each list is in order of expiry, so only connections that are due are touched. */
