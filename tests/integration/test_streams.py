@@ -9,6 +9,7 @@ import random
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
+from certificates import Certificates  # noqa: E402
 from needs import need, needing  # noqa: E402
 
 need("numpy", "onnx")
@@ -385,6 +387,47 @@ class Words(GrpcStreams):
 
 only(Words, set())
 del GrpcStreams
+
+
+class OverTls(unittest.TestCase):
+    """Encrypted parts of a stream are written by other code; their clients are slow here, so that writes end in parts."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        models = make_models(folder.name)
+        files = Certificates(folder.name)
+        certificate, key = files.make("server")
+        self.server = Server(models, "--grpc-port", 0, "--tls-cert", certificate, "--tls-key", key)
+        self.context = ssl.create_default_context(cafile=files.path("ca.pem"))
+
+    def connect(self):
+        host, port = self.server.address.split("//")[-1].split(":")
+        plain = socket.socket()
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        plain.connect((host, int(port)))
+        return self.context.wrap_socket(plain, server_hostname="127.0.0.1")
+
+    def ask(self, client, path, body):
+        head = "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (path, len(body))
+        client.sendall((head + body).encode())
+        return http.client.HTTPResponse(client)
+
+    def test_streams_are_the_words_of_the_unary_answer(self):
+        tokens = json.dumps({"tokens": [5] * 500})
+        with self.connect() as client:
+            answer = self.ask(client, "/v2/models/seq2seq64/generate", tokens)
+            answer.begin()
+            words = json.loads(answer.read())["word"]
+            for _ in range(3):
+                answer = self.ask(client, "/v2/models/seq2seq64/generate_stream", tokens)
+                answer.begin()
+                self.assertEqual([event["word"] for event in events_of(answer)], words)
+        with self.connect() as client:  # it goes in the middle
+            answer = self.ask(client, "/v2/models/endless/generate_stream", '{"tokens": [5]}')
+            answer.begin()
+            self.assertIn("word", next(events_of(answer)))
+        self.assertEqual(self.server.end(signal.SIGTERM), 0, self.server.said())
 
 if __name__ == "__main__":
     unittest.main()

@@ -7,7 +7,7 @@ import subprocess
 import threading
 
 # The last line of a start: a reader of it may count what comes after.
-READY = re.compile(r"try: curl .*?http://(127\.0\.0\.1:\d+)")
+READY = re.compile(r"try: curl .*?https?://(127\.0\.0\.1:\d+)")
 
 
 def free_port():
