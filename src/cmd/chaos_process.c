@@ -80,7 +80,7 @@ static bool has_ended(pid_t pid) {
 void tt_chaos_process_kill(struct tt_chaos_process *self) {
     kill(self->pid, SIGKILL);
     while (!has_ended(self->pid)) {
-        struct timespec moment = {.tv_nsec = 1000 * 1000};
+        struct timespec moment = {.tv_nsec = 1000000};
         nanosleep(&moment, NULL);
     }
     waitpid(self->pid, NULL, WNOHANG); /* if this program started it */

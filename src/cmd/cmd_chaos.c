@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MAX_URLS = 64, VISIT_MS = 2000, MAX_VISITS = 300 };
+enum { MAX_URLS = 64, VISIT_MS = 2000, MAX_VISITS = 100 };
 
 struct flags {
     const char *cluster, *key;

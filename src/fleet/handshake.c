@@ -14,7 +14,7 @@
 enum { MAGIC = 0x31435454 }; /* "TTC1" */
 enum kind { KIND_HELLO = 1, KIND_PROOF, KIND_REFUSED, KINDS };
 
-enum { MIN_KEY_BYTES = 16 };
+enum { MIN_KEY_BYTES = 16, LABEL_BYTES = 16 };
 
 /* ---- keyed digests ---- */
 
@@ -26,9 +26,12 @@ struct part {
 static void authenticate(const uint8_t *key, size_t key_bytes, const char *label,
                          const struct part *parts, size_t count,
                          uint8_t out[TT_HANDSHAKE_PROOF_BYTES]) {
-    uint8_t text[16 + 2 * TT_HANDSHAKE_HELLO_BYTES];
-    size_t length = strlen(label);
-    memcpy(text, label, length);
+    uint8_t text[LABEL_BYTES + 2 * TT_HANDSHAKE_HELLO_BYTES];
+    size_t length = 0;
+    for (; label[length]; length++) {
+        tt_assert(length < LABEL_BYTES);
+        text[length] = (uint8_t)label[length];
+    }
     for (size_t i = 0; i < count; i++) {
         tt_assert(length + parts[i].count <= sizeof(text));
         memcpy(text + length, parts[i].bytes, parts[i].count);
