@@ -143,6 +143,7 @@ static bool makes_sense(const struct tt_backend *self, const struct tt_frame *fr
     return rows <= self->settings->models[head->model]->max_batch;
 }
 
+/* S7: the backend fetches the inputs of what it was granted. */
 static void accept(struct tt_backend *self, int64_t now, const struct tt_frame *frame) {
     const struct tt_frame_record *head = &frame->records[0];
     struct tt_backend_device *device = &self->devices[head->device];

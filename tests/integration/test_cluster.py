@@ -76,6 +76,7 @@ class ClusterTest(unittest.TestCase):
             node = self.cluster.status()[name]
             self.assertEqual(node["accepted"], node["answered"] + node["failed"], node)
 
+    # S7: three roles in three processes
     def test_one_of_each(self):
         cluster = self.begin()
         for value in range(20):
