@@ -38,7 +38,9 @@ static void only_legal_moves_go_through(void **state) {
         [TT_MODEL_KNOWN] =
             {[TT_MODEL_LOADING] = true, [TT_MODEL_READY] = true, [TT_MODEL_UNAVAILABLE] = true},
         [TT_MODEL_LOADING] = {false, true, true, true, true},
-        [TT_MODEL_READY] = {[TT_MODEL_READY] = true, [TT_MODEL_UNLOADING] = true},
+        /* UNAVAILABLE: the watchdog gave a batch of it up. */
+        [TT_MODEL_READY] =
+            {[TT_MODEL_READY] = true, [TT_MODEL_UNLOADING] = true, [TT_MODEL_UNAVAILABLE] = true},
         [TT_MODEL_UNLOADING] = {false, true, true, true, true},
         [TT_MODEL_UNAVAILABLE] = {false, true, true, true, true},
     };
