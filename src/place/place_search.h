@@ -1,4 +1,4 @@
-/* A search for a partition of small objective (place_problem.h): a greedy start, annealing over
+/* S8: a search for a partition of small objective (place_problem.h): a greedy start, annealing over
  * single moves, and an exchange of pairs between sub-clusters.
  *
  * Without a bound on the cost, the largest models go first, each where it raises the deviations

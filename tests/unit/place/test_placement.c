@@ -1,6 +1,6 @@
-/* The partition of models: limits, values and bounds against exhaustive search on tiny problems,
- * the searched state against sums made anew, and that the answer depends on nothing but the
- * problem. */
+/* S8: the partition of models: limits, values and bounds against exhaustive search on tiny
+ * problems, the searched state against sums made anew, and that the answer depends on nothing but
+ * the problem. */
 #include "base/prng.h"
 #include "place/place_bound.h"
 #include "place/place_exchange.h"
@@ -169,6 +169,34 @@ static void test_exchanges_improve(void **state) {
     }
 }
 
+/* The baseline of figure 16: the best of as many random assignments as the search tries moves. */
+static void test_random_assignments_are_far_worse(void **state) {
+    (void)state;
+    enum { MODELS = 60, CLUSTERS = 6, DRAWS = 50000 };
+    struct tt_prng prng;
+    tt_prng_init(&prng, test_seed(30), 0);
+    struct world world;
+    make_world(&world, &prng, MODELS, CLUSTERS);
+    world.problem.max_rate = world.problem.max_memory = 0;
+    world.problem.max_cost = -1;
+    world.problem.weight = 1;
+    struct tt_place_value value;
+    int32_t at[MODELS];
+    double drawn = INFINITY;
+    for (int32_t k = 0; k < DRAWS; k++) {
+        for (int32_t i = 0; i < MODELS; i++)
+            at[i] = (int32_t)draw(&prng, 0, CLUSTERS - 1);
+        assert_int_equal(tt_place_evaluate(&world.problem, at, &value), TT_OK);
+        drawn = fmin(drawn, value.objective);
+    }
+    struct tt_error why;
+    struct tt_place_effort effort = {.moves = DRAWS};
+    assert_int_equal(tt_place_search(&world.problem, &effort, at, &why), TT_OK);
+    assert_int_equal(tt_place_evaluate(&world.problem, at, &value), TT_OK);
+    printf("objective %g, of random assignments %g\n", value.objective, drawn);
+    assert_true(value.objective < drawn / 4);
+}
+
 static bool stop_at_once(void *context, double share) {
     *(int32_t *)context += 1;
     return share > 1;
@@ -300,6 +328,7 @@ int main(void) {
         cmocka_unit_test(test_tiny_problems_are_solved),
         cmocka_unit_test(test_a_state_equals_its_sums),
         cmocka_unit_test(test_exchanges_improve),
+        cmocka_unit_test(test_random_assignments_are_far_worse),
         cmocka_unit_test(test_only_the_problem_decides),
         cmocka_unit_test(test_what_fits_nowhere_is_named),
         cmocka_unit_test(test_broken_states_are_found),
