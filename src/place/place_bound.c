@@ -148,7 +148,7 @@ static void fill(struct bound *self) {
 static enum tt_err by_cost(struct bound *self, double *out_bound) {
     size_t clusters = (size_t)self->problem->cluster_count;
     self->items =
-        malloc(2 * DIMENSIONS * (size_t)self->problem->model_count * sizeof(*self->items));
+        malloc((size_t)self->problem->model_count * 2 * DIMENSIONS * sizeof(*self->items));
     self->held = calloc(clusters * DIMENSIONS, sizeof(*self->held));
     self->load = calloc(clusters * DIMENSIONS, sizeof(*self->load));
     enum tt_err err = self->items && self->held && self->load ? TT_OK : TT_ERR_NO_MEMORY;

@@ -7,7 +7,7 @@
 enum { MAX_BUNDLES = 2048, MAX_SINGLE = 1024, PAIR_STRIDE = 7 };
 
 enum tt_err tt_place_exchange_init(struct tt_place_exchange *self) {
-    struct tt_place_bundle *both = malloc(2 * MAX_BUNDLES * sizeof(*both));
+    struct tt_place_bundle *both = calloc(2 * (size_t)MAX_BUNDLES, sizeof(*both));
     if (!both)
         return TT_ERR_NO_MEMORY;
     *self = (struct tt_place_exchange){0};

@@ -41,8 +41,10 @@ struct move {
 static double logarithm(double x) {
     static const double ln2 = 0.69314718055994530942;
     double sum = 0;
-    for (; x < 0.5; x *= 2)
+    while (x < 0.5) {
+        x *= 2;
         sum -= ln2;
+    }
     double t = (x - 1) / (x + 1), power = t, series = 0;
     for (int32_t k = 1; k < 40; k += 2, power *= t * t)
         series += power / k;
