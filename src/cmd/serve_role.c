@@ -1,6 +1,6 @@
 #include "cmd/serve_role.h"
 
-#include "fleet/fleet_node.h"
+#include "fleet/fleet_roles.h"
 #include "policy/policy.h"
 #include "serve/limits.h"
 
@@ -109,6 +109,7 @@ enum tt_err tt_serve_role_join(struct tt_serve_role *self, struct tt_serving *se
                                              .node = self->flags.node,
                                              .key = self->flags.key,
                                              .role = role_of(&self->flags),
+                                             .steps = tt_fleet_role_of(role_of(&self->flags)),
                                              .version = TUTTI_VERSION,
                                              .request_limit = REQUEST_LIMIT,
                                              .serving = serving,

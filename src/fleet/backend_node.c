@@ -8,7 +8,7 @@
 #include "base/list.h"
 #include "base/log/log.h"
 #include "cluster/backend.h"
-#include "fleet/fleet_node.h"
+#include "fleet/fleet_roles.h"
 #include "fleet/tensor_payload.h"
 #include "serve/inference.h"
 #include "serve/served_model_state.h"

@@ -285,14 +285,6 @@ static enum tt_err read_models(struct tt_fleet_node *self, struct tt_error *why)
     return err;
 }
 
-static const struct tt_fleet_role *role_of(enum tt_cluster_role role) {
-    static const struct tt_fleet_role *const roles[] = {[TT_ROLE_FRONTEND] = &tt_frontend_node_role,
-                                                        [TT_ROLE_SCHEDULER] =
-                                                            &tt_scheduler_node_role,
-                                                        [TT_ROLE_BACKEND] = &tt_backend_node_role};
-    return roles[role];
-}
-
 /* Handles that cannot fail but for a lack of descriptors. */
 static enum tt_err open_loop(struct tt_fleet_node *self, struct tt_error *why) {
     self->timer_at = TT_NEVER;
@@ -333,7 +325,7 @@ enum tt_err tt_fleet_node_open(const struct tt_fleet_options *options,
                                           .incarnation = (uint64_t)(tt_clock_wall() / TT_MS),
                                           .cluster_digest = self->file.digest,
                                           .models_digest = self->models.digest};
-    self->role = role_of(options->role);
+    self->role = options->steps;
     if (!err)
         err = self->role->open(self, &self->self, why);
     if (err) {

@@ -49,18 +49,16 @@ struct tt_fleet_role {
     void (*count)(const void *self, struct tt_text *out_json);
 };
 
-extern const struct tt_fleet_role tt_frontend_node_role, tt_scheduler_node_role,
-    tt_backend_node_role;
-
 struct tt_fleet_options {
-    const char *cluster;             /* "static:FILE" */
-    const char *node;                /* its name there */
-    const char *key;                 /* a file; NULL: none, which only loopback addresses allow */
-    enum tt_cluster_role role;       /* the one that the file states */
-    const char *version;             /* of the program */
-    int32_t request_limit;           /* of a frontend */
-    struct tt_serving *serving;      /* with its models; borrowed, as all of these */
-    struct tt_remote_engine *remote; /* frontends: where requests come from */
+    const char *cluster;               /* "static:FILE" */
+    const char *node;                  /* its name there */
+    const char *key;                   /* a file; NULL: none, which only loopback addresses allow */
+    enum tt_cluster_role role;         /* the one that the file states */
+    const struct tt_fleet_role *steps; /* of that role; borrowed (fleet/fleet_roles.h) */
+    const char *version;               /* of the program */
+    int32_t request_limit;             /* of a frontend */
+    struct tt_serving *serving;        /* with its models; borrowed, as all of these */
+    struct tt_remote_engine *remote;   /* frontends: where requests come from */
     struct tt_log *log;
 };
 

@@ -5,7 +5,7 @@
 #include "base/log/log.h"
 #include "cluster/frontend.h"
 #include "core/mechanism.h"
-#include "fleet/fleet_node.h"
+#include "fleet/fleet_roles.h"
 #include "fleet/tensor_payload.h"
 #include "serve/inference_state.h"
 #include "serve/served_model_state.h"

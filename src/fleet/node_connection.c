@@ -11,11 +11,13 @@ enum { READ_BYTES = 65536, MAX_LINE_BYTES = 4096, VISIT_HEAD_BYTES = 4 };
 /* What may wait for a peer that does not read; a link that has more is closed. */
 enum { MAX_OUT_BYTES = 1 << 30 };
 
-struct tt_connection *tt_connection_new(struct tt_node_links *links, uint16_t peer) {
+struct tt_connection *tt_connection_new(struct tt_node_links *links,
+                                        const struct tt_connection_events *events, uint16_t peer) {
     struct tt_connection *self = calloc(1, sizeof(*self));
     if (!self)
         return NULL;
     self->links = links;
+    self->events = events;
     self->peer = peer;
     self->begun_ms = uv_now(links->loop);
     int result = uv_tcp_init(links->loop, &self->tcp);
@@ -65,7 +67,7 @@ static void on_written(uv_write_t *request, int status) {
     if (self->is_closing)
         return;
     if (status < 0)
-        tt_node_links_ended(self->links, self, status, NULL);
+        self->events->ended(self->links, self, status, NULL);
     else
         tt_connection_flush(self);
 }
@@ -97,7 +99,7 @@ void tt_connection_flush(struct tt_connection *self) {
     if (result >= 0 || result == UV_EAGAIN)
         result = write_rest(self, done);
     if (result < 0)
-        tt_node_links_ended(self->links, self, result, NULL);
+        self->events->ended(self->links, self, result, NULL);
 }
 
 static void send_reply(struct tt_connection *self, const struct tt_handshake_reply *reply) {
@@ -170,7 +172,7 @@ static enum tt_err read_handshake(struct tt_connection *self, struct tt_error *w
         self->is_done = true;
         self->peer = self->handshake.peer.node;
         self->is_visitor = self->peer == TT_CLUSTER_NO_NODE;
-        if (!self->is_visitor && !tt_node_links_welcome(self->links, self))
+        if (!self->is_visitor && !self->events->welcome(self->links, self))
             return TT_OK;
     }
     return TT_OK;
@@ -182,7 +184,7 @@ static void take_in(struct tt_connection *self) {
     if (!err && self->is_done && !self->is_closing)
         err = self->is_visitor ? read_visitor(self, &why) : read_frames(self, &why);
     if (err && !self->is_closing)
-        tt_node_links_ended(self->links, self, 0, &why);
+        self->events->ended(self->links, self, 0, &why);
 }
 
 static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out) {
@@ -197,7 +199,7 @@ static void on_read(uv_stream_t *stream, ssize_t bytes, const uv_buf_t *buffer) 
     (void)buffer;
     struct tt_connection *self = stream->data;
     if (bytes < 0) {
-        tt_node_links_ended(self->links, self, (int)bytes, NULL);
+        self->events->ended(self->links, self, (int)bytes, NULL);
         return;
     }
     tt_frame_stream_add(&self->in, (size_t)bytes);
@@ -216,7 +218,7 @@ void tt_connection_begin(struct tt_connection *self, bool is_dialer) {
                        options->key, nonce, &reply);
     int result = uv_read_start((uv_stream_t *)&self->tcp, on_room, on_read);
     if (result < 0)
-        tt_node_links_ended(self->links, self, result, NULL);
+        self->events->ended(self->links, self, result, NULL);
     else
         send_reply(self, &reply);
 }

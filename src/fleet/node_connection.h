@@ -7,11 +7,24 @@
 
 #include "fleet/node_links.h"
 
+struct tt_connection;
+
+/* What the owner of connections is notified of. */
+struct tt_connection_events {
+    /* The handshake is done. False: the connection was closed. */
+    bool (*welcome)(struct tt_node_links *owner, struct tt_connection *connection);
+    /* It ended: `status` is libuv's, UV_EOF among them; `why` NULL: only the status is known. The
+     * owner closes it. */
+    void (*ended)(struct tt_node_links *owner, struct tt_connection *connection, int status,
+                  const struct tt_error *why);
+};
+
 struct tt_connection {
     uv_tcp_t tcp;
     uv_connect_t connecting;
     uv_write_t writing;
     struct tt_node_links *links;
+    const struct tt_connection_events *events;
     struct tt_connection *next, **at; /* in links->connections */
     uint16_t peer;                    /* dialer: from the start; else when the handshake is done */
     bool is_done, is_visitor, is_writing, is_closing;
@@ -24,7 +37,8 @@ struct tt_connection {
 };
 
 /* NULL: out of memory. */
-struct tt_connection *tt_connection_new(struct tt_node_links *links, uint16_t peer);
+struct tt_connection *tt_connection_new(struct tt_node_links *links,
+                                        const struct tt_connection_events *events, uint16_t peer);
 /* Sends the first message of the handshake, and reads. */
 void tt_connection_begin(struct tt_connection *self, bool is_dialer);
 /* Room for `bytes` more that go out with the next flush; NULL: out of memory, or it is closing. */
@@ -32,14 +46,5 @@ uint8_t *tt_connection_room(struct tt_connection *self, size_t bytes);
 void tt_connection_flush(struct tt_connection *self);
 /* Without a report. */
 void tt_connection_close(struct tt_connection *self);
-
-/* ---- node_links.c, called by a connection ---- */
-
-/* The handshake is done. False: the connection was closed. */
-bool tt_node_links_welcome(struct tt_node_links *self, struct tt_connection *connection);
-/* It ended: `status` is libuv's, UV_EOF among them; `why` NULL: only the status is known. Closes
- * it. */
-void tt_node_links_ended(struct tt_node_links *self, struct tt_connection *connection, int status,
-                         const struct tt_error *why);
 
 #endif

@@ -41,7 +41,7 @@ static void unlink_peer(struct tt_node_links *self, uint16_t peer, enum tt_link 
     report(self, peer, link);
 }
 
-bool tt_node_links_welcome(struct tt_node_links *self, struct tt_connection *connection) {
+static bool welcome(struct tt_node_links *self, struct tt_connection *connection) {
     uint16_t number = connection->peer;
     struct tt_node_peer *peer = &self->peers[number];
     if (!may_talk(self, number) ||
@@ -76,8 +76,8 @@ static bool is_lost(int status) {
            status == UV_ENETDOWN;
 }
 
-void tt_node_links_ended(struct tt_node_links *self, struct tt_connection *connection, int status,
-                         const struct tt_error *why) {
+static void ended(struct tt_node_links *self, struct tt_connection *connection, int status,
+                  const struct tt_error *why) {
     bool is_node = connection->peer != TT_CLUSTER_NO_NODE;
     struct tt_node_peer *peer = is_node ? &self->peers[connection->peer] : NULL;
     const char *name = is_node ? place_of(self, connection->peer)->name : "a visitor";
@@ -96,6 +96,8 @@ void tt_node_links_ended(struct tt_node_links *self, struct tt_connection *conne
         unlink_peer(self, connection->peer, is_lost(status) ? TT_LINK_LOST : TT_LINK_CLOSED);
 }
 
+static const struct tt_connection_events connection_events = {.welcome = welcome, .ended = ended};
+
 /* ---- dialing and accepting ---- */
 
 static void on_connected(uv_connect_t *request, int status) {
@@ -103,7 +105,7 @@ static void on_connected(uv_connect_t *request, int status) {
     if (self->is_closing)
         return;
     if (status < 0)
-        tt_node_links_ended(self->links, self, status, NULL);
+        ended(self->links, self, status, NULL);
     else
         tt_connection_begin(self, true);
 }
@@ -111,13 +113,13 @@ static void on_connected(uv_connect_t *request, int status) {
 static void dial(struct tt_node_links *self, uint16_t number) {
     struct tt_node_peer *peer = &self->peers[number];
     peer->dial_at_ms = uv_now(self->loop) + DIAL_AGAIN_MS;
-    peer->dialing = tt_connection_new(self, number);
+    peer->dialing = tt_connection_new(self, &connection_events, number);
     if (!peer->dialing)
         return; /* later, perhaps */
     int result = uv_tcp_connect(&peer->dialing->connecting, &peer->dialing->tcp,
                                 (const struct sockaddr *)&peer->address, on_connected);
     if (result < 0)
-        tt_node_links_ended(self, peer->dialing, result, NULL);
+        ended(self, peer->dialing, result, NULL);
 }
 
 static void on_tick(uv_timer_t *timer) {
@@ -126,7 +128,7 @@ static void on_tick(uv_timer_t *timer) {
     for (struct tt_connection *c = self->connections, *next; c; c = next) {
         next = c->next;
         if (!c->is_done && now_ms - c->begun_ms > HANDSHAKE_MS)
-            tt_node_links_ended(self, c, UV_ETIMEDOUT, NULL);
+            ended(self, c, UV_ETIMEDOUT, NULL);
     }
     for (uint16_t peer = 0; peer < self->options.number; peer++)
         if (may_talk(self, peer) && !self->peers[peer].link && !self->peers[peer].dialing &&
@@ -137,7 +139,7 @@ static void on_tick(uv_timer_t *timer) {
 static void on_connection(uv_stream_t *listener, int status) {
     struct tt_node_links *self = listener->data;
     struct tt_connection *connection =
-        status < 0 ? NULL : tt_connection_new(self, TT_CLUSTER_NO_NODE);
+        status < 0 ? NULL : tt_connection_new(self, &connection_events, TT_CLUSTER_NO_NODE);
     if (!connection)
         return;
     if (uv_accept(listener, (uv_stream_t *)&connection->tcp) < 0)
@@ -295,7 +297,7 @@ uint8_t *tt_node_links_send(struct tt_node_links *self, uint16_t peer, const str
     if (!room) {
         struct tt_error why;
         tt_fail(TT_ERR_NO_MEMORY, &why, "too much is waiting for this node, or out of memory");
-        tt_node_links_ended(self, link, 0, &why);
+        ended(self, link, 0, &why);
         return NULL;
     }
     tt_frame_write(frame, room);

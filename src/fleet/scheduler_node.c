@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/log/log.h"
 #include "cluster/scheduler_role.h"
-#include "fleet/fleet_node.h"
+#include "fleet/fleet_roles.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

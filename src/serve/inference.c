@@ -11,6 +11,7 @@
 #include "serve/served_model.h"
 #include "serve/served_model_state.h"
 #include "serve/unfolder.h"
+#include "serve/word_stream.h"
 
 enum tt_err tt_inference_begin(struct tt_port *port, struct tt_served_model *model,
                                const struct tt_inference_shape *shapes, const size_t *sizes_bytes,
@@ -62,28 +63,6 @@ static int64_t patience_of(const struct tt_inference *inference,
     return asked_ns != TT_NEVER ? asked_ns : own_ns;
 }
 
-/* Room for the words of a request that is unfolded. Where the policy takes whole sequences, all
- * words of a task come at once: the room is then for all of them. */
-static enum tt_err make_emissions(struct tt_inference *inference, struct tt_error *why) {
-    const struct tt_served_model *model = inference->model;
-    int64_t most = inference->cell_run->unfolded->output_length > 0
-                       ? inference->cell_run->unfolded->output_length
-                       : 1;
-    int64_t limit = tt_port_stream_words(inference->lane);
-    int64_t rows = model->cells->by_cell && most > limit ? limit : most;
-    struct tt_tensor_view word;
-    tt_served_model_word(model, NULL, &word);
-    return tt_emissions_new(rows, word.size_bytes, &inference->emissions)
-               ? tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a stream of %lld words",
-                         (long long)rows)
-               : TT_OK;
-}
-
-void tt_inference_unfolded(struct tt_inference *inference) {
-    if (!inference->err && inference->emitted)
-        inference->err = make_emissions(inference, &inference->why);
-}
-
 enum tt_err tt_inference_stream(struct tt_inference *inference, tt_inference_emitted_fn *emitted,
                                 struct tt_error *why) {
     const struct tt_served_model *model = inference->model;
@@ -126,7 +105,7 @@ void tt_inference_submit(struct tt_inference *inference, const struct tt_inferen
     }
     if (inference->model->cells) { /* here, because all requests wait for the scheduler */
         tt_unfolder_run_here(inference);
-        tt_inference_unfolded(inference);
+        tt_word_stream_open(inference, tt_port_stream_words(inference->lane));
     }
     tt_port_send(inference);
 }

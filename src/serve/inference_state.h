@@ -24,6 +24,7 @@ struct tt_engine_result;
 struct tt_engine_state;
 struct tt_lane;
 struct tt_mailbox;
+struct tt_plugin_inbox;
 struct tt_request;
 struct tt_served_model;
 struct tt_tensor_view;
@@ -36,7 +37,8 @@ struct tt_inference {
     int64_t submitted_at, deadline_at;
     int32_t priority;
     int32_t rows;
-    struct tt_mailbox *mailbox; /* its port's */
+    struct tt_mailbox *mailbox;           /* its port's */
+    struct tt_plugin_inbox *plugin_inbox; /* likewise */
     struct tt_lane *lane;
     struct tt_inference *next_free;
     struct tt_inference *next_unfolded; /* while it waits for an unfold plug-in, or comes back */
@@ -72,9 +74,5 @@ struct tt_inference {
     void **own;
     size_t *own_capacity;
 };
-
-/* The port's thread, once the inference of a model of cells was unfolded, and before it is sent:
- * makes room for its words if it is streamed. */
-void tt_inference_unfolded(struct tt_inference *inference);
 
 #endif

@@ -1,16 +1,16 @@
 #include "serve/port.h"
 
-#include "base/threads/counter.h"
-#include "base/threads/lock.h"
 #include "base/threads/quota.h"
 #include "serve/catalogue.h"
 #include "serve/emissions.h"
 #include "serve/inference_state.h"
 #include "serve/input_ring.h"
 #include "serve/mailbox.h"
+#include "serve/plugin_inbox.h"
 #include "serve/scheduler.h"
 #include "serve/served_model.h"
 #include "serve/served_model_state.h"
+#include "serve/word_stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,10 +46,7 @@ struct tt_port {
     struct tt_lane *lanes;
     struct tt_quota_share requests; /* in flight */
     int32_t lost_count;             /* of those: finished, but the engine still uses them */
-    struct tt_lock lock;            /* guards the two lists, newest first: */
-    struct tt_inference *unfolded, *given_back; /* by next_unfolded; by next_given_back */
-    struct tt_counter from_plugins;             /* ever put into the two lists, under the lock */
-    int64_t from_plugins_seen;
+    struct tt_plugin_inbox from_plugins;
     struct tt_quota_share queue_bytes; /* of the inputs of those in flight */
     int64_t stream_words;              /* that a stream may hold for its client */
     struct tt_command_box commands;
@@ -208,6 +205,7 @@ static struct tt_inference *inference_new(struct tt_lane *lane) {
     inference->model = lane->model;
     inference->lane = lane;
     inference->mailbox = &lane->port->mailbox;
+    inference->plugin_inbox = &lane->port->from_plugins;
     inference->slot = -1;
     inference->inputs = calloc(inputs, sizeof(*inference->inputs));
     inference->own = calloc(inputs, sizeof(*inference->own));
@@ -314,34 +312,6 @@ void tt_port_send(struct tt_inference *inference) {
     notify(inference->lane->port);
 }
 
-/* Under the port's lock, which it gives back. */
-static void wake_for_plugin(struct tt_port *port) {
-    tt_counter_add(&port->from_plugins, 1);
-    if (tt_eventcount_claim(&port->mailbox.eventcount))
-        port->mailbox.wake(port->mailbox.wake_context);
-    tt_lock_give(&port->lock); /* last: when the port has what came, it may be freed */
-}
-
-void tt_port_unfolded(struct tt_inference *inference) {
-    struct tt_port *port = inference->lane->port;
-    tt_lock_take(&port->lock);
-    inference->next_unfolded = port->unfolded;
-    port->unfolded = inference;
-    wake_for_plugin(port);
-}
-
-void tt_port_given_back(struct tt_inference *inference) {
-    struct tt_port *port = inference->lane->port;
-    tt_lock_take(&port->lock);
-    inference->next_given_back = port->given_back;
-    port->given_back = inference;
-    wake_for_plugin(port);
-}
-
-static bool has_from_plugins(const struct tt_port *port) {
-    return tt_counter_get(&port->from_plugins) != port->from_plugins_seen;
-}
-
 void tt_port_send_cancel(struct tt_inference *inference) {
     tt_assert(inference->cancel_sent);
     tt_assert(!inference->finished);
@@ -441,7 +411,7 @@ enum tt_err tt_port_open(const struct tt_port_options *options, struct tt_port *
         free(port);
         return tt_fail(err, why, "out of memory for a port");
     }
-    tt_lock_init(&port->lock);
+    tt_plugin_inbox_init(&port->from_plugins, &port->mailbox);
     tt_command_box_init(&port->commands, options->controller, options->wake, options->wake_context);
     tt_eventcount_prepare(&port->mailbox.eventcount, TT_NEVER);
     tt_scheduler_add_mailbox(port->scheduler, &port->mailbox);
@@ -477,7 +447,7 @@ void tt_port_close(struct tt_port *take_port) {
     tt_catalogue_unref(take_port->catalogue);
     tt_command_box_fini(&take_port->commands);
     tt_mailbox_fini(&take_port->mailbox);
-    tt_lock_fini(&take_port->lock);
+    tt_plugin_inbox_fini(&take_port->from_plugins);
     free(take_port);
 }
 
@@ -489,38 +459,25 @@ static void take_given_back(struct tt_inference *inference) {
     tt_port_recycle(inference);
 }
 
-/* In the order in which they came from the plug-ins. An inference that is lost and came back in the
- * meantime ends first: it stays in `given_back` until then. */
+/* An inference that is lost and came back in the meantime ends first: it stays in the inbox until
+ * then. */
 static void take_from_plugins(struct tt_port *port) {
-    tt_lock_take(&port->lock);
-    struct tt_inference *newest = port->unfolded, *given_back = port->given_back, *oldest = NULL;
-    port->unfolded = port->given_back = NULL;
-    port->from_plugins_seen = tt_counter_get(&port->from_plugins);
-    tt_lock_give(&port->lock);
-    for (struct tt_inference *next; newest; newest = next) {
-        next = newest->next_unfolded;
-        newest->next_unfolded = oldest;
-        oldest = newest;
-    }
-    for (struct tt_inference *next; oldest; oldest = next) {
-        next = oldest->next_unfolded;
-        oldest->is_unfolding = false;
-        tt_inference_unfolded(oldest);
-        tt_port_send(oldest);
-        if (oldest->cancel_sent)
-            tt_port_send_cancel(oldest);
+    struct tt_inference *given_back;
+    struct tt_inference *unfolded = tt_plugin_inbox_take(&port->from_plugins, &given_back);
+    for (struct tt_inference *next; unfolded; unfolded = next) {
+        next = unfolded->next_unfolded;
+        unfolded->is_unfolding = false;
+        tt_word_stream_open(unfolded, port->stream_words);
+        tt_port_send(unfolded);
+        if (unfolded->cancel_sent)
+            tt_port_send_cancel(unfolded);
     }
     for (struct tt_inference *next; given_back; given_back = next) {
         next = given_back->next_given_back;
-        if (given_back->finished) {
+        if (given_back->finished)
             take_given_back(given_back);
-            continue;
-        }
-        tt_lock_take(&port->lock);
-        given_back->next_given_back = port->given_back;
-        port->given_back = given_back;
-        tt_counter_add(&port->from_plugins, 1);
-        tt_lock_give(&port->lock);
+        else
+            tt_plugin_inbox_keep(&port->from_plugins, given_back);
     }
 }
 
@@ -529,7 +486,7 @@ void tt_port_drain(struct tt_port *port) {
         tt_eventcount_prepare(&port->mailbox.eventcount, TT_NEVER);
     (void)tt_port_catalogue(port);
     tt_command_box_drain(&port->commands);
-    if (has_from_plugins(port))
+    if (tt_plugin_inbox_has_mail(&port->from_plugins))
         take_from_plugins(port);
     struct tt_inference *inference;
     enum tt_mail mail;
@@ -568,7 +525,7 @@ void tt_port_flush(struct tt_port *port) {
             port->has_news = false;
             tt_scheduler_wake_from(port->scheduler, port->holds_back ? &port->mailbox : NULL);
         }
-        if (tt_mailbox_is_empty(&port->mailbox) && !has_from_plugins(port))
+        if (tt_mailbox_is_empty(&port->mailbox) && !tt_plugin_inbox_has_mail(&port->from_plugins))
             return;
         tt_port_drain(port); /* may bring more to send: requests that waited for these answers */
     }
@@ -579,6 +536,6 @@ void tt_port_rest(struct tt_port *port) {
     tt_port_flush(port);
     tt_eventcount_prepare(&port->mailbox.eventcount, TT_NEVER);
     if (!tt_mailbox_is_empty(&port->mailbox) ||
-        has_from_plugins(port)) /* mail came between the two */
+        tt_plugin_inbox_has_mail(&port->from_plugins)) /* mail came between the two */
         port->mailbox.wake(port->mailbox.wake_context);
 }

@@ -88,11 +88,6 @@ TT_MUST_CHECK enum tt_err tt_port_place_inputs(struct tt_inference *inference,
 /* To the scheduler: the inference, or its cancellation. */
 void tt_port_send(struct tt_inference *inference);
 void tt_port_send_cancel(struct tt_inference *inference);
-/* Any thread: an inference comes from its model's unfold plug-in, unfolded or with its error, and
- * is to be sent to the scheduler. */
-void tt_port_unfolded(struct tt_inference *inference);
-/* Any thread: the plug-in has returned an inference that was lost to it. */
-void tt_port_given_back(struct tt_inference *inference);
 /* Gives the inference back to its lane, if it is released and nothing refers to it any more. */
 void tt_port_recycle(struct tt_inference *inference);
 

@@ -3,7 +3,6 @@
 #include "base/instant.h"
 #include "serve/input_ring.h"
 #include "serve/served_model_state.h"
-#include "serve/unfolder.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +67,8 @@ void tt_served_model_free(struct tt_served_model *take_model) {
         return;
     tt_assert(take_model->domain == NULL);
     tt_assert(tt_list_empty(&take_model->in_order));
-    tt_unfolder_free(take_model->unfolder); /* it reads the model */
+    if (take_model->unfolder) /* first: it reads the model */
+        take_model->free_unfolder(take_model->unfolder);
     for (int32_t s = 0; take_model->step_profiles && s < take_model->step_model.step_count; s++)
         tt_profile_free(take_model->step_profiles[s]);
     if (take_model->engine_model)

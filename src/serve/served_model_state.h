@@ -42,9 +42,10 @@ struct tt_served_model {
     int32_t shown_outputs[TT_MAX_TENSORS]; /* the engine's index of each output in it */
     struct tt_served_cells *cells;         /* NULL: one graph; owned */
     struct tt_unfolder *unfolder;          /* owned; NULL: it has no unfold plug-in */
-    struct tt_profile *profile;            /* owned; of the whole */
-    struct tt_profile **step_profiles;     /* owned; [step_count], or NULL: the whole's for all */
-    struct tt_step *steps;                 /* [step_count] */
+    void (*free_unfolder)(struct tt_unfolder *take_unfolder);
+    struct tt_profile *profile;        /* owned; of the whole */
+    struct tt_profile **step_profiles; /* owned; [step_count], or NULL: the whole's for all */
+    struct tt_step *steps;             /* [step_count] */
     struct tt_step_model step_model;
     int32_t *preferred, *classes;
     int32_t class_count;

@@ -176,6 +176,7 @@ enum tt_err tt_serving_place(struct tt_serving *serving, struct tt_served_model 
         enum tt_err err = tt_unfolder_new(model, &model->unfolder, why);
         if (err)
             return err;
+        model->free_unfolder = tt_unfolder_free;
     }
     if (model->max_run_ns == 0)
         model->max_run_ns = serving->limits.max_run_ms > 0 ? serving->limits.max_run_ms * TT_MS

@@ -8,7 +8,7 @@
 #include "serve/cell_run.h"
 #include "serve/inference_shape.h"
 #include "serve/inference_state.h"
-#include "serve/port.h"
+#include "serve/plugin_inbox.h"
 #include "serve/run_watch.h"
 
 #include <pthread.h>
@@ -88,12 +88,12 @@ static void unfold_one(struct tt_unfolder *self, struct tt_inference *inference)
     tt_lock_give(&self->lock);
     if (!was_lost) {
         take_over(inference, &made);
-        tt_port_unfolded(inference);
+        tt_plugin_inbox_put(inference);
         return;
     }
     tt_cell_run_free(made.run);
     tt_counter_set(&self->lost, 0);
-    tt_port_given_back(inference);
+    tt_plugin_inbox_give_back(inference);
 }
 
 static void *unfolder_main(void *context) {
@@ -154,7 +154,7 @@ static void fail(struct tt_inference *inference) {
                              "request to model '%s' refused: its unfold plug-in did not return "
                              "from an earlier request",
                              model->name);
-    tt_port_unfolded(inference);
+    tt_plugin_inbox_put(inference);
 }
 
 void tt_unfolder_send(struct tt_unfolder *self, struct tt_inference *inference) {
@@ -192,7 +192,7 @@ bool tt_unfolder_look(struct tt_unfolder *self, int64_t elapsed_ns, int64_t limi
                             "request to model '%s' failed: its unfold plug-in did not return "
                             "within %lld ms",
                             self->model->name, (long long)(limit_ns / TT_MS));
-        tt_port_unfolded(lost);
+        tt_plugin_inbox_put(lost);
     }
     tt_lock_give(&self->lock);
     for (struct tt_inference *next; waiting; waiting = next) {

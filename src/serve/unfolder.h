@@ -2,7 +2,7 @@
  * return; a connection's thread must not wait for it.
  *
  * Life of a request here: its port sends it (_send), the thread unfolds it, and it goes back to its
- * port (tt_port_unfolded), which submits it. In order, one at a time. If the plug-in does not
+ * port (serve/plugin_inbox.h), which submits it. In order, one at a time. If the plug-in does not
  * return within the model's maximum run time, the watchdog gives it up (_look): the request goes
  * back with an error, and so do those that wait; the model has failed, and refuses others. What the
  * plug-in reads of the request stays until it returns, or for ever: `is_lost` in the inference, as

@@ -17,18 +17,16 @@ static enum tt_grpc_status status_of(enum tt_verdict verdict) {
     return TT_GRPC_PERMISSION_DENIED;
 }
 
-bool tt_grpc_call_check(struct tt_grpc_call *self) {
+enum tt_grpc_status tt_grpc_call_check(struct tt_grpc_call *self, struct tt_error *why) {
     struct tt_gate *gate = self->all->gate;
-    struct tt_error why;
     if (!gate || !gate->access || !tt_access_control_restricts(gate->access))
-        return true;
+        return TT_GRPC_OK;
     enum tt_verdict verdict = tt_gate_check(gate, self->method->operation, &self->token,
-                                            tt_clock_now(), &self->identity, &why);
+                                            tt_clock_now(), &self->identity, why);
     if (verdict == TT_VERDICT_ALLOWED)
-        return true;
-    tt_grpc_call_audit(self, false, why.text);
-    tt_grpc_call_fail(self, status_of(verdict), why.text);
-    return false;
+        return TT_GRPC_OK;
+    tt_grpc_call_audit(self, false, why->text);
+    return status_of(verdict);
 }
 
 enum tt_grpc_status tt_grpc_call_admit(struct tt_grpc_call *self, struct tt_identity **out_identity,

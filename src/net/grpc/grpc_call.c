@@ -447,6 +447,8 @@ static void on_request(struct tt_http2_stream *stream) {
     static const nghttp2_nv wrong_type = HEADER(":status", "415");
     struct tt_grpc_call *self = call_of(stream);
     struct tt_grpc_calls *all = self->all;
+    enum tt_grpc_status refusal;
+    struct tt_error why;
     self->has_request = true;
     if (all->access_log.file)
         self->began_at = tt_clock_now();
@@ -465,7 +467,9 @@ static void on_request(struct tt_http2_stream *stream) {
     } else if (self->timeout_ns < 0) {
         tt_grpc_call_fail(self, TT_GRPC_INVALID_ARGUMENT,
                           "grpc-timeout must be up to 8 digits and one of H, M, S, m, u, n");
-    } else if (tt_grpc_call_check(self)) {
+    } else if ((refusal = tt_grpc_call_check(self, &why))) {
+        tt_grpc_call_fail(self, refusal, why.text);
+    } else {
         self->receiver.limit_bytes = message_limit(self, all->limits->body_bytes);
         if (self->timeout_ns)
             self->deadline_at = tt_instant_add(tt_clock_now(), self->timeout_ns);

@@ -110,9 +110,9 @@ void tt_grpc_calls_watch(struct tt_grpc_calls *self);
 
 /* --- for the files of this folder --- */
 
-/* Whether the token of the call allows its method; if not, the call fails. Implemented, like the
- * next three, in grpc_access.c. */
-bool tt_grpc_call_check(struct tt_grpc_call *self);
+/* OK if the token of the call allows its method, else the status to fail with. Implemented, like
+ * the next three, in grpc_access.c. */
+enum tt_grpc_status tt_grpc_call_check(struct tt_grpc_call *self, struct tt_error *why);
 /* OK: an inference of the call may begin, and counts as one of the identity, whose reference is the
  * caller's (NULL: there is none); tt_identity_leave() ends it. A stream is checked for each
  * request: its token may have been removed. Else the status to fail with. */

@@ -26,7 +26,9 @@ void tt_kserve_request_init(struct tt_kserve_request *self) {
 
 void tt_kserve_request_fini(struct tt_kserve_request *self) {
     tt_text_fini(&self->id);
-    tt_kserve_share_fini(self);
+    for (struct tt_kserve_share *share = self->shares; share; share = share->next)
+        tt_shared_region_unref(share->region);
+    self->shares = NULL;
     while (self->blocks) {
         struct tt_kserve_block *block = self->blocks;
         self->blocks = block->next;

@@ -93,9 +93,3 @@ enum tt_err tt_kserve_share_write(const struct tt_kserve_answer *answer, struct 
     }
     return TT_OK;
 }
-
-void tt_kserve_share_fini(struct tt_kserve_request *request) {
-    for (struct tt_kserve_share *share = request->shares; share; share = share->next)
-        tt_shared_region_unref(share->region);
-    request->shares = NULL;
-}

@@ -45,7 +45,4 @@ TT_MUST_CHECK enum tt_err tt_kserve_share_output(struct tt_kserve_request *reque
 /* Copies the answer's outputs that belong into regions there. INVALID: one has no room. */
 TT_MUST_CHECK enum tt_err tt_kserve_share_write(const struct tt_kserve_answer *answer,
                                                 struct tt_error *why);
-/* For tt_kserve_request_fini(). */
-void tt_kserve_share_fini(struct tt_kserve_request *request);
-
 #endif
