@@ -177,6 +177,9 @@ endfunction()
 # replaced, which the list of exported symbols (src/embed/tutti.map) ensures. What refers to data of other libraries, or
 # to thread-local data, must be compiled for libraries; where one is missing here, the linker names the file.
 function(tutti_shared_library)
+  if(TUTTI_SANITIZE) # instrumented objects need -fPIC, and a Python without the sanitizer could not load the library
+    return()
+  endif()
   cmake_parse_arguments(arg "" "" "LAYERS" ${ARGN})
   set(map ${PROJECT_SOURCE_DIR}/src/embed/tutti.map)
   set_source_files_properties(${PROJECT_SOURCE_DIR}/src/base/err.c ${PROJECT_SOURCE_DIR}/src/base/threads/perturb.c
@@ -236,8 +239,11 @@ endfunction()
 
 # Tests that drive the finished program from outside (tests/integration/test_*.py), and tests of the project's
 # scripts (scripts/test_*.py). They get the program's path in TUTTI_PROGRAM, use the Python of .deps/venv where setup
-# could make it, and end with 77 when this machine lacks what they need.
+# could make it, and end with 77 when this machine lacks what they need. TUTTI_LIBRARY is libtutti.so, or empty.
 function(tutti_python_tests)
+  if(TARGET tutti_shared)
+    set(library $<TARGET_FILE:tutti_shared>)
+  endif()
   file(GLOB tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/integration/test_*.py
     ${PROJECT_SOURCE_DIR}/scripts/test_*.py)
   foreach(test ${tests})
@@ -247,7 +253,7 @@ function(tutti_python_tests)
     add_test(NAME ${name} COMMAND ${PROJECT_SOURCE_DIR}/scripts/test_python.sh ${test}
       WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
     set_tests_properties(${name} PROPERTIES LABELS ${label} SKIP_RETURN_CODE 77
-      ENVIRONMENT "${TUTTI_TEST_ENVIRONMENT};TUTTI_PROGRAM=$<TARGET_FILE:tutti>;TUTTI_LIBRARY=$<TARGET_FILE:tutti_shared>")
+      ENVIRONMENT "${TUTTI_TEST_ENVIRONMENT};TUTTI_PROGRAM=$<TARGET_FILE:tutti>;TUTTI_LIBRARY=${library}")
   endforeach()
 endfunction()
 
@@ -256,7 +262,10 @@ endfunction()
 # builds all that is installed, and no test.
 function(tutti_packaging)
   set(packaging ${PROJECT_SOURCE_DIR}/packaging)
-  add_custom_target(program DEPENDS tutti tutti_shared)
+  add_custom_target(program DEPENDS tutti)
+  if(TARGET tutti_shared)
+    add_dependencies(program tutti_shared)
+  endif()
   find_package(Python3 QUIET COMPONENTS Interpreter)
   if(Python3_Interpreter_FOUND AND TARGET tutti AND NOT CMAKE_CROSSCOMPILING)
     file(GLOB prose CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.mdoc)

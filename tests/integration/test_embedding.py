@@ -24,6 +24,8 @@ from needs import need, skip  # noqa: E402
 need("numpy", "onnx")
 
 LIBRARY = os.environ["TUTTI_LIBRARY"]
+if not LIBRARY:
+    skip("builds with sanitizers have no libtutti.so")
 
 from embed import Server as Embedded  # noqa: E402
 from embed import TuttiError  # noqa: E402
