@@ -1,21 +1,12 @@
 #include "client/http_address.h"
 
-#include <arpa/inet.h>
+#include "base/loopback.h"
+
 #include <netdb.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-static bool is_loopback(const struct sockaddr *address) {
-    if (address->sa_family == AF_INET) {
-        const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
-        return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
-    }
-    const struct in6_addr *v6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
-    return IN6_IS_ADDR_LOOPBACK(v6) || (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == 127);
-}
 
 /* Splits `text` into host and port number; false: it does not have that form. */
 static bool cut(const char *text, size_t length, int32_t default_tcp_port,
@@ -84,7 +75,7 @@ enum tt_err tt_http_address_parse(const char *url, int32_t default_tcp_port,
             chosen = other;
     memcpy(&address.socket_address, chosen->ai_addr, chosen->ai_addrlen);
     address.socket_address_bytes = chosen->ai_addrlen;
-    address.is_loopback = is_loopback(chosen->ai_addr);
+    address.is_loopback = tt_address_is_loopback(chosen->ai_addr);
     freeaddrinfo(found);
     bool colons = strchr(address.host, ':') != NULL;
     snprintf(address.authority, sizeof(address.authority), colons ? "[%s]:%d" : "%s:%d",

@@ -1,11 +1,13 @@
 #include "fleet/cluster_file.h"
 
 #include "base/array.h"
+#include "base/fnv.h"
 #include "base/instant.h"
 #include "base/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,25 +153,18 @@ static enum tt_err read_line(struct tt_cluster_file *self, char *line, struct tt
                                                   : read_time(self, words, count, why);
 }
 
-/* FNV-1a. */
-static void digest(uint64_t *self, const void *bytes, size_t count) {
-    const uint8_t *at = bytes;
-    for (size_t i = 0; i < count; i++)
-        *self = (*self ^ at[i]) * 0x100000001b3U;
-}
-
 static void digest_number(uint64_t *self, int64_t number) {
     char text[32];
     int length = snprintf(text, sizeof(text), "%" PRId64 ";", number);
-    digest(self, text, (size_t)length);
+    *self = tt_fnv_add(*self, text, (size_t)length);
 }
 
 static uint64_t digest_of(const struct tt_cluster_file *self) {
-    uint64_t sum = 0xcbf29ce484222325U;
+    uint64_t sum = TT_FNV_START;
     for (int32_t i = 0; i < self->count; i++) {
         const struct tt_cluster_place *place = &self->places[i];
-        digest(&sum, place->name, strlen(place->name) + 1);
-        digest(&sum, place->host, strlen(place->host) + 1);
+        sum = tt_fnv_add(sum, place->name, strlen(place->name) + 1);
+        sum = tt_fnv_add(sum, place->host, strlen(place->host) + 1);
         digest_number(&sum, place->tcp_port);
         digest_number(&sum, place->role);
         digest_number(&sum, place->devices);
@@ -245,4 +240,20 @@ int32_t tt_cluster_file_find(const struct tt_cluster_file *self, const char *nam
         if (strcmp(self->places[i].name, name) == 0)
             return i;
     return -1;
+}
+
+enum tt_err tt_cluster_place_resolve(const struct tt_cluster_place *place,
+                                     struct sockaddr_storage *out_address, socklen_t *out_bytes,
+                                     struct tt_error *why) {
+    char service[16];
+    snprintf(service, sizeof(service), "%d", place->tcp_port);
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
+    int problem = getaddrinfo(place->host, service, &hints, &found);
+    if (problem)
+        return tt_fail(TT_ERR_INVALID, why, "node %s: no address of \"%s\": %s", place->name,
+                       place->host, gai_strerror(problem));
+    memcpy(out_address, found->ai_addr, found->ai_addrlen);
+    *out_bytes = found->ai_addrlen;
+    freeaddrinfo(found);
+    return TT_OK;
 }

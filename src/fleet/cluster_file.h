@@ -18,6 +18,8 @@
 #include "base/err.h"
 #include "cluster/cluster.h"
 
+#include <sys/socket.h>
+
 enum { TT_CLUSTER_NAME_BYTES = 64, TT_CLUSTER_HOST_BYTES = 256 };
 
 struct tt_cluster_place {
@@ -49,6 +51,10 @@ TT_MUST_CHECK enum tt_err tt_cluster_file_parse(const char *path, const char *te
                                                 struct tt_cluster_file *out_file,
                                                 struct tt_error *why);
 void tt_cluster_file_fini(struct tt_cluster_file *self);
+/* The node's address and its size in bytes; may wait for DNS. Errors: INVALID. */
+TT_MUST_CHECK enum tt_err tt_cluster_place_resolve(const struct tt_cluster_place *place,
+                                                   struct sockaddr_storage *out_address,
+                                                   socklen_t *out_bytes, struct tt_error *why);
 /* The number of the node; -1: no node has this name. */
 int32_t tt_cluster_file_find(const struct tt_cluster_file *self, const char *name);
 /* "frontend", "scheduler", "backend". Static storage. */

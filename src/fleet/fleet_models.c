@@ -1,6 +1,7 @@
 #include "fleet/fleet_models.h"
 
 #include "base/array.h"
+#include "base/fnv.h"
 #include "serve/served_model_state.h"
 #include "serve/serving.h"
 
@@ -41,11 +42,10 @@ static int compare(const void *a, const void *b) {
     return order ? order : strcmp(x->version, y->version);
 }
 
-/* FNV-1a. */
+/* With a byte behind it that no text has, so that texts do not run together. */
 static void digest(uint64_t *self, const char *text) {
-    for (; *text; text++)
-        *self = (*self ^ (uint8_t)*text) * 0x100000001b3U;
-    *self = (*self ^ 0xff) * 0x100000001b3U;
+    static const uint8_t end = 0xff;
+    *self = tt_fnv_add(tt_fnv_add(*self, text, strlen(text)), &end, 1);
 }
 
 static void digest_tensors(uint64_t *self, const struct tt_tensor_spec *specs, const int32_t *order,
@@ -85,7 +85,7 @@ static void complete(struct tt_fleet_model *self) {
 
 enum tt_err tt_fleet_models_init(struct tt_fleet_models *self, struct tt_port *port,
                                  struct tt_error *why) {
-    *self = (struct tt_fleet_models){.digest = 0xcbf29ce484222325U};
+    *self = (struct tt_fleet_models){.digest = TT_FNV_START};
     tt_serving_index(port, add, self);
     if (!self->failed && self->count == 0)
         return tt_fail(TT_ERR_UNAVAILABLE, why,

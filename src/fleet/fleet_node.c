@@ -3,11 +3,11 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/log/log.h"
+#include "base/loopback.h"
 #include "serve/serving.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,9 +206,21 @@ static const struct tt_node_links_events events = {
 
 /* ---- the description ---- */
 
-static bool is_loopback(const char *host) {
-    return strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0 ||
-           strcmp(host, "localhost") == 0;
+/* Without a key only this machine may take part. */
+static enum tt_err check_local(const struct tt_cluster_file *file, struct tt_error *why) {
+    for (int32_t i = 0; i < file->count; i++) {
+        const struct tt_cluster_place *place = &file->places[i];
+        struct sockaddr_storage address;
+        socklen_t bytes;
+        enum tt_err err = tt_cluster_place_resolve(place, &address, &bytes, why);
+        if (err)
+            return err;
+        if (!tt_address_is_loopback((const struct sockaddr *)&address))
+            return tt_fail(TT_ERR_INVALID, why,
+                           "node %s is at %s, beyond this machine: --cluster-key FILE is required",
+                           place->name, place->host);
+    }
+    return TT_OK;
 }
 
 enum tt_err tt_fleet_describe(const char *cluster, const char *node, const char *key,
@@ -228,11 +240,8 @@ enum tt_err tt_fleet_describe(const char *cluster, const char *node, const char 
                       cluster + sizeof(scheme) - 1, node);
     if (!err && key)
         err = tt_cluster_key_read(key, out_key, why);
-    for (int32_t i = 0; !err && !key && i < out_file->count; i++)
-        if (!is_loopback(out_file->places[i].host))
-            err = tt_fail(TT_ERR_INVALID, why,
-                          "node %s is at %s, beyond this machine: --cluster-key FILE is required",
-                          out_file->places[i].name, out_file->places[i].host);
+    if (!err && !key)
+        err = check_local(out_file, why);
     if (err)
         tt_cluster_file_fini(out_file);
     else

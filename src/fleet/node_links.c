@@ -5,7 +5,6 @@
 #include "fleet/node_connection.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -212,20 +211,6 @@ static void on_datagram(uv_udp_t *handle, ssize_t count, const uv_buf_t *buffer,
 
 /* ---- opening and closing ---- */
 
-static enum tt_err resolve(const struct tt_cluster_place *place, struct sockaddr_storage *out,
-                           struct tt_error *why) {
-    char service[16];
-    snprintf(service, sizeof(service), "%d", place->tcp_port);
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
-    int problem = getaddrinfo(place->host, service, &hints, &found);
-    if (problem)
-        return tt_fail(TT_ERR_INVALID, why, "node %s: no address of \"%s\": %s", place->name,
-                       place->host, gai_strerror(problem));
-    memcpy(out, found->ai_addr, found->ai_addrlen);
-    freeaddrinfo(found);
-    return TT_OK;
-}
-
 static enum tt_err listen_at(struct tt_node_links *self, struct tt_error *why) {
     const struct tt_cluster_place *place = place_of(self, self->options.number);
     const struct sockaddr *address =
@@ -255,8 +240,10 @@ enum tt_err tt_node_links_open(struct tt_node_links *self, uv_loop_t *loop,
     self->has_handles = true;
     self->listener.data = self->datagrams.data = self->timer.data = self;
     enum tt_err err = TT_OK;
+    socklen_t bytes;
     for (int32_t i = 0; !err && i < options->file->count; i++)
-        err = resolve(&options->file->places[i], &self->peers[i].address, why);
+        err = tt_cluster_place_resolve(&options->file->places[i], &self->peers[i].address, &bytes,
+                                       why);
     if (!err)
         err = listen_at(self, why);
     if (!err)

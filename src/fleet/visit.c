@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,19 +44,18 @@ static enum tt_err wait_for(const struct line *self, short events, struct tt_err
 }
 
 static enum tt_err dial(struct line *self, struct tt_error *why) {
-    char service[16];
-    snprintf(service, sizeof(service), "%d", self->place->tcp_port);
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
-    int problem = getaddrinfo(self->place->host, service, &hints, &found);
-    if (problem)
-        return tt_fail(TT_ERR_INVALID, why, "%s: no address of \"%s\": %s", self->place->name,
-                       self->place->host, gai_strerror(problem));
-    self->fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int result = self->fd < 0 ? -1 : connect(self->fd, found->ai_addr, found->ai_addrlen);
-    freeaddrinfo(found);
+    struct sockaddr_storage address;
+    socklen_t bytes;
+    enum tt_err err = tt_cluster_place_resolve(self->place, &address, &bytes, why);
+    if (err)
+        return err;
+    self->fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int problem, result = -1;
+    if (self->fd >= 0)
+        result = connect(self->fd, (const struct sockaddr *)&address, bytes);
     if (result < 0 && errno != EINPROGRESS)
         return fail(self, why);
-    enum tt_err err = wait_for(self, POLLOUT, why);
+    err = wait_for(self, POLLOUT, why);
     socklen_t length = sizeof(problem);
     if (!err && getsockopt(self->fd, SOL_SOCKET, SO_ERROR, &problem, &length) == 0 && problem) {
         errno = problem;

@@ -1,5 +1,6 @@
 #include "lab/load/arrivals.h"
 
+#include "base/fnv.h"
 #include "base/instant.h"
 #include "lab/scenario/allocate.h"
 
@@ -36,13 +37,8 @@ struct tt_arrivals {
     int64_t emitted;
 };
 
-/* FNV-1a. The draws of a stream depend on its model's name. */
-static uint64_t hash_name(const char *name) {
-    uint64_t hash = UINT64_C(14695981039346656037);
-    for (; *name; name++)
-        hash = (hash ^ (unsigned char)*name) * UINT64_C(1099511628211);
-    return hash;
-}
+/* The draws of a stream depend on its model's name. */
+static uint64_t hash_name(const char *name) { return tt_fnv_add(TT_FNV_START, name, strlen(name)); }
 
 static int64_t fine_of(unsigned __int128 value) {
     return value > (unsigned __int128)(TT_NEVER - 1) ? TT_NEVER : (int64_t)value;

@@ -1,5 +1,6 @@
 #include "lab/sweep/sweep.h"
 
+#include "base/fnv.h"
 #include "base/text.h"
 #include "lab/closed_form/bound.h"
 #include "lab/report/report.h"
@@ -103,18 +104,13 @@ static char *key_of(const struct tt_sweep *self, int32_t index) {
 
 /* ---- what determines the results ---- */
 
-static void hash(uint64_t *to, const void *bytes, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        *to = (*to ^ ((const unsigned char *)bytes)[i]) * UINT64_C(1099511628211);
-}
-
 /* A file that cannot be read is skipped: building the scenario reports it. */
 static void hash_file(uint64_t *to, const char *path) {
     struct tt_text text;
     struct tt_error why;
     if (!path || tt_text_read_file(path, MAX_FILE_BYTES, &text, &why) != TT_OK)
         return;
-    hash(to, tt_text_string(&text), text.length);
+    *to = tt_fnv_add(*to, tt_text_string(&text), text.length);
     tt_text_fini(&text);
 }
 
@@ -132,10 +128,10 @@ uint64_t tt_sweep_identity(const struct tt_experiment *experiment) {
         goodput = *bare.goodput;
     goodput.seeds = 0;
     bare.goodput = &goodput;
-    uint64_t out = UINT64_C(14695981039346656037);
+    uint64_t out = TT_FNV_START;
     size_t size = tutti__experiment__get_packed_size(&bare);
     uint8_t *packed = tt_allocate(size, 1);
-    hash(&out, packed, tutti__experiment__pack(&bare, packed));
+    out = tt_fnv_add(out, packed, tutti__experiment__pack(&bare, packed));
     free(packed);
     for (size_t i = 0; i < bare.n_model_table; i++)
         hash_named(&out, experiment, bare.model_table[i]->file);

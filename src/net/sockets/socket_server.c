@@ -1,6 +1,7 @@
 #include "net/sockets/socket_server.h"
 
 #include "base/log/log.h"
+#include "base/loopback.h"
 #include "net/sockets/socket_inbox.h"
 #include "serve/serving.h"
 
@@ -318,13 +319,6 @@ static enum tt_err bind_local(uv_pipe_t *server, const char *host, struct tt_err
 
 /* --- addresses --- */
 
-static bool is_loopback(const struct sockaddr *address) {
-    if (address->sa_family == AF_INET)
-        return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
-    return address->sa_family == AF_INET6 &&
-           IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
-}
-
 /* The addresses of a host, for freeaddrinfo(). */
 static enum tt_err resolve(const char *host, int32_t tcp_port, struct addrinfo **out_found,
                            struct tt_error *why) {
@@ -346,7 +340,7 @@ bool tt_socket_is_loopback(const char *host) {
     if (resolve(host, 0, &found, NULL) != TT_OK)
         return true; /* no server can listen there */
     for (const struct addrinfo *one = found; one; one = one->ai_next)
-        is_it = is_it && is_loopback(one->ai_addr);
+        is_it = is_it && tt_address_is_loopback(one->ai_addr);
     freeaddrinfo(found);
     return is_it;
 }
