@@ -130,13 +130,13 @@ void tt_gate_audit(const struct tt_gate *self, const struct tt_identity *identit
     char shown_method[SHOWN_BYTES], shown_target[SHOWN_BYTES];
     show(method, shown_method);
     show(target, shown_target);
-    const char *who = identity                      ? identity->name
-                      : self->kind == TT_GATE_LOCAL ? "(admin socket)"
-                                                    : "(no identity)";
+    const char *name = self->kind == TT_GATE_LOCAL ? "(admin socket)" : "(no identity)";
+    if (identity)
+        name = identity->name;
     if (is_done)
-        tt_log_limited(self->access->log, TT_LOG_INFO, NULL, "audit: %s: %s %s: %s", who,
+        tt_log_limited(self->access->log, TT_LOG_INFO, NULL, "audit: %s: %s %s: %s", name,
                        shown_method, shown_target, result);
     else
         tt_log_limited(self->access->log, TT_LOG_WARNING, NULL, "audit: refused: %s: %s %s: %s",
-                       who, shown_method, shown_target, result);
+                       name, shown_method, shown_target, result);
 }
