@@ -32,6 +32,8 @@ void tt_text_put_integer(struct tt_text *self, int64_t value);
 /* The same into TT_INTEGER_TEXT_BYTES at `out`, without a NUL; returns the number of bytes. */
 enum { TT_INTEGER_TEXT_BYTES = 20 };
 size_t tt_text_write_integer(int64_t value, char *out);
+/* "s" behind a noun, but for one. Static storage. */
+static inline const char *tt_plural(int64_t count) { return count == 1 ? "" : "s"; }
 /* The text as a C string ("" when empty); borrowed until the next append. */
 const char *tt_text_string(const struct tt_text *self);
 /* Reads the whole file. Errors: NOT_FOUND, IO, NO_MEMORY; over `limit_bytes`: INVALID. */

@@ -10,8 +10,6 @@ static const char *name_of(const struct tt_plan *plan, int32_t index) {
     return plan->candidates[index].policy->name;
 }
 
-static const char *plural(int64_t count) { return count == 1 ? "" : "s"; }
-
 /* ---- the verdict ---- */
 
 static void put_gain(const struct tt_plan *plan, struct tt_text *out) {
@@ -54,17 +52,17 @@ void tt_plan_report_verdict(const struct tt_plan_report *self, struct tt_text *o
                        "too short for this machine.");
     else if (plan->load_per_s <= 0)
         tt_text_printf(out, "Policy %s holds %.6g requests per second on %d device%s: ", winner,
-                       highest, given, plural(given));
+                       highest, given, tt_plural(given));
     else if (plan->devices_needed == 0)
         tt_text_printf(out,
                        "%d devices do not hold %.6g requests per second and 30 %% more, under any "
                        "policy; %s on %d device%s holds %.6g: ",
-                       TT_PLAN_MAX_DEVICES, plan->load_per_s, winner, given, plural(given),
+                       TT_PLAN_MAX_DEVICES, plan->load_per_s, winner, given, tt_plural(given),
                        highest);
     else
         tt_text_printf(
             out, "Policy %s on %d device%s holds %.6g requests per second and 30 %% more: ", winner,
-            plan->devices_needed, plural(plan->devices_needed), plan->load_per_s);
+            plan->devices_needed, tt_plural(plan->devices_needed), plan->load_per_s);
     if (highest > 0) {
         put_gain(plan, out);
         tt_text_puts(out, ".");
@@ -101,7 +99,7 @@ static void put_costs(const struct tt_plan *plan, struct tt_text *out) {
         (double)cost->request_ns / 1e3, (double)cost->turn_ns / 1e3, (double)cost->batch_ns / 1e3,
         (double)cost->client_ns / 1e3, (double)cost->client_turn_ns / 1e3,
         cost->spread.permille[50] / 1e3, cost->spread.permille[99] / 1e3, cost->cores,
-        plural(cost->cores), 100 * cost->share);
+        tt_plural(cost->cores), 100 * cost->share);
 }
 
 static void put_real(const struct tt_plan *plan, struct tt_text *out) {

@@ -6,26 +6,25 @@
 enum { TABLE_ROWS = 64, MOVES_SHOWN = 20 };
 #define MIB 1048576.0
 
-static const char *plural(int64_t count) { return count == 1 ? "" : "s"; }
-
 /* ---- text ---- */
 
 static void put_verdict(const struct tt_place_report *self, struct tt_text *out) {
     const struct tt_place_problem *problem = self->problem;
     const struct tt_place_value *value = &self->value;
-    tt_text_printf(
-        out,
-        "%" PRId32 " model%s on %" PRId32 " sub-cluster%s: rates deviate from their mean "
-        "by at most %.4g %%, memory by %.4g %%.",
-        problem->model_count, plural(problem->model_count), problem->cluster_count,
-        plural(problem->cluster_count), 100 * value->rate_deviation, 100 * value->memory_deviation);
+    tt_text_printf(out,
+                   "%" PRId32 " model%s on %" PRId32
+                   " sub-cluster%s: rates deviate from their mean "
+                   "by at most %.4g %%, memory by %.4g %%.",
+                   problem->model_count, tt_plural(problem->model_count), problem->cluster_count,
+                   tt_plural(problem->cluster_count), 100 * value->rate_deviation,
+                   100 * value->memory_deviation);
     if (self->before)
         tt_text_printf(out, " Before: %.4g %% and %.4g %%.",
                        100 * self->value_before.rate_deviation,
                        100 * self->value_before.memory_deviation);
     if (self->has_previous)
         tt_text_printf(out, " %" PRId32 " model%s move%s, %" PRId32 " are new; that costs %.6g.",
-                       value->moves, plural(value->moves), value->moves == 1 ? "s" : "",
+                       value->moves, tt_plural(value->moves), value->moves == 1 ? "s" : "",
                        value->loads, (double)value->cost / TT_PLACE_MICRO);
     if (self->has_previous && problem->max_cost >= 0)
         tt_text_printf(out, " The limit is %.6g.", (double)problem->max_cost / TT_PLACE_MICRO);
@@ -35,11 +34,11 @@ static void put_verdict(const struct tt_place_report *self, struct tt_text *out)
         tt_text_puts(out, "The search was interrupted: a longer one may find better.\n");
     if (self->gone)
         tt_text_printf(out, "The previous placement names %" PRId32 " model%s that %s gone.\n",
-                       self->gone, plural(self->gone), self->gone == 1 ? "is" : "are");
+                       self->gone, tt_plural(self->gone), self->gone == 1 ? "is" : "are");
     if (self->unassigned)
         tt_text_printf(
             out, "%" PRId32 " model%s lay in sub-clusters that are gone; they count as new.\n",
-            self->unassigned, plural(self->unassigned));
+            self->unassigned, tt_plural(self->unassigned));
 }
 
 /* The sums of each sub-cluster, and how many models it has. */
