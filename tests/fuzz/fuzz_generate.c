@@ -7,46 +7,24 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static enum tt_err read_body(struct tt_kserve_request *request,
+                             const struct tt_signature *signature, char *body, size_t length,
+                             int64_t json_bytes, struct tt_error *why) {
+    (void)json_bytes;
+    return tt_kserve_generate_read(request, signature, body, length, TT_JSON_MAX_DEPTH, why);
+}
+
 /* An event has one line: what a client sends must not begin another one. */
-static void answer(struct tt_port *port, struct tt_kserve_request *request,
-                   struct tt_served_model *model, struct tt_inference *inference) {
-    one_inference_compute(port, request, inference);
-    struct tt_kserve_answer out;
-    struct tt_text json;
-    struct tt_error why;
-    tt_text_init(&json);
-    tt_kserve_answer_fill(&out, request, model, inference);
-    enum tt_err err = tt_kserve_generate_write(&out, &json, &why);
-    tt_assert(err == TT_OK || err == TT_ERR_INVALID);
-    tt_assert(err || !memchr(json.bytes, '\n', json.length));
-    tt_text_fini(&json);
-    tt_inference_release(inference);
+static enum tt_err write_event(struct tt_kserve_answer *answer, struct tt_text *json,
+                               struct tt_error *why) {
+    enum tt_err err = tt_kserve_generate_write(answer, json, why);
+    tt_assert(err || !memchr(json->bytes, '\n', json->length));
+    return err;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const char *const models[] = {"identity", "addsub", "strings"};
-    if (size < 1)
-        return 0;
-    struct tt_serving serving;
-    struct tt_served_model *model = NULL;
-    struct tt_error why;
-    struct tt_port *port = one_inference_port(&serving);
-    enum tt_err err = tt_serving_find(port, models[data[0] % 3], "", &model, &why);
-    tt_assert(err == TT_OK);
-    size_t length = size - 1;
-    char *body = malloc(length ? length : 1);
-    memcpy(body, data + 1, length);
-    struct tt_kserve_request request;
-    struct tt_inference *inference;
-    tt_kserve_request_init(&request);
-    strcpy(request.target.model, models[data[0] % 3]);
-    err = tt_kserve_generate_read(&request, tt_served_model_signature(model), body, length,
-                                  TT_JSON_MAX_DEPTH, &why);
-    if (!err)
-        err = tt_kserve_begin(&request, port, model, &inference, &why);
-    free(body);
-    if (!err)
-        answer(port, &request, model, inference);
-    one_inference_end(&serving, port, &request, err, &why);
+    static const struct one_inference_form form = {read_body, write_event};
+    if (size >= 1)
+        one_inference_run(&form, data[0], data + 1, size - 1, -1);
     return 0;
 }
