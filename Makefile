@@ -8,7 +8,7 @@ JOBS ?= $(shell nproc)
 CTEST = ctest --output-on-failure --timeout $(if $(filter asan tsan,$@),900,300) -j $(JOBS) \
 	--output-junit test-results.xml
 
-.PHONY: help build program test quick serve cluster bench format lint tidy clang asan tsan coverage fuzz soak report clean install package setup python
+.PHONY: help build program test quick serve demo-models cluster bench format lint tidy clang asan tsan coverage fuzz soak report clean install package setup python
 
 help:
 	@echo "make build     install what is missing, compile; leaves build/tutti"
@@ -56,11 +56,15 @@ program: setup
 	@test -f build/build.ninja || cmake --preset default
 	@cmake --build build -j $(JOBS) --target program
 
+demo-models: setup
+	@scripts/make_demo.sh
+
 cluster: program
 	@exec scripts/cluster.sh
 
-serve: program
-	@scripts/make_demo.sh
+# The models are written while the compiler runs: that waits for the disk, and the compiler does not.
+serve:
+	@$(MAKE) --no-print-directory -j2 program demo-models
 	@exec build/tutti serve --model-repository demo/models $(SERVE_ARGS)
 
 bench: build
