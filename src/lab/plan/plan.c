@@ -240,6 +240,11 @@ enum tt_err tt_plan_make(struct tt_plan *self, struct tt_error *why) {
     return err;
 }
 
+double tt_plan_goodput(const struct tt_plan *self) {
+    bool searched = self->check.ran && self->check.highest_per_s > 0;
+    return searched ? self->check.highest_per_s : self->highest_per_s[self->winner];
+}
+
 enum tt_err tt_plan_predict(const struct tt_plan *self, double rate, struct tt_contest_result *out,
                             struct tt_error *why) {
     struct tt_plan own = *self;

@@ -60,6 +60,9 @@ struct tt_plan {
 
 /* Errors: INVALID (no policy can run the models), IO (fork), CANCELLED. */
 TT_MUST_CHECK enum tt_err tt_plan_make(struct tt_plan *self, struct tt_error *why);
+/* The rate that the winner holds on the given devices: what the real server held if a highest rate
+ * was searched there, else what the simulation says. 0: none. */
+double tt_plan_goodput(const struct tt_plan *self);
 /* What the simulation says of the winner at `rate` (requests per second, drawn by Poisson), or of
  * the given arrivals if rate is 0. */
 TT_MUST_CHECK enum tt_err tt_plan_predict(const struct tt_plan *self, double rate,

@@ -10,7 +10,7 @@
 enum { WINDOWS = 3 };
 #define STEP 1.15 /* the first, until one rate is good and one is bad */
 #define CLOSE_ENOUGH 1.1
-#define SEARCH_NS (8 * TT_S) /* no rate is begun later */
+#define SEARCH_NS (14 * TT_S) /* no rate is begun later */
 #define WARM_UP_S ((double)TT_PLAN_WARM_UP_NS / 1e9)
 
 struct attempt {
@@ -97,6 +97,7 @@ static enum tt_err search(struct tt_plan *plan, const struct real *real, double 
                           struct tt_error *why) {
     double step = STEP, rate = good > 0 ? plan->highest_per_s[plan->winner] : bad / STEP;
     int64_t until = tt_clock_now() + SEARCH_NS;
+    bool is_sure = false;
     enum tt_err err = TT_OK;
     while (!err && tt_clock_now() < until && rate > 0.1) {
         bool held;
@@ -105,10 +106,15 @@ static enum tt_err search(struct tt_plan *plan, const struct real *real, double 
             break;
         if (held)
             good = rate;
-        else
-            bad = rate;
-        if (good > 0 && bad > 0 && bad <= good * CLOSE_ENOUGH)
-            break;
+        if (!held || bad <= rate)
+            bad = held ? 0 : rate;
+        if (good > 0 && bad > 0 && bad <= good * CLOSE_ENOUGH) {
+            if (is_sure)
+                break;
+            is_sure = true; /* a pause of the machine may have made it bad: once more */
+            rate = bad;
+            continue;
+        }
         step *= step; /* far from the prediction, ever larger steps */
         rate = bad <= 0 ? good * step : good <= 0 ? bad / step : (good + bad) / 2;
     }
