@@ -7,7 +7,9 @@
 Cells: models (mlp, lstm, cnn, minilm) x arrivals (poisson; gamma of shape 0.3) x executors (1, 2) x objectives (3, 6, 12 times
 the run time of one request, measured first). Contenders: tutti with its default policy; Triton with queue delays of 0, SLO/8
 and SLO/4 and rejection; mosec with a wait of SLO/4. Each is searched for the largest rate with at most 1 % of the requests late,
-refused or failed, by `tutti load` over HTTP with binary tensors. In each round all contenders of a cell take turns (A B A B).
+refused or failed, by `tutti load` over HTTP with binary tensors: from an overload downwards, so that a pause of the machine at
+a low rate does not end the search. A probe has at least 300 requests, or four times --seconds; one that fails narrowly is run
+again, and fails if both do. In each round all contenders of a cell take turns (A B A B).
 
 Commands of rivals, with these places: Triton {models} {port}; mosec {port} {script}. Left out, that rival is not measured.
   --triton 'tritonserver --model-repository={models} --http-port={port}'  --triton-backend NAME   (its ONNX backend)
@@ -40,6 +42,9 @@ EXECUTORS = (1, 2)
 FACTORS = (3, 6, 12)
 TRITON_DELAYS = {"triton": 0, "triton slo/8": 1 / 8, "triton slo/4": 1 / 4}
 MAX_PROBES = 24
+REQUESTS = 300  # of a probe: 1 % is three
+OVERLOAD = 8  # requests per run time of one: where the search begins
+NARROWLY = 0.2  # a larger share of bad requests is no pause of the machine
 BURST = "import time\nwhile True:\n  end = time.monotonic() + 0.05\n  while time.monotonic() < end: pass\n  time.sleep(0.05)\n"
 
 
@@ -186,25 +191,27 @@ def keep_metadata(given, model, slo_ms):
 
 
 def load(given, server, name, slo_ms, rate, arrivals, lengths):
+    seconds = min(max(given.seconds, REQUESTS / rate), 4 * given.seconds)
     command = [given.tutti, "load", server.address, "--model", name, "--rate", "%g" % rate, "--binary", "--json"]
-    command += ["--duration", "%g" % (given.seconds + 1), "--warm-up", "1", "--slo-ms", "%.6f" % slo_ms]
+    command += ["--duration", "%g" % (seconds + 1), "--warm-up", "1", "--slo-ms", "%.6f" % slo_ms]
     command += ["--give-up-ms", "%d" % max(1000, round(20 * slo_ms)), *ARRIVALS[arrivals]]
     command += ["--length", "@%s" % lengths] if name == "minilm" else []
     command += ["--metadata", given.out / "work" / (name + ".json")]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
     if not done.stdout:
         sys.exit("rivals: tutti load: " + done.stderr.strip())
-    return json.loads(done.stdout)["total"]
+    return rivals_table.bad_rate(json.loads(done.stdout)["total"])
 
 
 def search(given, server, cell, slo_ms, start_per_s, lengths):
     name, arrivals, _, _ = cell.split("/")
-    lowest = start_per_s / 64
-    load(given, server, name, slo_ms, lowest, arrivals, lengths)  # warm-up
+    lowest = start_per_s / 1024
+    load(given, server, name, slo_ms, start_per_s / 64, arrivals, lengths)  # warm-up
     found, probes = rivals_table.Search(start_per_s, lowest, given.precision), []
     while (rate := found.next()) is not None and len(probes) < MAX_PROBES:
-        total = load(given, server, name, slo_ms, rate, arrivals, lengths)
-        bad = rivals_table.bad_rate(total)
+        bad = load(given, server, name, slo_ms, rate, arrivals, lengths)
+        if rivals_table.BAD < bad <= NARROWLY:
+            bad = min(bad, load(given, server, name, slo_ms, rate, arrivals, lengths))
         found.note(rate, bad)
         probes.append([round(rate, 3), round(bad, 5)])
     return found.best, probes
@@ -286,7 +293,7 @@ def measure_cell(given, cell, rows, keep, model, one_ms, lengths):
             server = start(given, contender, model, int(executors), slo_ms)
             began = time.monotonic()
             try:
-                rate, probes = search(given, server, cell, slo_ms, 0.5 * int(executors) * 1000 / one_ms, lengths)
+                rate, probes = search(given, server, cell, slo_ms, OVERLOAD * int(executors) * 1000 / one_ms, lengths)
             finally:
                 server.stop()
             keep(

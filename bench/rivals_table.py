@@ -1,7 +1,7 @@
 """The arithmetic of bench/rivals.py: the search for the goodput, and the tables. No server, no clock.
 
 The goodput of a server is the largest rate at which at most 1 % of the requests are bad: late, refused or failed. The
-search goes up by doubling from a rate that holds, then halves the interval, geometrically, until its ends are within the precision.
+search halves the rate until one holds, or doubles it until one fails, then halves the interval, geometrically, to the precision.
 """
 import math
 import statistics
