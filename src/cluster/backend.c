@@ -250,6 +250,41 @@ static void on_input(struct tt_backend *self, int64_t now, uint16_t from,
     }
 }
 
+/* ---- clients that go ---- */
+
+static void withdraw_member(struct tt_backend *self, struct tt_plan *plan,
+                            struct tt_plan_member *member) {
+    bool was_here = member->is_here;
+    if (member->awaited) {
+        member->awaited = false;
+        plan->awaited--;
+        if (plan->awaited == 0)
+            plan->state = TT_PLAN_READY;
+    }
+    if (plan->state != TT_PLAN_RUNNING)
+        member->is_here = false;
+    if (was_here && self->withdrawn)
+        self->withdrawn(self->context, plan, member);
+}
+
+/* The frontend may have sent newer tickets of the request since this backend fetched it. */
+static void on_cancel(struct tt_backend *self, int64_t now, uint16_t from,
+                      const struct tt_frame_record *record) {
+    for (int32_t d = 0; d < self->device_count; d++) {
+        struct tt_backend_device *device = &self->devices[d];
+        for (int32_t p = 0; p < device->count; p++) {
+            struct tt_plan *plan = plan_at(self, device, p);
+            for (int32_t i = 0; i < plan->count; i++) {
+                struct tt_plan_member *member = &plan->members[i];
+                if (member->id == record->id && member->frontend == from &&
+                    member->attempt <= record->attempt)
+                    withdraw_member(self, plan, member);
+            }
+        }
+        advance(self, now, d);
+    }
+}
+
 /* ---- what the driver reports ---- */
 
 static void on_claim(struct tt_backend *self, int64_t now, uint16_t from, uint64_t epoch) {
@@ -283,6 +318,9 @@ void tt_backend_receive(struct tt_backend *self, int64_t now, uint16_t from,
     tt_allegiance_hear(&self->primary, now, from, frame->epoch);
     if (frame->type == TT_FRAME_INPUT && role == TT_ROLE_FRONTEND)
         on_input(self, now, from, frame);
+    else if (frame->type == TT_FRAME_CANCEL && role == TT_ROLE_FRONTEND)
+        for (int32_t i = 0; i < frame->count; i++)
+            on_cancel(self, now, from, &frame->records[i]);
     else if (frame->type == TT_FRAME_CLAIM && role == TT_ROLE_SCHEDULER)
         on_claim(self, now, from, frame->epoch);
     else if (frame->type == TT_FRAME_GRANT && role == TT_ROLE_SCHEDULER)

@@ -3,7 +3,8 @@
  * Life of a plan (a granted batch): COLLECTING, the inputs were asked for -> READY, all that can
  * come are here -> RUNNING -> its results are with the frontends, and the scheduler hears DONE. The
  * plans of one device run in the order of their grants. Members whose frontend has no input for
- * them any more are left out; so are inputs that do not come in time.
+ * them any more are left out; so are inputs that do not come in time, and members whose client goes
+ * before the plan runs.
  *
  * Fencing: a grant is obeyed only if its epoch is the highest claimed. Plans accepted before a
  * claim go on, and the answer to the claim says how many there are.
@@ -53,6 +54,9 @@ struct tt_backend {
     /* Runs the plan on the device; tt_backend_ran follows, once. The plan is borrowed until then.
      */
     void (*run)(void *context, int64_t now, int32_t device, const struct tt_plan *plan);
+    /* The member's client has gone. If the plan does not run yet, the member is left out of it and
+     * `input` is the driver's to release; else the result is of no use. NULL: not wanted. */
+    void (*withdrawn)(void *context, const struct tt_plan *plan, struct tt_plan_member *member);
     int64_t accepted, refused, rejected; /* grants; records that make no sense */
 };
 

@@ -26,7 +26,7 @@ enum tt_frame_type {
     /* F to S, a request: id, attempt, model, rows, length, code: priority, duration: time left,
      * TT_NEVER: no deadline. */
     TT_FRAME_TICKET = 1,
-    /* F to S: id, attempt. */
+    /* F to S, and to the B that fetched the input: id, attempt. */
     TT_FRAME_CANCEL,
     /* S to B, one batch. First record: id: number of the plan, device, model, duration: start in.
      * Then one record per request: id, attempt, node: its frontend, rows, length. */

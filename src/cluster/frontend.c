@@ -75,6 +75,15 @@ static void withdraw(struct tt_frontend *self, struct tt_frontend_request *reque
     request->ticketed = false;
 }
 
+/* No client waits for the request: its places at the scheduler and at its backend are given back.
+ */
+static void recall(struct tt_frontend *self, struct tt_frontend_request *request) {
+    withdraw(self, request);
+    if (request->backend != TT_CLUSTER_NO_NODE)
+        tt_outbox_add(&self->outbox, request->backend, TT_FRAME_CANCEL, self->primary.epoch,
+                      &(struct tt_frame_record){.id = request->id, .attempt = request->attempt});
+}
+
 /* The request leaves, and its client gets the answer. */
 static void end(struct tt_frontend *self, struct tt_frontend_request *request,
                 enum tt_answer answer, int32_t reason) {
@@ -137,6 +146,15 @@ enum tt_err tt_frontend_submit(struct tt_frontend *self, int64_t now,
         send_ticket(self, now, request);
     *out_id = request->id;
     return TT_OK;
+}
+
+bool tt_frontend_cancel(struct tt_frontend *self, uint64_t id) {
+    struct tt_frontend_request *request = tt_frontend_find(self, id);
+    if (!request)
+        return false;
+    recall(self, request);
+    end(self, request, TT_ANSWER_CANCELLED, 0);
+    return true;
 }
 
 /* ---- the primary ---- */
@@ -263,7 +281,7 @@ void tt_frontend_link(struct tt_frontend *self, int64_t now, uint16_t peer, enum
 void tt_frontend_tick(struct tt_frontend *self, int64_t now) {
     for (const struct tt_heap_entry *top; (top = tt_heap_top(&self->due)) && top->key <= now;) {
         struct tt_frontend_request *request = &self->requests[top->id];
-        withdraw(self, request);
+        recall(self, request);
         end(self, request, TT_ANSWER_TIMED_OUT, 0);
     }
 }

@@ -23,6 +23,7 @@ enum tt_answer {
     TT_ANSWER_DROPPED,     /* the scheduler refused it; `reason` says why */
     TT_ANSWER_TIMED_OUT,   /* no answer came in time */
     TT_ANSWER_QUARANTINED, /* its backends died, one after the other */
+    TT_ANSWER_CANCELLED,   /* its client has gone */
 };
 
 struct tt_frontend_request {
@@ -71,6 +72,10 @@ struct tt_frontend_submission {
 TT_MUST_CHECK enum tt_err tt_frontend_submit(struct tt_frontend *self, int64_t now,
                                              const struct tt_frontend_submission *submission,
                                              uint64_t *out_id);
+/* The client of the request has gone. Its places at the scheduler and at its backend are given
+ * back, and `answered` is called with TT_ANSWER_CANCELLED before this returns. False: no request is
+ * under way with this id. */
+bool tt_frontend_cancel(struct tt_frontend *self, uint64_t id);
 /* The request that is under way with this id; NULL: there is none. */
 struct tt_frontend_request *tt_frontend_find(struct tt_frontend *self, uint64_t id);
 void tt_frontend_receive(struct tt_frontend *self, int64_t now, uint16_t from,

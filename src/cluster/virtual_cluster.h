@@ -10,11 +10,13 @@
  *   - no device accepts a grant of an epoch below one that it accepted before, or below the highest
  *     claimed at its backend;
  *   - every request that a frontend accepted is answered exactly once, unless the frontend crashed;
- *   - requests accepted = answered + gone with a frontend + under way;
+ *   - requests accepted = answered + cancelled + gone with a frontend + under way;
+ *   - when none is under way and no fault lasts, none is left at the primary and at the backends;
  *   - the books of each role agree (tt_frontend_check and its like).
  * Whether requests were late is for the caller to judge from the endings.
  *
- * Implemented in virtual_cluster.c (roles, clients, checks) and virtual_network.c (links). */
+ * Implemented in virtual_cluster.c (clients, events, checks), virtual_node.c (roles),
+ * virtual_faults.c and virtual_network.c (links). */
 #ifndef TT_CLUSTER_VIRTUAL_CLUSTER_H
 #define TT_CLUSTER_VIRTUAL_CLUSTER_H
 
@@ -57,7 +59,8 @@ struct tt_virtual_options {
     int64_t slo_ns;
     int64_t delay_ns;        /* mean delay of a message */
     int64_t link_timeout_ns; /* a cut so long ends the connections */
-    int32_t loss_permille;   /* of datagrams */
+    int32_t loss_permille;   /* of datagrams, also of those that are repeated */
+    int32_t cancel_permille; /* of clients: they set no deadline, and go within two slo_ns */
     int32_t check_every;     /* events between two checks of all books; 1: always */
     void *context;
     void (*ended)(void *context, const struct tt_virtual_ending *ending);
@@ -66,7 +69,8 @@ struct tt_virtual_options {
 };
 
 struct tt_virtual_result {
-    int64_t events, accepted, refused, answered, gone, claims, stale, returned, suspected, avoided;
+    int64_t events, accepted, refused, answered, cancelled, gone, claims, stale, returned,
+        suspected, avoided;
     char violation[256]; /* empty: none */
 };
 

@@ -16,6 +16,7 @@
 
 enum tt_virtual_event_kind {
     TT_EVENT_ARRIVAL,    /* a client's request; at: which frontend is drawn then */
+    TT_EVENT_CANCEL,     /* the client of request `number` of node `to` goes */
     TT_EVENT_MESSAGE,    /* bytes for node `to` */
     TT_EVENT_LINK,       /* link to `from` changed, for node `to`; number: enum tt_link */
     TT_EVENT_RAN,        /* device `number` of node `to` has ended its batch */

@@ -161,7 +161,8 @@ static enum tt_err check_frontends(struct chaos *self, struct tt_error *why) {
                 under_way = json_integer_value(json_object_get(node, "under_way"));
                 accepted = json_integer_value(json_object_get(node, "accepted"));
                 ended = json_integer_value(json_object_get(node, "answered")) +
-                        json_integer_value(json_object_get(node, "failed"));
+                        json_integer_value(json_object_get(node, "failed")) +
+                        json_integer_value(json_object_get(node, "cancelled"));
                 json_decref(node);
             }
             if (visit == MAX_VISITS)

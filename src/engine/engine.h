@@ -215,6 +215,10 @@ struct tt_engine_ops {
      * returns. The executor must have nothing queued or running, and gets no submit or stop
      * meanwhile. NULL: the engine's executors are not threads of this machine. */
     void (*run_here)(struct tt_engine *engine, struct tt_engine_task *task);
+    /* The client of a submitted task's member has gone: its result will be discarded. The task
+     * comes back as always; the member has any error or result. The thread that submits, before it
+     * has taken the task back. NULL: the engine has no use for it. */
+    void (*withdraw)(struct tt_engine *engine, struct tt_engine_member *member);
     const struct tt_engine_watch_ops *watch; /* NULL: runs cannot be watched */
     /* Number of steps of the loaded model, >= 1. */
     int32_t (*step_count)(const struct tt_engine_model *model);

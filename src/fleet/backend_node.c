@@ -197,6 +197,19 @@ static void run_plan(void *context, int64_t now, int32_t device, const struct tt
     }
 }
 
+/* The member's client has gone. */
+static void withdraw_input(void *context, const struct tt_plan *plan,
+                           struct tt_plan_member *member) {
+    struct backend_node *self = context;
+    struct input *input = member->input;
+    if (plan->state != TT_PLAN_RUNNING) {
+        member->input = NULL;
+        release(self, input);
+    } else if (input->is_submitted) {
+        tt_inference_cancel(input->inference); /* its end counts, as any */
+    }
+}
+
 /* Hands submissions over to the server, a turn of its scheduler for all; takes in what ended. */
 static void settle(void *context, int64_t now) {
     struct backend_node *self = context;
@@ -305,6 +318,7 @@ static enum tt_err fill(struct backend_node *self, struct tt_error *why) {
         return tt_fail(err, why, "out of memory for a backend");
     self->backend.context = self;
     self->backend.run = run_plan;
+    self->backend.withdrawn = withdraw_input;
     /* Results of a plan wait for the end of the turn, while the next one collects its inputs. */
     int64_t count =
         2 * (int64_t)self->backend.device_count * settings->depth * self->backend.max_batch;

@@ -19,7 +19,8 @@ enum { NO_ENTRY = -1 };
 
 /* A request on its way through the cluster. */
 struct entry {
-    struct tt_engine_task *task;
+    uint64_t id;
+    struct tt_engine_task *task; /* NULL: free */
     int32_t member, model, next_free;
 };
 
@@ -32,7 +33,7 @@ struct frontend_node {
     size_t payload_bytes;
     int32_t backends_linked;
     bool is_draining, is_ready;
-    int64_t done, failed;
+    int64_t done, failed, cancelled;
 };
 
 /* ---- answers ---- */
@@ -42,7 +43,10 @@ static void finish(struct frontend_node *self, struct entry *entry, enum tt_err 
     struct tt_engine_task *task = entry->task;
     struct tt_engine_member *member = &task->members[entry->member];
     member->err = err ? tt_fail(err, member->why, "%s", text) : TT_OK;
-    err ? self->failed++ : self->done++;
+    if (err == TT_ERR_CANCELLED)
+        self->cancelled++;
+    else
+        err ? self->failed++ : self->done++;
     entry->task = NULL;
     entry->next_free = self->first_free;
     self->first_free = (int32_t)(entry - self->entries);
@@ -96,6 +100,7 @@ static enum tt_err explain(enum tt_answer answer, int32_t reason, const char *na
                        "a request to model '%s' was on %d backends that died, and is not tried "
                        "again",
                        name, TT_FRONTEND_DEATHS);
+    case TT_ANSWER_CANCELLED: return tt_fail(TT_ERR_CANCELLED, why, "request cancelled");
     case TT_ANSWER_DONE:
     case TT_ANSWER_FAILED: break;
     }
@@ -139,7 +144,6 @@ static void submit_member(struct frontend_node *self, int64_t now, struct tt_eng
         .task = task,
         .member = index,
         .model = tt_fleet_models_find(tt_fleet_node_models(self->node), inference->model)};
-    uint64_t id;
     struct tt_frontend_submission submission = {.model = (uint16_t)entry->model,
                                                 .rows = (uint16_t)member->rows,
                                                 .priority = (uint16_t)inference->priority,
@@ -152,7 +156,7 @@ static void submit_member(struct frontend_node *self, int64_t now, struct tt_eng
         err = TT_ERR_UNAVAILABLE;
         text = "this frontend is draining";
     } else if (entry->model >= 0) {
-        err = tt_frontend_submit(&self->frontend, now, &submission, &id);
+        err = tt_frontend_submit(&self->frontend, now, &submission, &entry->id);
         text = err == TT_ERR_BUSY ? "this frontend has too many requests"
                                   : "no scheduler of the cluster is known";
     }
@@ -160,11 +164,30 @@ static void submit_member(struct frontend_node *self, int64_t now, struct tt_eng
         finish(self, entry, err, text, now);
 }
 
+/* The member's client has gone. It may have its answer already. */
+static void cancel_member(struct frontend_node *self, const struct tt_engine_member *member) {
+    int32_t limit = tt_fleet_node_settings(self->node)->request_limit;
+    for (int32_t i = 0; i < limit; i++) {
+        const struct entry *entry = &self->entries[i];
+        if (entry->task && &entry->task->members[entry->member] == member) {
+            bool is_cancelled = tt_frontend_cancel(&self->frontend, entry->id);
+            tt_assert(is_cancelled);
+            return;
+        }
+    }
+}
+
 /* Takes what the server submitted since the last turn. */
 static void settle(void *context, int64_t now) {
     struct frontend_node *self = context;
     struct tt_remote_engine *remote = tt_fleet_node_options(self->node)->remote;
-    for (struct tt_engine_task *task; (task = tt_remote_engine_take(remote));) {
+    struct tt_engine_member *withdrawn = NULL;
+    for (struct tt_engine_task *task;
+         (task = tt_remote_engine_take(remote, &withdrawn)) || withdrawn;) {
+        if (withdrawn) {
+            cancel_member(self, withdrawn);
+            continue;
+        }
         int32_t count = task->member_count;
         task->stop = count;
         for (int32_t i = 0; i < count; i++) /* the last one may end the task */
@@ -342,8 +365,9 @@ static void count(const void *context, struct tt_text *out) {
     const struct frontend_node *self = context;
     tt_text_printf(out,
                    ", \"accepted\": %" PRId64 ", \"answered\": %" PRId64 ", \"failed\": %" PRId64
-                   ", \"under_way\": %d",
-                   self->frontend.accepted, self->done, self->failed, self->frontend.live);
+                   ", \"cancelled\": %" PRId64 ", \"under_way\": %d",
+                   self->frontend.accepted, self->done, self->failed, self->cancelled,
+                   self->frontend.live);
 }
 
 const struct tt_fleet_role tt_frontend_node_role = {.open = open_role,

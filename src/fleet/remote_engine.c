@@ -52,8 +52,22 @@ void tt_remote_engine_attach(struct tt_remote_engine *self, void (*wake)(void *c
     self->context = context;
 }
 
-struct tt_engine_task *tt_remote_engine_take(struct tt_remote_engine *self) {
-    return tt_ring_pop(&self->queue);
+/* Tasks, and members that are withdrawn, in one queue: a withdrawal comes after its task, and
+ * before the next use of the task's memory. */
+enum { IS_MEMBER = 1 };
+
+static void push(struct tt_remote_engine *self, uintptr_t item) {
+    bool has_room = tt_ring_push(&self->queue, (void *)item);
+    tt_assert(has_room);
+    self->wake(self->context);
+}
+
+struct tt_engine_task *tt_remote_engine_take(struct tt_remote_engine *self,
+                                             struct tt_engine_member **out_withdrawn) {
+    uintptr_t item = (uintptr_t)tt_ring_pop(&self->queue);
+    bool is_member = (item & IS_MEMBER) != 0;
+    *out_withdrawn = is_member ? (struct tt_engine_member *)(item - IS_MEMBER) : NULL;
+    return is_member ? NULL : (struct tt_engine_task *)item;
 }
 
 void tt_remote_engine_done(struct tt_engine_task *task, int64_t now) {
@@ -70,9 +84,12 @@ void tt_remote_engine_done(struct tt_engine_task *task, int64_t now) {
 static void submit(void *self, struct tt_device_task *head) {
     struct engine *engine = self;
     head->started_at = tt_clock_now();
-    bool has_room = tt_ring_push(&engine->remote->queue, tt_engine_task_of(head));
-    tt_assert(has_room);
-    engine->remote->wake(engine->remote->context);
+    push(engine->remote, (uintptr_t)tt_engine_task_of(head));
+}
+
+static void withdraw(struct tt_engine *self, struct tt_engine_member *member) {
+    const struct engine *engine = TT_CONTAINER_OF(self, struct engine, engine);
+    push(engine->remote, (uintptr_t)member | IS_MEMBER);
 }
 
 static void stop(void *self, struct tt_device_task *head) {
@@ -164,6 +181,7 @@ static void close_engine(struct tt_engine *take_engine) {
 static const struct tt_engine_ops ops = {
     .name = "cluster",
     .device = {.submit = submit, .yield = stop, .abort = stop},
+    .withdraw = withdraw,
     .step_count = step_count,
     .signature = signature_of,
     .unload = unload,

@@ -2,7 +2,8 @@
  * takes them to the cluster; nodes that run no requests of clients take none.
  *
  * It loads no file: inputs and outputs must be listed in config.pbtxt. A submitted task goes into a
- * queue and wakes the taker, which calls _done for it, once. Tasks cannot be stopped.
+ * queue and wakes the taker, which calls _done for it, once. Tasks cannot be stopped; a client that
+ * goes is reported through the same queue.
  *
  * Life: _new; engines of the kind open with it as the context of their runtime (loader option
  * `engine_context`); _attach; tasks; all engines are closed; _free.
@@ -18,14 +19,17 @@ struct tt_remote_engine;
 
 extern const struct tt_engine_kind tt_remote_engine_kind;
 
-/* NULL: out of memory. `capacity`: tasks in the queue at once, of all its engines. */
+/* NULL: out of memory. `capacity`: tasks and withdrawals in the queue at once, of all its engines.
+ */
 struct tt_remote_engine *tt_remote_engine_new(int32_t capacity);
 void tt_remote_engine_free(struct tt_remote_engine *take_self); /* NULL-safe */
 /* `wake` is called after each submission, on any thread. Before the first one. */
 void tt_remote_engine_attach(struct tt_remote_engine *self, void (*wake)(void *context),
                              void *context);
-/* The next task; NULL: none is queued. */
-struct tt_engine_task *tt_remote_engine_take(struct tt_remote_engine *self);
+/* The next task; NULL: none is queued, or *out_withdrawn is not NULL: the client of this member has
+ * gone. The member's task may be done already; no later use of its memory was taken before. */
+struct tt_engine_task *tt_remote_engine_take(struct tt_remote_engine *self,
+                                             struct tt_engine_member **out_withdrawn);
 /* The members' err and result are set. */
 void tt_remote_engine_done(struct tt_engine_task *task, int64_t now);
 /* Makes a result for one member out of its outputs, which are copied and checked against the

@@ -47,8 +47,10 @@ static void tick(void *context, int64_t now) {
 static void settle(void *context, int64_t now) {
     const struct scheduler_node *self = context;
     struct tt_remote_engine *remote = tt_fleet_node_options(self->node)->remote;
-    for (struct tt_engine_task *task; (task = tt_remote_engine_take(remote));) {
-        for (int32_t i = 0; i < task->member_count; i++) {
+    struct tt_engine_member *withdrawn = NULL;
+    for (struct tt_engine_task *task;
+         (task = tt_remote_engine_take(remote, &withdrawn)) || withdrawn;) {
+        for (int32_t i = 0; task && i < task->member_count; i++) {
             struct tt_engine_member *member = &task->members[i];
             member->result = NULL;
             member->next_step = -1;
@@ -56,7 +58,8 @@ static void settle(void *context, int64_t now) {
             member->err = tt_fail(TT_ERR_UNAVAILABLE, member->why,
                                   "this is a scheduler of a cluster; requests go to a frontend");
         }
-        tt_remote_engine_done(task, now);
+        if (task)
+            tt_remote_engine_done(task, now);
     }
 }
 
@@ -133,10 +136,11 @@ static void count(const void *context, struct tt_text *out) {
     for (int32_t i = 0; i < role->device_count; i++)
         devices += role->devices[i].is_usable;
     tt_text_printf(out,
-                   ", \"devices\": %d, \"claims\": %" PRId64 ", \"granted\": %" PRId64
-                   ", \"returned\": %" PRId64 ", \"suspected\": %" PRId64 ", \"avoided\": %" PRId64,
-                   devices, role->claims, role->granted, role->returned, role->suspected,
-                   role->avoided);
+                   ", \"devices\": %d, \"requests\": %d, \"claims\": %" PRId64
+                   ", \"granted\": %" PRId64 ", \"returned\": %" PRId64 ", \"suspected\": %" PRId64
+                   ", \"avoided\": %" PRId64,
+                   devices, role->mechanism.requests.in_use, role->claims, role->granted,
+                   role->returned, role->suspected, role->avoided);
 }
 
 const struct tt_fleet_role tt_scheduler_node_role = {.open = open_role,

@@ -590,10 +590,24 @@ void tt_domain_take_inputs(struct tt_domain *self, int64_t now) {
     }
 }
 
+/* Notifies the engine that no client waits for the inference. */
+static void withdraw(struct tt_domain *self, const struct tt_engine_task *engine_task,
+                     const struct tt_inference *inference) {
+    for (int32_t i = 0; i < engine_task->member_count; i++)
+        if (engine_task->members[i].user == inference)
+            self->engine->ops->withdraw(self->engine, &engine_task->members[i]);
+}
+
 void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_inference *inference) {
     self->has_news = true;
-    if (inference->request && !inference->request->cancelled)
-        tt_mechanism_cancelled(&self->mechanism, now, inference->request);
+    struct tt_request *request = inference->request;
+    if (!request || request->cancelled)
+        return;
+    tt_assert(tt_list_empty(self->decided)); /* what runs was handed over */
+    struct tt_domain_task *slot = request->task ? slot_of(self, request->task) : NULL;
+    tt_mechanism_cancelled(&self->mechanism, now, request);
+    if (slot && slot->engine_task.kind == TT_ENGINE_REQUESTS && self->engine->ops->withdraw)
+        withdraw(self, &slot->engine_task, inference);
 }
 
 /* Every task is a batch. Its rows count when the model's last step is done, or when they leave

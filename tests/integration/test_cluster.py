@@ -100,6 +100,25 @@ class ClusterTest(unittest.TestCase):
         for name in cluster.nodes:
             self.assertEqual(cluster.processes[name].stop(30), 0, cluster.processes[name].said())
 
+    def test_clients_that_go(self):
+        """A client's end frees its place at the scheduler; the next request gets the device."""
+        cluster = self.begin(devices=1, slow=True)
+
+        first = cluster.begin_infer("f1", 1)  # runs for seconds
+        await_true(lambda: cluster.status()["b1"]["requests"] == 1, 60, "the first one runs")
+        waiting = [cluster.begin_infer("f1", value) for value in range(2, 6)]
+        await_true(lambda: cluster.status()["s1"]["requests"] == 5, 60, "the others wait at the scheduler")
+        for line in waiting[:3] + [first]:
+            line.close()
+        await_true(lambda: cluster.status()["f1"]["under_way"] == 1, 60, "the frontend has one")
+        await_true(lambda: cluster.status()["s1"]["requests"] == 1, 60, "the scheduler has one")
+        with waiting[3].makefile("rb") as answer:
+            self.assertIn(b"200 OK", answer.readline())
+        waiting[3].close()
+        node = cluster.status()["f1"]
+        self.assertEqual((node["answered"], node["cancelled"], node["failed"]), (1, 4, 0), node)
+        self.assertEqual(cluster.status()["b1"]["requests"], 2)
+
     # S10: the spare takes over, and nothing is lost
     def test_primary_is_killed(self):
         cluster = self.begin(schedulers=2, frontends=2, backends=2)

@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -25,12 +26,12 @@ TIMES = "silence-ms 400\noverdue-ms 400\nfetch-ms 1000\npatience-ms 5000\ngrace-
 
 
 class Cluster:
-    def __init__(self, schedulers=1, frontends=1, backends=1, devices=2, times=TIMES):
+    def __init__(self, schedulers=1, frontends=1, backends=1, devices=2, times=TIMES, slow=False):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tutti-cluster-"))
         atexit.register(shutil.rmtree, self.folder, True)
         atexit.register(self.stop)
         self.models = self.folder / "models"
-        self.add_model("echo")
+        self.add_model("echo", slow=slow)
         self.nodes, self.ports, self.http = {}, {}, {}
         lines = [times]
         for role, count in (("scheduler", schedulers), ("frontend", frontends), ("backend", backends)):
@@ -44,11 +45,12 @@ class Cluster:
         self.spec = "static:%s" % self.file
         self.processes = {}
 
-    def add_model(self, name, models=None):
+    def add_model(self, name, models=None, slow=False):
+        """slow: one request at a time, for two seconds."""
         folder = (models or self.models) / name
         folder.joinpath("1").mkdir(parents=True)
-        folder.joinpath("config.pbtxt").write_text(CONFIG)
-        folder.joinpath("profile.pbtxt").write_text("linear { alpha_ms: 0.1 beta_ms: 2 }\n")
+        folder.joinpath("config.pbtxt").write_text(CONFIG.replace("size: 16", "size: 1") if slow else CONFIG)
+        folder.joinpath("profile.pbtxt").write_text("linear { alpha_ms: 0.1 beta_ms: %d }\n" % (2000 if slow else 2))
 
     def start(self, name, *more, models=None, spec=None):
         role = self.nodes[name]
@@ -77,13 +79,23 @@ class Cluster:
         except urllib.error.HTTPError as error:
             return error.code, error.read()
 
+    def body(self, value):
+        return json.dumps({"inputs": [
+            {"name": "label", "datatype": "BYTES", "shape": [1, 1], "data": ["of %s" % value]},
+            {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [value, 1, 2, 3]}]}).encode()  # fmt: skip
+
+    def begin_infer(self, name, value, model="echo"):
+        """Sends a request; the connection has its answer."""
+        host, port = self.processes[name].address.rsplit(":", 1)
+        line, body = socket.create_connection((host, int(port)), timeout=60), self.body(value)
+        head = "POST /v2/models/%s/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (model, len(body))
+        line.sendall(head.encode() + body)
+        return line
+
     def infer(self, name, value, model="echo", timeout=60):
         """The status and the answer, or the error's text."""
-        body = {"inputs": [
-            {"name": "label", "datatype": "BYTES", "shape": [1, 1], "data": ["of %s" % value]},
-            {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [value, 1, 2, 3]}]}  # fmt: skip
         request = urllib.request.Request(
-            "http://%s/v2/models/%s/infer" % (self.processes[name].address, model), json.dumps(body).encode()
+            "http://%s/v2/models/%s/infer" % (self.processes[name].address, model), self.body(value)
         )
         try:
             with urllib.request.urlopen(request, timeout=timeout) as answer:

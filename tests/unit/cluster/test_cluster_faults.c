@@ -19,6 +19,8 @@ struct outcome {
 
 static void on_ended(void *context, const struct tt_virtual_ending *ending) {
     struct outcome *self = context;
+    if (ending->answer == TT_ANSWER_CANCELLED)
+        return;
     bool is_good = ending->answer == TT_ANSWER_DONE && ending->ended_at <= ending->deadline_at;
     self->done += is_good;
     if (ending->accepted_at < self->quiet_from)
@@ -68,6 +70,7 @@ static const char *run(const struct virtual_world *world, uint64_t seed,
     struct outcome outcome = {.quiet_from = quiet_from(faults, count)};
     struct tt_virtual_options options = virtual_world_options(world, seed);
     options.until_at = outcome.quiet_from + 300 * TT_MS;
+    options.cancel_permille = 50;
     options.faults = faults;
     options.fault_count = count;
     options.context = &outcome;
@@ -109,7 +112,7 @@ static void invariants_hold_under_faults(void **state) {
     (void)state;
     struct virtual_world world;
     virtual_world_init(&world);
-    int64_t events = 0, claims = 0, stale = 0, returned = 0, gone = 0;
+    int64_t events = 0, claims = 0, stale = 0, returned = 0, gone = 0, cancelled = 0;
     for (uint64_t seed = test_seed(1), end = seed + WORLDS; seed < end; seed++) {
         struct tt_prng prng;
         tt_prng_init(&prng, seed, 7);
@@ -126,11 +129,12 @@ static void invariants_hold_under_faults(void **state) {
         stale += result.stale;
         returned += result.returned;
         gone += result.gone;
+        cancelled += result.cancelled;
     }
     print_message("%d events, %d claims, %d stale grants, %d returned, %d gone\n", (int)events,
                   (int)claims, (int)stale, (int)returned, (int)gone);
     /* The faults were felt. */
-    assert_true(claims > WORLDS && returned > 0 && gone > 0);
+    assert_true(claims > WORLDS && returned > 0 && gone > 0 && cancelled > 0);
     virtual_world_fini(&world);
 }
 

@@ -1,0 +1,212 @@
+/* The nodes of a virtual cluster: their lives, turns and links. */
+#include "cluster/virtual_node.h"
+
+#include "base/instant.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+void tt_virtual_violate(struct tt_virtual_cluster *self, int64_t now, const char *format, ...) {
+    if (self->result->violation[0])
+        return;
+    char text[200];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    snprintf(self->result->violation, sizeof(self->result->violation),
+             "at %" PRId64 ".%06" PRId64 " ms: %s", now / TT_MS, now % TT_MS, text);
+}
+
+/* ---- what the roles ask for ---- */
+
+static void on_answered(void *context, void *user, enum tt_answer answer, int32_t reason) {
+    (void)reason;
+    struct tt_virtual_node *node = context;
+    struct tt_virtual_cluster *self = node->cluster;
+    struct tt_virtual_client *request = &self->requests[(intptr_t)user];
+    int64_t now = self->network.now;
+    if (request->is_answered || request->is_gone)
+        tt_virtual_violate(self, now, "request %d is answered twice", (int)(intptr_t)user);
+    request->is_answered = true;
+    answer == TT_ANSWER_CANCELLED ? self->result->cancelled++ : self->result->answered++;
+    if (self->options->ended)
+        self->options->ended(self->options->context,
+                             &(struct tt_virtual_ending){.accepted_at = request->accepted_at,
+                                                         .ended_at = now,
+                                                         .deadline_at = request->deadline_at,
+                                                         .answer = answer});
+}
+
+/* The batch takes as long as its profile says, within 2 %. */
+static void on_run(void *context, int64_t now, int32_t device, const struct tt_plan *plan) {
+    struct tt_virtual_node *node = context;
+    struct tt_virtual_cluster *self = node->cluster;
+    int32_t rows = 0;
+    for (int32_t i = 0; i < plan->count; i++)
+        rows += plan->members[i].is_here ? plan->members[i].rows : 0;
+    int64_t run = tt_profile_latency(self->settings->models[plan->model]->whole, rows, 0);
+    run = run * (980 + (int64_t)tt_prng_below(&self->prng, 41)) / 1000;
+    tt_virtual_network_schedule(&self->network, (struct tt_virtual_event){.at = now + run,
+                                                                          .kind = TT_EVENT_RAN,
+                                                                          .to = node->number,
+                                                                          .life = node->life,
+                                                                          .number = device});
+}
+
+static void on_record(void *context, int64_t now, uint64_t epoch) {
+    struct tt_virtual_node *node = context;
+    struct tt_virtual_cluster *self = node->cluster;
+    self->result->claims++;
+    if (self->options->claimed)
+        self->options->claimed(self->options->context, now, epoch);
+    if (self->record_faults > 0)
+        return; /* no answer; the claim stands without it */
+    if (epoch > self->recorded)
+        self->recorded = epoch;
+    int64_t takes = 2 * TT_MS + (int64_t)tt_prng_below(&self->prng, 10 * TT_MS);
+    tt_virtual_network_schedule(&self->network,
+                                (struct tt_virtual_event){.at = now + takes,
+                                                          .kind = TT_EVENT_RECORDED,
+                                                          .to = node->number,
+                                                          .life = node->life,
+                                                          .number = (int64_t)self->recorded});
+}
+
+/* ---- life of a node ---- */
+
+enum tt_err tt_virtual_node_start(struct tt_virtual_cluster *self, struct tt_virtual_node *node,
+                                  int64_t now) {
+    enum tt_err err = TT_OK;
+    node->life++;
+    node->claimed = node->obeyed = 0;
+    node->tick_at = TT_NEVER;
+    if (node->role == TT_ROLE_FRONTEND) {
+        err = tt_frontend_init(&node->as.frontend, self->settings, node->number,
+                               (uint16_t)node->life, now);
+        node->as.frontend.context = node;
+        node->as.frontend.answered = on_answered;
+    } else if (node->role == TT_ROLE_BACKEND) {
+        err = tt_backend_init(&node->as.backend, self->settings, node->number);
+        node->as.backend.context = node;
+        node->as.backend.run = on_run;
+    } else {
+        err = tt_scheduler_role_init(&node->as.scheduler, self->settings, node->number, now,
+                                     self->options->policy, NULL, 0, self->why);
+        node->as.scheduler.context = node;
+        node->as.scheduler.record = on_record;
+    }
+    node->is_alive = err == TT_OK;
+    return err;
+}
+
+static void add_counts(struct tt_virtual_cluster *self, const struct tt_virtual_node *node) {
+    if (node->role == TT_ROLE_SCHEDULER) {
+        self->result->returned += node->as.scheduler.returned;
+        self->result->suspected += node->as.scheduler.suspected;
+        self->result->avoided += node->as.scheduler.avoided;
+    } else if (node->role == TT_ROLE_BACKEND) {
+        self->result->stale += node->as.backend.refused;
+    }
+}
+
+void tt_virtual_node_stop(struct tt_virtual_cluster *self, struct tt_virtual_node *node) {
+    if (!node->is_alive)
+        return;
+    add_counts(self, node);
+    node->is_alive = false;
+    if (node->role == TT_ROLE_FRONTEND)
+        tt_frontend_fini(&node->as.frontend);
+    else if (node->role == TT_ROLE_BACKEND)
+        tt_backend_fini(&node->as.backend);
+    else
+        tt_scheduler_role_fini(&node->as.scheduler);
+}
+
+static struct tt_outbox *outbox_of(struct tt_virtual_node *node) {
+    if (node->role == TT_ROLE_FRONTEND)
+        return &node->as.frontend.outbox;
+    return node->role == TT_ROLE_BACKEND ? &node->as.backend.outbox : &node->as.scheduler.outbox;
+}
+
+static int64_t next_at(const struct tt_virtual_node *node) {
+    if (node->role == TT_ROLE_FRONTEND)
+        return tt_frontend_next_at(&node->as.frontend);
+    return node->role == TT_ROLE_BACKEND ? tt_backend_next_at(&node->as.backend)
+                                         : tt_scheduler_role_next_at(&node->as.scheduler);
+}
+
+static bool is_datagram(enum tt_frame_type type) {
+    return type == TT_FRAME_BEAT || type == TT_FRAME_ASK || type == TT_FRAME_OPINION;
+}
+
+/* Sends what the node left in its outbox, and plans its next tick. */
+void tt_virtual_node_end_turn(struct tt_virtual_cluster *self, struct tt_virtual_node *node,
+                              int64_t now) {
+    struct tt_outbox *outbox = outbox_of(node);
+    for (int64_t i = 0; i < outbox->frame_count; i++) {
+        struct tt_frame frame = tt_outbox_frame(outbox, i);
+        tt_frame_write(&frame, self->bytes);
+        tt_virtual_network_send(&self->network, now, node->number, outbox->frames[i].to,
+                                self->bytes, tt_frame_bytes(frame.count), is_datagram(frame.type));
+    }
+    tt_outbox_clear(outbox);
+    int64_t at = next_at(node);
+    if (at == TT_NEVER || (node->tick_at > now && node->tick_at <= at))
+        return;
+    node->tick_at = tt_instant_max(at, now);
+    tt_virtual_network_schedule(&self->network, (struct tt_virtual_event){.at = node->tick_at,
+                                                                          .kind = TT_EVENT_TICK,
+                                                                          .to = node->number,
+                                                                          .life = node->life});
+}
+
+/* ---- links ---- */
+
+bool *tt_virtual_sees(struct tt_virtual_cluster *self, uint16_t observer, uint16_t peer) {
+    return &self->sees[(size_t)observer * (size_t)self->settings->node_count + peer];
+}
+
+void tt_virtual_tell(struct tt_virtual_cluster *self, int64_t at, uint16_t observer, uint16_t peer,
+                     enum tt_link link) {
+    struct tt_virtual_node *node = &self->nodes[observer];
+    if (!node->is_alive)
+        return;
+    *tt_virtual_sees(self, observer, peer) = link == TT_LINK_UP;
+    tt_virtual_network_schedule(&self->network, (struct tt_virtual_event){.at = at,
+                                                                          .kind = TT_EVENT_LINK,
+                                                                          .from = peer,
+                                                                          .to = observer,
+                                                                          .life = node->life,
+                                                                          .number = link});
+}
+
+/* Two roles talk to each other unless they are of the same kind; schedulers always do. */
+bool tt_virtual_may_talk(const struct tt_virtual_cluster *self, uint16_t a, uint16_t b) {
+    return a != b &&
+           (self->nodes[a].role != self->nodes[b].role || self->nodes[a].role == TT_ROLE_SCHEDULER);
+}
+
+void tt_virtual_pair_connect(struct tt_virtual_cluster *self, int64_t now, uint16_t a, uint16_t b) {
+    struct tt_virtual_link *there = tt_virtual_network_link(&self->network, a, b);
+    struct tt_virtual_link *back = tt_virtual_network_link(&self->network, b, a);
+    if (!tt_virtual_may_talk(self, a, b) || !there->is_lost || there->cuts > 0 ||
+        !self->nodes[a].is_alive || !self->nodes[b].is_alive)
+        return;
+    int64_t at = now + 2 * self->options->delay_ns;
+    for (int32_t i = 0; i < 2; i++) {
+        uint16_t observer = i ? a : b, peer = i ? b : a;
+        if (*tt_virtual_sees(self, observer, peer))
+            tt_virtual_tell(self, at, observer, peer, TT_LINK_LOST);
+        tt_virtual_tell(self, at, observer, peer, TT_LINK_UP);
+    }
+    there->is_lost = back->is_lost = false;
+    there->last_at = back->last_at = at;
+}
+
+void tt_virtual_pair_disconnect(struct tt_virtual_cluster *self, uint16_t a, uint16_t b) {
+    tt_virtual_network_reset(&self->network, a, b);
+    tt_virtual_network_link(&self->network, a, b)->is_lost = true;
+    tt_virtual_network_link(&self->network, b, a)->is_lost = true;
+}
