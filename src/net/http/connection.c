@@ -1,7 +1,7 @@
 #include "net/http/connection.h"
 
 #include "net/coding/content_coding.h"
-#include "net/http/exchange.h"
+#include "net/http/body_work.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -544,52 +544,18 @@ static void on_exchanged(struct tt_exchange *exchange) {
 
 /* --- requests --- */
 
-/* Unpacks the body in its place; false: the reply says why not. */
-static bool unpack_body(const struct tt_connections *all, struct tt_http1_request *request,
-                        struct tt_reply *reply) {
-    if (request->coding == TT_CODING_IDENTITY)
-        return true;
-    if (request->coding == TT_CODING_UNKNOWN) {
-        tt_reply_fail(reply, 415,
-                      "Content-Encoding: only gzip or deflate, one alone, is understood");
-        return false;
-    }
-    int64_t limit_bytes = tt_route_body_limit(request->target, all->context.management_bytes,
-                                              all->limits->unpacked_bytes);
-    struct tt_text unpacked;
-    struct tt_error why;
-    tt_text_init(&unpacked);
-    enum tt_err err =
-        tt_coding_unpack(request->coding, request->body.bytes ? request->body.bytes : "",
-                         request->body.length, (size_t)limit_bytes, &unpacked, &why);
-    tt_text_fini(&request->body);
-    request->body = unpacked;
-    if (err == TT_ERR_BUSY)
-        tt_reply_fail(reply, 413, why.text);
-    else if (err)
-        tt_reply_error(reply, err, why.text);
-    return !err;
+/* Starts the exchange with the request, which is complete. True: the reply is ready. */
+static bool start(struct sending *sending) {
+    struct tt_connection *self = sending->connection;
+    struct tt_connections *all = sending->all;
+    const struct tt_body_work_context context = {.loop = all->loop,
+                                                 .http_limits = &all->http_limits,
+                                                 .limits = all->limits,
+                                                 .only_metrics = self->only_metrics};
+    return tt_body_work_start(&context, &self->http, &sending->exchange);
 }
 
-static bool start(struct sending *sending, struct tt_http1_request *request) {
-    struct tt_exchange *exchange = &sending->exchange;
-    if (!unpack_body(sending->all, request, &exchange->reply))
-        return true;
-    struct tt_http_request parsed = {.method = request->method,
-                                     .target = request->target,
-                                     .body = request->body.bytes ? request->body.bytes : "",
-                                     .body_bytes = request->body.length,
-                                     .json_bytes = request->json_bytes,
-                                     .only_metrics = sending->connection->only_metrics,
-                                     .host = request->host,
-                                     .origin = request->origin,
-                                     .has_origin = request->origin_count > 0,
-                                     .is_cross_site = request->is_cross_site,
-                                     .token = request->token};
-    return tt_exchange_start(exchange, &parsed);
-}
-
-/* Takes a complete request. Its memory is given back before its reply is due. */
+/* Takes a complete request. */
 static void take_request(struct tt_connection *self) {
     struct tt_http1_request *request = self->http.request;
     tt_assert(request != NULL);
@@ -601,7 +567,7 @@ static void take_request(struct tt_connection *self) {
     sending->keep_alive = request->keep_alive && !self->is_reserved;
     sending->is_head = strcmp(request->method, "HEAD") == 0;
     sending->coding = request->accepts;
-    if (start(sending, request))
+    if (start(sending))
         send_reply(sending);
     else
         wait_for(self, TT_WAIT_FLIGHT);

@@ -17,6 +17,7 @@ void tt_exchange_init(struct tt_exchange *self, const struct tt_http_context *co
     self->err = TT_OK;
     self->model = NULL;
     self->inference = NULL;
+    self->work = NULL;
     self->is_running = self->is_abandoned = self->is_inference_answer = false;
     tt_http_claim_clear(&self->claim);
     self->reply = (struct tt_reply){0};
@@ -39,11 +40,11 @@ void tt_exchange_abandon(struct tt_exchange *self) {
     tt_assert(self->is_running);
     tt_assert(!self->is_abandoned);
     self->is_abandoned = true;
-    if (self->inference)
+    if (self->inference && !self->work) /* else it was not submitted */
         tt_inference_cancel(self->inference);
 }
 
-static void fail(struct tt_exchange *self, enum tt_err err, const char *why) {
+void tt_exchange_fail(struct tt_exchange *self, enum tt_err err, const char *why) {
     struct tt_reply *reply = &self->reply;
     self->parts.count = 0;
     self->parts.size_bytes = 0;
@@ -157,14 +158,13 @@ static void on_inferred(void *context, struct tt_inference *inference, enum tt_e
         }
         tt_kserve_log_end(self->context->log, &self->request, self->model, err, why);
         if (err && !self->is_stream)
-            fail(self, err, why);
+            tt_exchange_fail(self, err, why);
     }
     self->done(self);
 }
 
-static enum tt_err read_inputs(struct tt_exchange *self, const struct tt_http_request *request,
-                               struct tt_error *why) {
-    const struct tt_signature *signature = tt_served_model_signature(self->model);
+enum tt_err tt_exchange_read_inputs(struct tt_exchange *self, const struct tt_signature *signature,
+                                    const struct tt_http_request *request, struct tt_error *why) {
     int32_t max_depth = self->context->json_depth;
     if (self->form != TT_EXCHANGE_INFER)
         return tt_kserve_generate_read(&self->request, signature, request->body,
@@ -176,6 +176,22 @@ static enum tt_err read_inputs(struct tt_exchange *self, const struct tt_http_re
     return tt_kserve_json_read(&self->request, signature, &body, why);
 }
 
+bool tt_exchange_submit(struct tt_exchange *self) {
+    struct tt_kserve_request *inputs = &self->request;
+    struct tt_error why;
+    enum tt_err err = TT_OK;
+    tt_assert(self->inference != NULL);
+    if (self->form == TT_EXCHANGE_EVENTS && tt_kserve_stream_output(inputs, self->model) >= 0)
+        err = tt_inference_stream(self->inference, on_emitted, &why);
+    if (err) {
+        tt_exchange_fail(self, err, why.text);
+        return true;
+    }
+    self->is_running = true;
+    tt_inference_submit(self->inference, &inputs->options, on_inferred, self);
+    return false;
+}
+
 static bool start_inference(struct tt_exchange *self, const struct tt_http_request *request) {
     struct tt_port *port = self->context->service.port;
     struct tt_kserve_request *inputs = &self->request;
@@ -183,20 +199,13 @@ static bool start_inference(struct tt_exchange *self, const struct tt_http_reque
     enum tt_err err =
         tt_serving_find(port, inputs->target.model, inputs->target.version, &self->model, &why);
     if (!err)
-        err = read_inputs(self, request, &why);
+        err = tt_exchange_read_inputs(self, tt_served_model_signature(self->model), request, &why);
     if (!err)
         err = tt_kserve_begin(inputs, port, self->model, &self->inference, &why);
-    if (!err && self->form == TT_EXCHANGE_EVENTS &&
-        tt_kserve_stream_output(inputs, self->model) >= 0)
-        err = tt_inference_stream(self->inference, on_emitted, &why);
-    if (err) {
-        fail(self, err, why.text);
-        return true;
-    }
-    tt_assert(self->inference != NULL);
-    self->is_running = true;
-    tt_inference_submit(self->inference, &inputs->options, on_inferred, self);
-    return false;
+    if (!err)
+        return tt_exchange_submit(self);
+    tt_exchange_fail(self, err, why.text);
+    return true;
 }
 
 static void on_commanded(void *context, struct tt_model_command *command) {
@@ -204,30 +213,42 @@ static void on_commanded(void *context, struct tt_model_command *command) {
     tt_assert(self->is_running);
     self->is_running = false;
     if (!self->is_abandoned && command->err)
-        fail(self, command->err, command->why.text);
+        tt_exchange_fail(self, command->err, command->why.text);
     else
         self->reply.status = 200;
     tt_model_command_free(command);
     self->done(self);
 }
 
-bool tt_exchange_start(struct tt_exchange *self, const struct tt_http_request *request) {
-    struct tt_model_command *command = NULL;
+void tt_exchange_command(struct tt_exchange *self, struct tt_model_command *take_command) {
+    self->is_running = true;
+    tt_port_submit_command(self->context->service.port, take_command, on_commanded, self);
+}
+
+enum tt_route_kind tt_exchange_route(struct tt_exchange *self,
+                                     const struct tt_http_request *request,
+                                     struct tt_model_command **out_command) {
     tt_assert(!self->is_running);
     if (!tt_http_claim_init(&self->claim, self->context, request, &self->reply))
-        return true;
-    switch (tt_route(self->context, request, &self->request.target, &command, &self->reply)) {
-    case TT_ROUTE_INFER: return start_inference(self, request);
-    case TT_ROUTE_GENERATE:
+        return TT_ROUTE_REPLY;
+    enum tt_route_kind kind =
+        tt_route(self->context, request, &self->request.target, out_command, &self->reply);
+    if (kind == TT_ROUTE_GENERATE)
         self->form = TT_EXCHANGE_GENERATE;
-        return start_inference(self, request);
-    case TT_ROUTE_GENERATE_STREAM:
+    else if (kind == TT_ROUTE_GENERATE_STREAM)
         self->form = TT_EXCHANGE_EVENTS;
-        return start_inference(self, request);
+    return kind;
+}
+
+bool tt_exchange_start(struct tt_exchange *self, const struct tt_http_request *request) {
+    struct tt_model_command *command = NULL;
+    switch (tt_exchange_route(self, request, &command)) {
+    case TT_ROUTE_INFER:
+    case TT_ROUTE_GENERATE:
+    case TT_ROUTE_GENERATE_STREAM: return start_inference(self, request);
     case TT_ROUTE_COMMAND:
         tt_assert(command != NULL);
-        self->is_running = true;
-        tt_port_submit_command(self->context->service.port, command, on_commanded, self);
+        tt_exchange_command(self, command);
         return false;
     case TT_ROUTE_REPLY: break;
     }

@@ -21,6 +21,7 @@
 #include "net/http/http_routes.h"
 #include "net/kserve/kserve_json.h"
 
+struct tt_body_work;
 struct tt_exchange;
 typedef void tt_exchange_done_fn(struct tt_exchange *exchange);
 
@@ -34,6 +35,7 @@ struct tt_exchange {
     struct tt_served_model *model;  /* of an inference; NULL: none was found */
     struct tt_inference *inference; /* its outputs are in `parts`; NULL: none */
     struct tt_kserve_request request;
+    struct tt_body_work *work; /* its body is being read elsewhere; NULL: it is not */
     struct tt_http_claim claim;
     enum tt_exchange_form form;
     bool is_stream;    /* the answer is events: nothing is in `reply` and `parts` */
@@ -60,5 +62,24 @@ bool tt_exchange_read(struct tt_exchange *self, struct tt_text *out_text, size_t
 /* The client of a running exchange has gone: cancels its inference. A model command is carried out
  * all the same. */
 void tt_exchange_abandon(struct tt_exchange *self);
+
+/* ---- for body_work.c ---- */
+
+/* The reply is an error; an inference that was begun does not run. */
+void tt_exchange_fail(struct tt_exchange *self, enum tt_err err, const char *why);
+/* Access control and routing of a request, whose body is not looked at if `request->reads_later`.
+ * Of a command: it is the caller's. */
+enum tt_route_kind tt_exchange_route(struct tt_exchange *self,
+                                     const struct tt_http_request *request,
+                                     struct tt_model_command **out_command);
+/* Reads the body of an inference. Any thread, while no other one uses the exchange. */
+TT_MUST_CHECK enum tt_err tt_exchange_read_inputs(struct tt_exchange *self,
+                                                  const struct tt_signature *signature,
+                                                  const struct tt_http_request *request,
+                                                  struct tt_error *why);
+/* Submits the inference, which has its inputs. False: `done` comes later. */
+bool tt_exchange_submit(struct tt_exchange *self);
+/* Submits the command; `done` comes later. */
+void tt_exchange_command(struct tt_exchange *self, struct tt_model_command *take_command);
 
 #endif

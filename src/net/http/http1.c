@@ -347,14 +347,26 @@ void tt_http1_init(struct tt_http1 *self, const struct tt_http1_limits *limits) 
     self->request = NULL;
 }
 
+void tt_http1_request_free(const struct tt_http1_limits *limits,
+                           struct tt_http1_request *take_request) {
+    if (!take_request)
+        return;
+    if (limits->budget)
+        tt_quota_share_give(limits->budget, (int64_t)take_request->budget_bytes);
+    tt_text_fini(&take_request->body);
+    free(take_request);
+}
+
+struct tt_http1_request *tt_http1_take(struct tt_http1 *self) {
+    struct tt_http1_request *request = self->request;
+    tt_assert(request != NULL);
+    self->request = NULL;
+    return request;
+}
+
 void tt_http1_fini(struct tt_http1 *self) {
-    if (self->request) {
-        if (self->limits->budget)
-            tt_quota_share_give(self->limits->budget, (int64_t)self->request->budget_bytes);
-        tt_text_fini(&self->request->body);
-        free(self->request);
-        self->request = NULL;
-    }
+    tt_http1_request_free(self->limits, self->request);
+    self->request = NULL;
 }
 
 void tt_http1_reset(struct tt_http1 *self) {

@@ -101,6 +101,11 @@ enum tt_http1_event tt_http1_feed(struct tt_http1 *self, const char *bytes, size
 char *tt_http1_body_space(struct tt_http1 *self, size_t *out_bytes);
 /* After MESSAGE: frees the request. */
 void tt_http1_reset(struct tt_http1 *self);
+/* After MESSAGE: the request, which is the caller's now; it keeps its part of the budget until
+ * tt_http1_request_free(), on the parser's thread. tt_http1_reset() must follow. */
+struct tt_http1_request *tt_http1_take(struct tt_http1 *self);
+void tt_http1_request_free(const struct tt_http1_limits *limits,
+                           struct tt_http1_request *take_request); /* NULL-safe */
 /* After BAD: the status to answer with, and the sentence. */
 int tt_http1_problem(const struct tt_http1 *self, const char **out_sentence);
 /* True: a part of a request came since the last reset. */

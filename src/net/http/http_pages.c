@@ -194,7 +194,7 @@ struct tt_model_command *tt_page_command(const char *model, bool is_load,
     struct tt_model_command *command = NULL;
     struct tt_error why = {{0}};
     enum tt_err err = tt_model_command_new(model, is_load, &command);
-    if (!err)
+    if (!err && !request->reads_later)
         err = tt_kserve_read_load(request->body, request->body_bytes, command, &why);
     if (!err) {
         tt_assert(command != NULL);

@@ -44,6 +44,7 @@ struct tt_http_request {
     size_t body_bytes;
     int64_t json_bytes; /* Inference-Header-Content-Length; -1: absent; -2: not a number */
     bool only_metrics;  /* it came by the port that answers only /metrics */
+    bool reads_later;   /* a load's command is made, but not filled from the body */
     /* The headers Host and Origin, "" where they are not there or not usable, and whether there was
      * an Origin at all. */
     const char *host, *origin;

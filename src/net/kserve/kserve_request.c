@@ -179,9 +179,9 @@ static enum tt_err fill_input(const struct tt_kserve_input *input, void *to, siz
     return TT_OK;
 }
 
-enum tt_err tt_kserve_begin(struct tt_kserve_request *self, struct tt_port *port,
-                            struct tt_served_model *model, struct tt_inference **out_inference,
-                            struct tt_error *why) {
+enum tt_err tt_kserve_reserve(struct tt_kserve_request *self, struct tt_port *port,
+                              struct tt_served_model *model, struct tt_inference **out_inference,
+                              struct tt_error *why) {
     const struct tt_signature *signature = tt_served_model_signature(model);
     enum tt_err err = resolve(self, signature, tt_served_model_name(model), why);
     if (err)
@@ -193,15 +193,29 @@ enum tt_err tt_kserve_begin(struct tt_kserve_request *self, struct tt_port *port
         shapes[i].shape = self->inputs[i].shape;
         sizes_bytes[i] = self->inputs[i].size_bytes;
     }
-    struct tt_inference *inference;
-    err = tt_inference_begin(port, model, shapes, sizes_bytes, self->input_count, &inference, why);
-    if (err)
-        return err;
+    return tt_inference_begin(port, model, shapes, sizes_bytes, self->input_count, out_inference,
+                              why);
+}
+
+enum tt_err tt_kserve_fill(const struct tt_kserve_request *self, struct tt_inference *inference,
+                           struct tt_error *why) {
+    enum tt_err err = TT_OK;
     for (int32_t i = 0; i < self->input_count && !err; i++) {
         size_t size_bytes;
-        void *to = tt_inference_input(inference, shapes[i].input, &size_bytes);
+        void *to = tt_inference_input(inference, self->inputs[i].index, &size_bytes);
         err = fill_input(&self->inputs[i], to, size_bytes, why);
     }
+    return err;
+}
+
+enum tt_err tt_kserve_begin(struct tt_kserve_request *self, struct tt_port *port,
+                            struct tt_served_model *model, struct tt_inference **out_inference,
+                            struct tt_error *why) {
+    struct tt_inference *inference;
+    enum tt_err err = tt_kserve_reserve(self, port, model, &inference, why);
+    if (err)
+        return err;
+    err = tt_kserve_fill(self, inference, why);
     if (err) {
         tt_inference_release(inference);
         return err;

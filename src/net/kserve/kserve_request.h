@@ -80,6 +80,16 @@ char *tt_kserve_request_keep(struct tt_kserve_request *self, size_t size_bytes);
 /* The request's id without quotes, for log lines: "" where there is none. */
 const char *tt_kserve_request_id(const struct tt_kserve_request *self, char *out, size_t capacity);
 
+/* The first half of tt_kserve_begin(): checks the request against the model and reserves memory,
+ * which is not filled yet. INVALID (names, datatypes, shapes), BUSY, NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_kserve_reserve(struct tt_kserve_request *self, struct tt_port *port,
+                                            struct tt_served_model *model,
+                                            struct tt_inference **out_inference,
+                                            struct tt_error *why);
+/* The second half: writes the inputs. Any thread, while no other one uses the two. INVALID
+ * (values), NO_MEMORY; the caller releases the inference. */
+TT_MUST_CHECK enum tt_err tt_kserve_fill(const struct tt_kserve_request *self,
+                                         struct tt_inference *inference, struct tt_error *why);
 /* Checks the request against the model, reserves memory and fills it: an inference ready for
  * tt_inference_submit, which the caller owns. INVALID (names, datatypes, shapes, values), BUSY,
  * NO_MEMORY; `why` names the input or output. */

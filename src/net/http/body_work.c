@@ -1,0 +1,271 @@
+#include "net/http/body_work.h"
+
+#include "net/kserve/kserve_bodies.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { NICENESS = 5 };
+
+struct tt_body_work {
+    uv_work_t work;
+    struct tt_exchange *exchange;
+    const struct tt_http1_limits *http_limits;
+    struct tt_http1_request *message; /* as received; NULL: freed */
+    struct tt_http_request request;   /* points into it, or into `unpacked` */
+    struct tt_text unpacked;
+    size_t unpacked_limit;
+    int64_t unpacked_bytes; /* taken from the budget of all bodies */
+    enum tt_route_kind kind;
+    struct tt_served_model *model;    /* whose signature is read; a reference */
+    struct tt_model_command *command; /* of a load */
+    enum tt_err err;                  /* of the last step */
+    bool is_too_large;                /* err is that of a body over its limit */
+    struct tt_error why;
+};
+
+/* --- a body, on whatever thread --- */
+
+static bool is_packed(const struct tt_http1_request *message) {
+    return message->coding != TT_CODING_IDENTITY;
+}
+
+static enum tt_err unpack(const struct tt_http1_request *message, size_t limit_bytes,
+                          struct tt_text *out_text, struct tt_error *why) {
+    const char *bytes = message->body.bytes ? message->body.bytes : "";
+    return tt_coding_unpack(message->coding, bytes, message->body.length, limit_bytes, out_text,
+                            why);
+}
+
+static void refuse(struct tt_exchange *exchange, enum tt_err err, bool is_too_large,
+                   const struct tt_error *why) {
+    if (is_too_large)
+        tt_reply_fail(&exchange->reply, 413, why->text);
+    else
+        tt_exchange_fail(exchange, err, why->text);
+}
+
+static struct tt_http_request request_of(const struct tt_body_work_context *context,
+                                         const struct tt_http1_request *message) {
+    return (struct tt_http_request){.method = message->method,
+                                    .target = message->target,
+                                    .body = message->body.bytes ? message->body.bytes : "",
+                                    .body_bytes = message->body.length,
+                                    .json_bytes = message->json_bytes,
+                                    .only_metrics = context->only_metrics,
+                                    .host = message->host,
+                                    .origin = message->origin,
+                                    .has_origin = message->origin_count > 0,
+                                    .is_cross_site = message->is_cross_site,
+                                    .token = message->token};
+}
+
+static size_t unpacked_limit(const struct tt_body_work_context *context,
+                             const struct tt_exchange *exchange,
+                             const struct tt_http1_request *message) {
+    return (size_t)tt_route_body_limit(message->target, exchange->context->management_bytes,
+                                       context->limits->unpacked_bytes);
+}
+
+/* Unpacks the body in its place; false: the reply says why not. */
+static bool unpack_here(const struct tt_body_work_context *context, struct tt_exchange *exchange,
+                        struct tt_http1_request *message) {
+    struct tt_text unpacked;
+    struct tt_error why;
+    tt_text_init(&unpacked);
+    enum tt_err err = unpack(message, unpacked_limit(context, exchange, message), &unpacked, &why);
+    tt_text_fini(&message->body);
+    message->body = unpacked;
+    if (err)
+        refuse(exchange, err, err == TT_ERR_BUSY, &why);
+    return !err;
+}
+
+/* --- in the pool --- */
+
+static void enter_pool(void) {
+    static _Thread_local bool is_known;
+    if (is_known)
+        return;
+    is_known = true;
+    pthread_setname_np(pthread_self(), "tutti-bodies");
+    /* Of this thread only; where it is not allowed, the work competes with the rest. */
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS);
+}
+
+static enum tt_err unpack_there(struct tt_body_work *self) {
+    struct tt_quota *quota = self->http_limits->budget ? self->http_limits->budget->quota : NULL;
+    enum tt_err err = unpack(self->message, self->unpacked_limit, &self->unpacked, &self->why);
+    self->is_too_large = err == TT_ERR_BUSY;
+    if (err)
+        return err;
+    self->request.body = self->unpacked.length ? self->unpacked.bytes : "";
+    self->request.body_bytes = self->unpacked.length;
+    int64_t bytes = (int64_t)self->unpacked.length;
+    if (quota && !tt_quota_take(quota, bytes))
+        return tt_fail(TT_ERR_BUSY, &self->why,
+                       "the bodies of all requests take %lld bytes, and with the %lld that this "
+                       "one unpacks to more than the limit of %lld; try again later",
+                       (long long)tt_quota_used(quota), (long long)bytes, (long long)quota->limit);
+    self->unpacked_bytes = quota ? bytes : 0;
+    return TT_OK;
+}
+
+static void read_body(uv_work_t *work) {
+    struct tt_body_work *self = work->data;
+    enter_pool();
+    self->err = is_packed(self->message) ? unpack_there(self) : TT_OK;
+    if (self->err)
+        return;
+    if (self->command)
+        self->err = tt_kserve_read_load(self->request.body, self->request.body_bytes, self->command,
+                                        &self->why);
+    else
+        self->err = tt_exchange_read_inputs(self->exchange, tt_served_model_signature(self->model),
+                                            &self->request, &self->why);
+}
+
+static void write_inputs(uv_work_t *work) {
+    struct tt_body_work *self = work->data;
+    enter_pool();
+    self->err = tt_kserve_fill(&self->exchange->request, self->exchange->inference, &self->why);
+}
+
+/* --- on the loop --- */
+
+static void work_free(struct tt_body_work *self) {
+    if (self->unpacked_bytes)
+        tt_quota_give(self->http_limits->budget->quota, self->unpacked_bytes);
+    tt_text_fini(&self->unpacked);
+    tt_http1_request_free(self->http_limits, self->message);
+    tt_served_model_unref(self->model);
+    tt_model_command_free(self->command);
+    free(self);
+}
+
+/* The body was read, or its request has failed. */
+static void end_work(struct tt_body_work *self) {
+    self->exchange->work = NULL;
+    work_free(self);
+}
+
+/* The request ends with the error, or because its client has gone. */
+static void end_request(struct tt_body_work *self) {
+    struct tt_exchange *exchange = self->exchange;
+    exchange->is_running = false;
+    if (!exchange->is_abandoned)
+        refuse(exchange, self->err, self->is_too_large, &self->why);
+    end_work(self);
+    exchange->done(exchange);
+}
+
+static void on_written(uv_work_t *work, int status) {
+    struct tt_body_work *self = work->data;
+    struct tt_exchange *exchange = self->exchange;
+    tt_assert(status == 0); /* nothing is cancelled */
+    if (self->err || exchange->is_abandoned) {
+        end_request(self);
+        return;
+    }
+    end_work(self);
+    exchange->is_running = false;
+    if (tt_exchange_submit(exchange))
+        exchange->done(exchange);
+}
+
+static enum tt_err reserve(struct tt_body_work *self) {
+    struct tt_exchange *exchange = self->exchange;
+    struct tt_port *port = exchange->context->service.port;
+    const struct tt_kserve_target *target = &exchange->request.target;
+    enum tt_err err =
+        tt_serving_find(port, target->model, target->version, &exchange->model, &self->why);
+    if (err)
+        exchange->model = NULL;
+    return err ? err
+               : tt_kserve_reserve(&exchange->request, port, exchange->model, &exchange->inference,
+                                   &self->why);
+}
+
+static void on_body_read(uv_work_t *work, int status) {
+    struct tt_body_work *self = work->data;
+    struct tt_exchange *exchange = self->exchange;
+    tt_assert(status == 0);
+    if (!self->err && self->command) { /* it is carried out even if its client has gone */
+        struct tt_model_command *command = self->command;
+        self->command = NULL;
+        end_work(self);
+        tt_exchange_command(exchange, command);
+        return;
+    }
+    if (!self->err && !exchange->is_abandoned)
+        self->err = reserve(self);
+    if (self->err || exchange->is_abandoned)
+        end_request(self);
+    else
+        uv_queue_work(work->loop, work, write_inputs, on_written);
+}
+
+/* Whether there is work for the pool. If not, the reply is ready, or the command is submitted. */
+static bool needs_pool(struct tt_body_work *self) {
+    struct tt_exchange *exchange = self->exchange;
+    struct tt_port *port = exchange->context->service.port;
+    const struct tt_kserve_target *target = &exchange->request.target;
+    self->kind = tt_exchange_route(exchange, &self->request, &self->command);
+    if (self->kind == TT_ROUTE_REPLY)
+        return false;
+    if (self->kind == TT_ROUTE_COMMAND)
+        return true;
+    self->err = tt_serving_find(port, target->model, target->version, &exchange->model, &self->why);
+    if (self->err) {
+        exchange->model = NULL;
+        tt_exchange_fail(exchange, self->err, self->why.text);
+        return false;
+    }
+    self->model = tt_served_model_ref(exchange->model);
+    return true;
+}
+
+static bool start_large(const struct tt_body_work_context *context, struct tt_http1 *http,
+                        struct tt_exchange *exchange) {
+    struct tt_body_work *self = calloc(1, sizeof(*self));
+    if (!self) {
+        tt_exchange_fail(exchange, TT_ERR_NO_MEMORY, "no memory for the request");
+        return true;
+    }
+    self->work.data = self;
+    self->exchange = exchange;
+    self->http_limits = context->http_limits;
+    self->message = tt_http1_take(http);
+    self->request = request_of(context, self->message);
+    self->request.reads_later = true;
+    self->unpacked_limit = unpacked_limit(context, exchange, self->message);
+    tt_text_init(&self->unpacked);
+    if (!needs_pool(self)) {
+        work_free(self);
+        return true;
+    }
+    exchange->work = self;
+    exchange->is_running = true;
+    uv_queue_work(context->loop, &self->work, read_body, on_body_read);
+    return false;
+}
+
+bool tt_body_work_start(const struct tt_body_work_context *context, struct tt_http1 *http,
+                        struct tt_exchange *exchange) {
+    struct tt_http1_request *message = http->request;
+    bool may_be_large = tt_route_body_limit(message->target, 0, 1) > 0;
+    if (message->coding == TT_CODING_UNKNOWN) {
+        tt_reply_fail(&exchange->reply, 415,
+                      "Content-Encoding: only gzip or deflate, one alone, is understood");
+        return true;
+    }
+    size_t at_once = is_packed(message) ? TT_BODY_WORK_PACKED : TT_BODY_WORK_BYTES;
+    if (may_be_large && message->body.length > at_once)
+        return start_large(context, http, exchange);
+    if (is_packed(message) && !unpack_here(context, exchange, message))
+        return true;
+    struct tt_http_request request = request_of(context, message);
+    return tt_exchange_start(exchange, &request);
+}

@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+"""One client that sends what costs most: bodies that unpack to much, promises that are not kept, large loads, names that
+are no text. Others are served meanwhile, memory stays within the limits, and each error names what was wrong."""
+import base64
+import http.client
+import json
+import pathlib
+import socket
+import sys
+import threading
+import unittest
+import urllib.parse
+import zlib
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+
+from needs import need  # noqa: E402
+
+need("numpy", "onnx", "tritonclient")
+
+from control_case import ControlCase, adder  # noqa: E402
+
+MIB = 1 << 20
+BODY = json.dumps({"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [0] * 4}]}).encode()
+INFER = "/v2/models/one/infer"
+
+
+def pack(text):
+    packer = zlib.compressobj(1, zlib.DEFLATED, 31)
+    return packer.compress(text) + packer.flush()
+
+
+def head(path, count, more=""):
+    return ("POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n%s\r\n" % (path, count, more)).encode()
+
+
+class HostileCase(ControlCase):
+    flags = ["--model-control-mode", "explicit", "--load-model", "one"]
+
+    def fill(self):
+        self.repository.put("one", {1: 1.0})
+
+    def dial(self):
+        host, port = self.server.address.split(":")
+        found = socket.create_connection((host, int(port)), timeout=60)
+        self.addCleanup(found.close)
+        return found
+
+    def peak(self):
+        for line in pathlib.Path("/proc/%d/status" % self.server.process.pid).read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+        raise AssertionError("no VmHWM")
+
+    def is_sanitized(self):
+        return "libasan" in pathlib.Path("/proc/%d/maps" % self.server.process.pid).read_text()
+
+    def answers_before(self, path, body, headers):
+        """Sends one request; meanwhile another client asks again and again. How many of its answers came before the
+        answer to the first, and that answer."""
+        arrived, replies = threading.Event(), []
+
+        def send():
+            connection = http.client.HTTPConnection(self.server.address, timeout=60)
+            connection.request("POST", path, body, headers)
+            sent.set()
+            answer = connection.getresponse()
+            arrived.set()
+            replies.append((answer.status, answer.read()))
+            connection.close()
+
+        sent, before = threading.Event(), 0
+        other = http.client.HTTPConnection(self.server.address, timeout=60)
+        thread = threading.Thread(target=send, daemon=True)
+        thread.start()
+        self.assertTrue(sent.wait(60))
+        while not arrived.is_set():
+            other.request("POST", INFER, BODY)
+            answer = other.getresponse()
+            answer.read()
+            self.assertEqual(answer.status, 200)
+            before += not arrived.is_set()
+        thread.join(60)
+        other.close()
+        return before, replies[0]
+
+
+class LargeBodies(HostileCase):
+    """The work that a body takes is done beside the thread that serves the connections."""
+
+    def check(self, status, part, path, body, headers=None):
+        for _ in range(3):  # one answer of the other client may come late; not all
+            before, (got, answer) = self.answers_before(path, body, headers or {})
+            self.assertEqual(got, status, answer[:300])
+            self.assertIn(part, answer)
+            if before:
+                return
+        self.fail("%s: others waited for a request of %d bytes" % (path, len(body)))
+
+    def test_inference(self):
+        bytes_count = (8 if self.is_sanitized() else 24) * MIB
+        start = b'{"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32","data":['
+        ones = start + b"1," * (bytes_count // 2) + b"1]}]}"
+        blanks = b" " * bytes_count + BODY
+        packed = {"Content-Encoding": "gzip"}
+        self.check(400, b"more values than the 4", INFER, ones)
+        self.check(400, b"more values than the 4", INFER, pack(ones), packed)
+        self.check(200, b'"y"', INFER, blanks)
+        self.check(200, b'"y"', INFER, pack(blanks), packed)
+        self.check(400, b"", INFER, pack(ones[:bytes_count]), packed)
+        rows = bytes_count // 8  # of a shape that they fit: they are decoded, too
+        many = b'{"inputs":[{"name":"x","shape":[%d,4],"datatype":"FP32","data":[%s1]}]}'
+        self.check(400, b"batch-size must be 1 to 64", INFER, many % (rows, b"1," * (4 * rows - 1)))
+
+    def test_load(self):
+        file = base64.b64encode(adder(7.0)).decode()
+        text = {"config": "{}", "file:1/model.onnx": file, "file:1/more": "A" * (24 * MIB)}
+        self.check(200, b"", "/v2/repository/models/two/load", json.dumps({"parameters": text}))
+        self.assertEqual(self.infer("two"), (7.0, "1"))
+        text["file:1/model.onnx"] = "!"
+        body = pack(json.dumps({"parameters": text}).encode())
+        self.check(400, b"not base64", "/v2/repository/models/two/load", body, {"Content-Encoding": "gzip"})
+
+    def test_clients_that_leave(self):
+        """Whatever is being done for them ends, and nothing is counted twice."""
+        body = pack(b" " * (30 * MIB) + BODY)
+        for _ in range(8):
+            found = self.dial()
+            found.sendall(head(INFER, len(body), "Content-Encoding: gzip\r\n") + body)
+            found.close()
+        self.assertEqual(self.infer("one"), (1.0, "1"))
+
+        def settled():
+            at = self.metrics()
+            done = at["tutti_http_answered_total"] + at["tutti_http_gone_total"]
+            return at["tutti_http_in_flight"] == 1 and at["tutti_http_requests_total"] == done + 1
+
+        self.wait_until(settled, "requests stay in flight")
+
+
+class Memory(HostileCase):
+    flags = HostileCase.flags + ["--max-receive-bytes", str(64 * MIB)]
+
+    def test_management(self):
+        """A small body that would become a tree of gigabytes."""
+        text = b'{"trace_level":[' + b"{}," * (20 * MIB) + b"{}]}"
+        before = self.peak()
+        for path in ("/v2/trace/setting", "/v2/models/one/trace/setting", "/v2/logging", "/v2/repository/index"):
+            for body, headers in ((pack(text), {"Content-Encoding": "gzip"}), (text[: 2 * MIB], {})):
+                status, answer = self.ask("POST", path, body, headers)
+                self.assertEqual(status, 413, answer)
+                self.assertIn("limit of %d" % MIB, answer["error"])
+        if not self.is_sanitized():
+            self.assertLess(self.peak() - before, 16 * MIB)
+
+    def test_promises(self):
+        """Twice the budget promised, and nothing sent: others are served."""
+        for _ in range(32):
+            self.dial().sendall(head(INFER, 4 * MIB))
+        self.assertEqual(self.infer("one"), (1.0, "1"))
+
+    def test_many_bombs(self):
+        """Together they would unpack to ten times the budget: those beyond it get 503."""
+        body = pack(b" " * (40 * MIB) + BODY)
+        statuses, before = [], self.peak()
+
+        def send():
+            found = http.client.HTTPConnection(self.server.address, timeout=60)
+            found.request("POST", INFER, body, {"Content-Encoding": "gzip"})
+            answer = found.getresponse()
+            content = answer.read()
+            if answer.status == 503:
+                self.assertIn(b"more than the limit of", content)
+            statuses.append(answer.status)
+            found.close()
+
+        threads = [threading.Thread(target=send, daemon=True) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        self.assertEqual(len(statuses), 16)
+        self.assertLessEqual(set(statuses), {200, 503})
+        self.assertIn(200, statuses)
+        if not self.is_sanitized():  # four are unpacked at a time, and no more than the budget is kept
+            self.assertLess(self.peak() - before, 64 * MIB + 5 * 48 * MIB)
+        self.assertEqual(self.infer("one"), (1.0, "1"))
+
+
+class Names(HostileCase):
+    def test_that_are_no_text(self):
+        file = base64.b64encode(adder(1.0)).decode()
+        body = json.dumps({"parameters": {"config": "{}", "file:1/model.onnx": file}})
+        for name in (b"\xff", b"a\xff", b"\xc3", b"\xed\xa0\x80", b"a\0b", b"a\nb", b"<x>", b'a"b', b"a\\b", b" ", b"-x"):
+            path = "/v2/repository/models/%s/load" % urllib.parse.quote(name, safe="")
+            status, answer = self.ask("POST", path, body)
+            self.assertEqual(status, 400, name)
+            self.assertTrue(answer["error"])
+            path = "/v2/models/%s/infer" % urllib.parse.quote(name, safe="")
+            status, answer = self.ask("POST", path, BODY)
+            self.assertIn(status, (400, 404), name)
+        self.assertEqual(list(self.index()), ["one"])
+        for path in ("/v2/models/stats", "/v2/debug/trace"):
+            self.assertEqual(self.ask("GET", path)[0], 200)
+
+
+if __name__ == "__main__":
+    unittest.main()
