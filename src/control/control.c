@@ -534,6 +534,11 @@ static enum tt_err carry_out(struct tt_control *self, const struct tt_model_comm
                            : "");
     if (!tt_repository_name_ok(command->name))
         return tt_fail(TT_ERR_INVALID, why, "'%s' is not a valid name of a model", command->name);
+    if (command->file_count > 0 && !tt_repository_new_name_ok(command->name))
+        return tt_fail(TT_ERR_INVALID, why,
+                       "'%s' is not a valid name of a new model: it is printable text without "
+                       "'/', '\\', quotes and angle brackets, and does not begin with '.' or '-'",
+                       command->name);
     struct tt_error ignored;
     enum tt_err err = look(self, &ignored);
     (void)err; /* load() searches again, and reports a missing model */

@@ -312,3 +312,11 @@ bool tt_repository_model_ok(const struct tt_repository_model *model) {
 }
 
 bool tt_repository_name_ok(const char *name) { return *name && *name != '.' && !strchr(name, '/'); }
+
+bool tt_repository_new_name_ok(const char *name) {
+    size_t length = strlen(name);
+    for (const unsigned char *c = (const unsigned char *)name; *c; c++)
+        if (*c < ' ' || *c == 0x7f || strchr("\\\"<>", *c))
+            return false;
+    return tt_repository_name_ok(name) && *name != '-' && *name != ' ' && name[length - 1] != ' ';
+}

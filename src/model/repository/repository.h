@@ -67,6 +67,9 @@ TT_MUST_CHECK enum tt_err tt_repository_list(const char *path, tt_repository_lis
 uint64_t tt_repository_fingerprint(const char *path, const char *name);
 /* True if a model may have this name: not empty, no '/', not beginning with a dot. */
 bool tt_repository_name_ok(const char *name);
+/* True if a client may give a new model this name: as above, and printable, without any of
+ * `\ " < >`, not beginning with '-', and without blanks at its ends. */
+bool tt_repository_new_name_ok(const char *name);
 void tt_repository_free(struct tt_repository *take_repository);
 /* Borrowed; NULL: there is none. */
 const struct tt_repository_model *tt_repository_find(const struct tt_repository *self,
