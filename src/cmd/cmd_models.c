@@ -2,9 +2,11 @@
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
 
+#include "base/memory_size.h"
 #include "control/model_check.h"
 #include "engine/engine_kind.h"
 #include "model/repository/repository.h"
+#include "serve/limits.h"
 
 #include <stdio.h>
 
@@ -26,6 +28,8 @@ static const struct tt_flag_row flag_rows[] = {
     TT_SWITCH("measure-stale", check.measure_stale, "as for tutti serve"),
     TT_TEXT("onnxruntime", "FILE", check.onnxruntime, NULL,
             "the ONNX Runtime library (default: searched for)"),
+    TT_INTEGER("max-model-bytes", "N", check.max_model_bytes, 0, INT64_MAX / 2, 0,
+               "as for tutti serve"),
     TT_SWITCH("json", json, "print the report as JSON"),
     TT_INTEGER("default-max-batch", "N", default_max_batch, 0, TT_MODEL_LIMIT_MAX_BATCH,
                TT_MODEL_DEFAULT_MAX_BATCH,
@@ -33,9 +37,14 @@ static const struct tt_flag_row flag_rows[] = {
 };
 
 static int run(void *options) {
-    const struct flags *flags = options;
+    struct flags *flags = options;
     struct tt_repository *repository = NULL;
     struct tt_error why;
+    struct tt_limits limits;
+    tt_limits_default(&limits);
+    limits.model_bytes = flags->check.max_model_bytes;
+    tt_limits_fit(&limits, tt_memory_usable());
+    flags->check.max_model_bytes = limits.model_bytes;
     enum tt_err err = tt_repository_scan(flags->directory, tt_engines(), flags->default_max_batch,
                                          &repository, &why);
     if (err) {

@@ -10,6 +10,7 @@
 #include "base/instant.h"
 #include "base/log/line_file.h"
 #include "base/log/log.h"
+#include "base/memory_size.h"
 #include "base/processors.h"
 #include "control/control.h"
 #include "control/processor_plan.h"
@@ -289,6 +290,9 @@ static int check_flags(struct flags *self, struct tt_log *log) {
     struct tt_control_options *control = &self->control;
     if (self->as_json && !self->shows_limits)
         return tt_flags_refuse(&tt_verb_serve, "--json needs --show-limits");
+    tt_limits_fit(&self->limits, tt_memory_usable());
+    control->loader.max_model_bytes = self->limits.model_bytes;
+    control->loader.max_models_bytes = self->limits.models_bytes;
     if (self->shows_limits) {
         show_limits(self);
         return EXIT_DONE;

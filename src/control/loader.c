@@ -5,6 +5,7 @@
 #include "control/auto_candidates.h"
 #include "control/emulated_cells_load.h"
 #include "control/model_exits.h"
+#include "control/model_memory.h"
 #include "control/placing_check.h"
 #include "control/policy_check.h"
 #include "control/processor_plan.h"
@@ -49,7 +50,8 @@ struct tt_loader {
     struct tt_serving *serving;
     /* [bench_count]; opened on demand. The last one is of options.engine, if there is one. */
     struct bench *benches;
-    bool rows_depend; /* the last load failed for this reason */
+    bool rows_depend;    /* the last load failed for this reason */
+    int64_t model_bytes; /* of all versions that are loaded, as estimated */
     struct site *sites;
 };
 
@@ -391,6 +393,7 @@ static enum tt_err place(struct tt_loader *self, struct bench *bench,
     tt_assert(served->engine_model->engine == site->engine);
     tt_assert(!site->is_own || site->model_count == 0);
     site->model_count++;
+    self->model_bytes += served->estimated_bytes;
     tt_assert(site->model_count <= TT_DOMAIN_MAX_MODELS);
     return TT_OK;
 }
@@ -515,6 +518,16 @@ static enum tt_err load_emulated_cells(const struct bench *bench,
     return tt_emulated_cells_load(&options, served, why);
 }
 
+static enum tt_err check_memory(const struct tt_loader *self,
+                                const struct tt_repository_model *model,
+                                const struct tt_repository_version *version,
+                                struct tt_served_model *served, struct tt_error *why) {
+    const struct tt_model_memory_limits limits = {.model_bytes = self->options.max_model_bytes,
+                                                  .models_bytes = self->options.max_models_bytes,
+                                                  .used_bytes = self->model_bytes};
+    return tt_model_memory_check(model, version, &limits, &served->estimated_bytes, why);
+}
+
 static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository_model *model,
                               const struct tt_repository_version *version,
                               const struct tt_placing *placing, struct tt_served_model *served,
@@ -524,6 +537,8 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
     enum tt_err err = placing->is_imposed ? TT_OK : check_policy(model, why);
     if (!err)
         err = tt_placing_check_model(placing, model, why);
+    if (!err && !self->options.engine)
+        err = check_memory(self, model, version, served, why);
     if (!err)
         err = find_bench(self, model->config->engine, &bench, why);
     if (!err)
@@ -688,6 +703,8 @@ void tt_loader_unload(struct tt_loader *self, struct tt_served_model *take_serve
         site = site->next;
     tt_assert(site != NULL);
     tt_assert(site->model_count > 0);
+    self->model_bytes -= take_served->estimated_bytes;
+    tt_assert(self->model_bytes >= 0);
     tt_serving_remove(self->serving, take_served);
     tt_served_model_free(take_served);
     site->model_count--;

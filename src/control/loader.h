@@ -32,9 +32,11 @@ struct tt_loader_options {
      * runtime. Borrowed for life. NULL: as configured. */
     const struct tt_engine_kind *engine;
     void *engine_context;
-    bool measure_stale;  /* a profile is of another model file or device: measure instead of
-                            rejecting the model */
-    bool strict_profile; /* a profile is of another device only: reject instead of measuring */
+    int64_t max_model_bytes;  /* of a version, as estimated from its files; 0: no limit */
+    int64_t max_models_bytes; /* of all versions that are loaded, together; 0: no limit */
+    bool measure_stale;       /* a profile is of another model file or device: measure instead of
+                                 rejecting the model */
+    bool strict_profile;      /* a profile is of another device only: reject instead of measuring */
     /* Receives log lines: how each model is served. Borrowed for life. */
     void (*say)(void *context, enum tt_log_level level, const char *line);
     void *say_context;

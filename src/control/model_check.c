@@ -1,5 +1,6 @@
 #include "control/model_check.h"
 
+#include "control/model_memory.h"
 #include "control/placing_check.h"
 #include "control/policy_check.h"
 #include "engine/engine_kind.h"
@@ -61,6 +62,13 @@ static enum tt_err check_versions(struct check *check, const struct tt_repositor
     return err ? tt_fail_in(err, why, "%s", version->path) : TT_OK;
 }
 
+static enum tt_err check_memory(struct check *check, const struct tt_repository_model *model,
+                                const struct tt_repository_version *version, struct tt_error *why) {
+    const struct tt_model_memory_limits limits = {.model_bytes = check->options->max_model_bytes};
+    int64_t bytes;
+    return tt_model_memory_check(model, version, &limits, &bytes, why);
+}
+
 static void check_version(struct check *check, const struct tt_repository_model *model,
                           const struct tt_repository_version *version) {
     struct tt_placing placing = {0};
@@ -94,6 +102,7 @@ static void check_version(struct check *check, const struct tt_repository_model 
     add_problem(check, version, tt_find_profile_check(&profile, &why), &why);
     if (!version->cells)
         add_problem(check, version, check_versions(check, model, version, &why), &why);
+    add_problem(check, version, check_memory(check, model, version, &why), &why);
 }
 
 static void check_model(struct check *check, struct tt_repository_model *model) {
@@ -180,6 +189,7 @@ static enum tt_err load_all(struct tt_repository *repository,
                                         .onnxruntime = options->onnxruntime,
                                         .strict_profile = options->strict_profile,
                                         .measure_stale = options->measure_stale,
+                                        .max_model_bytes = options->max_model_bytes,
                                         .say = say,
                                         .say_context = &check};
     struct tt_serving *serving = NULL;

@@ -14,7 +14,8 @@ struct tt_model_check_options {
     const char *onnxruntime; /* the library's path; NULL: looked for */
     bool strict_profile;     /* as struct tt_loader_options has them */
     bool measure_stale;
-    bool loads; /* load each version and run a row */
+    bool loads;              /* load each version and run a row */
+    int64_t max_model_bytes; /* as struct tt_loader_options has it */
 };
 
 /* Checks all models of the repository that have no problem yet. Errors: NO_MEMORY, and with `loads`

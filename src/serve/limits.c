@@ -9,7 +9,7 @@
 #define GIB (1024 * MIB)
 #define HOUR_MS INT64_C(3600000)
 
-static const struct tt_limit limits[] = {
+static const struct tt_limit limit_rows[] = {
     {"max-connections", "",
      "open connections; one more gets 503 and is closed, and the last 1 of 64 (at most 64) serve "
      "health and metrics only",
@@ -60,6 +60,16 @@ static const struct tt_limit limits[] = {
      "a batch that runs longer is stopped, and its model serves no more; max_run_ms of tutti.pbtxt "
      "takes precedence; 0: 100 times what the profile says, at least 10 s",
      OF(max_run_ms), 0, 0, 24 * HOUR_MS},
+    {"max-model-bytes", "bytes",
+     "memory of a model version as estimated from its file, and of its trial load; one that needs "
+     "more is not loaded; 0: three quarters of what the process may use",
+     OF(model_bytes), 0, 0, 1024 * GIB},
+    {"max-models-bytes", "bytes",
+     "memory of all model versions together, as estimated; a version beyond it is not loaded; 0: "
+     "three quarters of what the process may use",
+     OF(models_bytes), 0, 0, 1024 * GIB},
+    {"max-load-ms", "ms", "time of a trial load (--isolate-loads); a longer one is ended",
+     OF(load_ms), 600000, 100, 24 * HOUR_MS},
     {"idle-timeout-ms", "ms", "time until an idle connection is closed", OF(idle_timeout_ms), 75000,
      10, 24 * HOUR_MS},
     {"header-timeout-ms", "ms", "time to receive the request line and headers",
@@ -74,12 +84,29 @@ void tt_network_quotas_init(struct tt_network_quotas *self, const struct tt_limi
     tt_quota_init(&self->receive_bytes, of->receive_bytes);
 }
 
-int32_t tt_limit_count(void) { return (int32_t)TT_COUNT(limits); }
-const struct tt_limit *tt_limit_at(int32_t index) { return &limits[index]; }
+int32_t tt_limit_count(void) { return (int32_t)TT_COUNT(limit_rows); }
+const struct tt_limit *tt_limit_at(int32_t index) { return &limit_rows[index]; }
 
 void tt_limits_default(struct tt_limits *out_limits) {
     for (int32_t i = 0; i < tt_limit_count(); i++)
-        *tt_limit_of(out_limits, &limits[i]) = limits[i].default_value;
+        *tt_limit_of(out_limits, &limit_rows[i]) = limit_rows[i].default_value;
+}
+
+static void lower_default(struct tt_limits *limits, size_t offset, int64_t most) {
+    for (int32_t i = 0; i < tt_limit_count(); i++) {
+        int64_t *value = tt_limit_of(limits, tt_limit_at(i));
+        if (tt_limit_at(i)->offset == offset && *value == tt_limit_at(i)->default_value &&
+            *value > most)
+            *value = most > MIB ? most : MIB;
+    }
+}
+
+void tt_limits_fit(struct tt_limits *limits, int64_t usable_bytes) {
+    int64_t models = usable_bytes / 4 * 3;
+    limits->model_bytes = limits->model_bytes ? limits->model_bytes : models;
+    limits->models_bytes = limits->models_bytes ? limits->models_bytes : models;
+    lower_default(limits, OF(receive_bytes), usable_bytes / 8);
+    lower_default(limits, OF(queue_bytes), usable_bytes / 8);
 }
 
 int64_t tt_network_reserve(int64_t connections) {

@@ -34,6 +34,9 @@ struct tt_limits {
     int64_t control_delay_us, data_delay_us; /* struct tt_policy_setup: of messages to executors */
     int64_t learn_percent; /* struct tt_mechanism_options; 0: policies believe profiles */
     int64_t max_run_ms;    /* of a batch, where the model does not say it; 0: from its profile */
+    int64_t model_bytes;   /* of a model version, as estimated; see tt_limits_fit */
+    int64_t models_bytes;  /* of all model versions together, as estimated; see tt_limits_fit */
+    int64_t load_ms;       /* of a trial load */
     int64_t idle_timeout_ms, header_timeout_ms, body_timeout_ms, write_timeout_ms;
 };
 
@@ -59,5 +62,9 @@ static inline int64_t *tt_limit_of(struct tt_limits *limits, const struct tt_lim
     return (int64_t *)((char *)limits + limit->offset);
 }
 void tt_limits_default(struct tt_limits *out_limits);
+/* Fits limits to a process that may use `usable_bytes` of memory: those of models that are 0 become
+ * three quarters of it; those of bodies and inputs that have their default value become at most an
+ * eighth each. */
+void tt_limits_fit(struct tt_limits *limits, int64_t usable_bytes);
 
 #endif

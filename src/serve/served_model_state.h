@@ -35,6 +35,7 @@ struct tt_served_model {
     const char *policy;            /* for people; NULL: it was never placed */
     char chosen_policy[64];        /* the same, of policy auto: "auto (deferred)" */
     struct tt_auto_choice *choice; /* owned; NULL: its policy is not auto */
+    int64_t estimated_bytes;       /* of memory, from its file; 0: not known */
     const char *profile_source;    /* "file", "measured" or "none"; static storage */
     char *reason;                  /* why it does not serve; NULL when it does */
     struct tt_engine_model *engine_model;
