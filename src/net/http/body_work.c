@@ -252,6 +252,14 @@ static bool start_large(const struct tt_body_work_context *context, struct tt_ht
     return false;
 }
 
+/* The body's bytes, in bytes of JSON that take as long to read. */
+static size_t weight_of(const struct tt_http1_request *message) {
+    size_t length = message->body.length, json = length;
+    if (message->json_bytes >= 0 && (size_t)message->json_bytes < length)
+        json = (size_t)message->json_bytes;
+    return json + (length - json) / 8;
+}
+
 bool tt_body_work_start(const struct tt_body_work_context *context, struct tt_http1 *http,
                         struct tt_exchange *exchange) {
     struct tt_http1_request *message = http->request;
@@ -261,8 +269,9 @@ bool tt_body_work_start(const struct tt_body_work_context *context, struct tt_ht
                       "Content-Encoding: only gzip or deflate, one alone, is understood");
         return true;
     }
-    size_t at_once = is_packed(message) ? TT_BODY_WORK_PACKED : TT_BODY_WORK_BYTES;
-    if (may_be_large && message->body.length > at_once)
+    bool is_large = is_packed(message) ? message->body.length > TT_BODY_WORK_PACKED
+                                       : weight_of(message) > TT_BODY_WORK_BYTES;
+    if (may_be_large && is_large)
         return start_large(context, http, exchange);
     if (is_packed(message) && !unpack_here(context, exchange, message))
         return true;
