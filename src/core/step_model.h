@@ -70,6 +70,14 @@ struct tt_step_model {
     int64_t window_ns;
     int32_t preferred_count;
     const int32_t *preferred; /* ascending batch sizes */
+    /* In place of the policy's option of the same name; 0: the option's. For `timeout`, for
+     * `deferred` with a fixed minimum size, for `lazy`. */
+    int64_t delay_ns;
+    int32_t target, dec_timesteps;
+    /* For `nexus`: the executors that serve it, ascending, by their position among those that are
+     * up; 0: the policy plans. All models of a domain have them, or none. */
+    int32_t executor_count;
+    const int32_t *executors;
     /* By priority; [0] where there are no levels. The mechanism applies them under every policy,
      * and drops requests that cannot meet their deadline. NULL: only the policy limits waiting. */
     int32_t rule_count;

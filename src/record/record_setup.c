@@ -8,7 +8,7 @@
 
 /* A field that is not recorded would make replays differ without a visible reason. (The kind in
  * tt_policy_setup is recorded as the policy's name.) */
-_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_step_model) == 104,
+_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_step_model) == 136,
                "a new field of tt_step_model: record it here and in proto/recording.proto");
 _Static_assert(sizeof(void *) != 8 || sizeof(struct tt_step) == 24,
                "a new field of tt_step: record it here and in proto/recording.proto");
@@ -167,6 +167,11 @@ void *tt_record_model_pack(const struct tt_step_model *model, size_t head_bytes,
     m.n_output_quantile = model->output_quantiles ? TT_QUANTILES : 0;
     m.output_quantile = (int32_t *)model->output_quantiles;
     m.pins_outputs = model->pins_outputs;
+    m.delay_ns = model->delay_ns;
+    m.target = model->target;
+    m.dec_timesteps = model->dec_timesteps;
+    m.n_executor = (size_t)model->executor_count;
+    m.executor = (int32_t *)model->executors;
     m.n_rule = (size_t)model->rule_count;
     m.rule = rule_pointers;
     void *bytes = good ? pack(&m.base, head_bytes, out_bytes) : NULL;
@@ -206,6 +211,13 @@ static enum tt_err check_model(const Tutti__RecordedModel *m, struct tt_error *w
                        m->name);
     if (m->slots < 0)
         return tt_fail(TT_ERR_INVALID, why, "model '%s' has %d slots", m->name, m->slots);
+    if (m->delay_ns < 0 || m->delay_ns > MAX_NS || m->target < 0 || m->dec_timesteps < 0 ||
+        m->dec_timesteps > MAX_ROUNDS)
+        return tt_fail(TT_ERR_INVALID, why, "model '%s' has settings of a policy out of range",
+                       m->name);
+    for (size_t i = 0; i < m->n_executor; i++)
+        if (m->executor[i] < 0 || (i > 0 && m->executor[i] <= m->executor[i - 1]))
+            return tt_fail(TT_ERR_INVALID, why, "model '%s': its executors must ascend", m->name);
     for (size_t i = 0; i < m->n_preferred; i++)
         if (m->preferred[i] < 1 || (i > 0 && m->preferred[i] <= m->preferred[i - 1]))
             return tt_fail(TT_ERR_INVALID, why, "model '%s': preferred batches must ascend",
@@ -224,6 +236,23 @@ static enum tt_err check_model(const Tutti__RecordedModel *m, struct tt_error *w
     return check_quantiles(m, why);
 }
 
+/* The steps that are read count in the model at once, so that it frees them after an error. */
+static enum tt_err fill_steps(struct tt_step_model *model, struct tt_step *steps,
+                              const Tutti__RecordedModel *m, struct tt_error *why) {
+    for (; (size_t)model->step_count < m->n_step; model->step_count++) {
+        const Tutti__RecordedStep *from = m->step[model->step_count];
+        struct tt_profile *profile;
+        enum tt_err err = read_profile(from->profile, &profile, why);
+        if (err)
+            return tt_fail_in(err, why, "model '%s'", m->name);
+        steps[model->step_count] = (struct tt_step){.name = copy(from->name),
+                                                    .profile = profile,
+                                                    .kind = (enum tt_step_kind)from->kind,
+                                                    .min_rows = from->min_rows};
+    }
+    return TT_OK;
+}
+
 static enum tt_err fill_model(struct tt_record_model *self, const Tutti__RecordedModel *m,
                               struct tt_error *why) {
     enum tt_err err = check_model(m, why);
@@ -232,6 +261,7 @@ static enum tt_err fill_model(struct tt_record_model *self, const Tutti__Recorde
     struct tt_step_model *model = &self->step_model;
     struct tt_step *steps = calloc(m->n_step, sizeof(*steps));
     int32_t *preferred = calloc(m->n_preferred + 1, sizeof(*preferred));
+    int32_t *executors = m->n_executor ? calloc(m->n_executor, sizeof(*executors)) : NULL;
     int32_t *quantiles = m->n_output_quantile ? calloc(TT_QUANTILES, sizeof(*quantiles)) : NULL;
     struct tt_queue_rule *rules = m->n_rule ? calloc(m->n_rule, sizeof(*rules)) : NULL;
     self->name = copy(m->name);
@@ -243,13 +273,18 @@ static enum tt_err fill_model(struct tt_record_model *self, const Tutti__Recorde
                                     .slots = m->slots,
                                     .output_quantiles = quantiles,
                                     .pins_outputs = m->pins_outputs,
+                                    .delay_ns = m->delay_ns,
+                                    .target = m->target,
+                                    .dec_timesteps = m->dec_timesteps,
+                                    .executor_count = (int32_t)m->n_executor,
+                                    .executors = executors,
                                     .window_ns = m->window_ns,
                                     .preferred_count = (int32_t)m->n_preferred,
                                     .preferred = preferred,
                                     .rule_count = (int32_t)m->n_rule,
                                     .rules = rules};
     if (!steps || !preferred || !self->name || (m->n_rule && !rules) ||
-        (m->n_output_quantile && !quantiles))
+        (m->n_executor && !executors) || (m->n_output_quantile && !quantiles))
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     for (size_t i = 0; i < m->n_rule; i++)
         rules[i] = (struct tt_queue_rule){.timeout_ns = m->rule[i]->timeout_ns,
@@ -260,19 +295,13 @@ static enum tt_err fill_model(struct tt_record_model *self, const Tutti__Recorde
                                           .allow_override = m->rule[i]->allow_override};
     for (size_t i = 0; i < m->n_preferred; i++)
         preferred[i] = m->preferred[i];
+    for (size_t i = 0; i < m->n_executor; i++)
+        executors[i] = m->executor[i];
     for (size_t i = 0; i < m->n_output_quantile; i++)
         quantiles[i] = m->output_quantile[i];
-    for (; (size_t)model->step_count < m->n_step; model->step_count++) {
-        const Tutti__RecordedStep *from = m->step[model->step_count];
-        struct tt_profile *profile;
-        err = read_profile(from->profile, &profile, why);
-        if (err)
-            return tt_fail_in(err, why, "model '%s'", m->name);
-        steps[model->step_count] = (struct tt_step){.name = copy(from->name),
-                                                    .profile = profile,
-                                                    .kind = (enum tt_step_kind)from->kind,
-                                                    .min_rows = from->min_rows};
-    }
+    err = fill_steps(model, steps, m, why);
+    if (err)
+        return err;
     if (m->whole) {
         struct tt_profile *whole;
         err = read_profile(m->whole, &whole, why);
@@ -323,6 +352,7 @@ void tt_record_model_free(struct tt_record_model *take_model) {
     free((struct tt_step *)model->steps);
     free((int32_t *)model->preferred);
     free((int32_t *)model->output_quantiles);
+    free((int32_t *)model->executors);
     free((struct tt_queue_rule *)model->rules);
     free(take_model->name);
     free(take_model);

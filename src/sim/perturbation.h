@@ -1,10 +1,12 @@
 /* Spans of time in which the simulated devices run at another speed than their profiles say: a
  * profile that is wrong, a device that is slow for a while, or one that stops.
  *
- * A step does its work at the speed of each span that it runs through. Pure; integers only. */
+ * A step does its work at the speed of each span that it runs through. A span `at_start` applies to
+ * the steps that begin in it, for all of their work, and to no other. Pure; integers only. */
 #ifndef TT_SIM_PERTURBATION_H
 #define TT_SIM_PERTURBATION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { TT_SPEED_NORMAL = 1000 };
@@ -12,6 +14,7 @@ enum { TT_SPEED_NORMAL = 1000 };
 struct tt_perturbation {
     int64_t from_at, until_at; /* from < until; spans ascend and do not overlap */
     int32_t speed_permille;    /* 500: everything takes twice as long; 0: nothing proceeds */
+    bool at_start;             /* then speed_permille > 0 */
 };
 
 /* The instant at which work of `work_ns` that begins at `at` ends. */

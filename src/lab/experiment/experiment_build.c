@@ -130,11 +130,13 @@ static enum tt_err build_perturbations(const struct tt_experiment *self,
             return tt_experiment_wrong(self, given, "until_s", why,
                                        "until_s is %g; a span ends after from_s (%g)",
                                        given->until_s, given->from_s);
-        if (!(given->speed >= 0 && given->speed <= 1000) || (open_ended && given->speed < 0.001))
+        if (!(given->speed >= 0 && given->speed <= 1000) ||
+            ((open_ended || given->at_start) && given->speed < 0.001))
             return tt_experiment_wrong(self, given, "speed", why,
                                        "speed is %g; it must be 0 .. 1000, and not 0 in a span "
-                                       "without an end",
+                                       "without an end or at_start",
                                        given->speed);
+        span->at_start = given->at_start;
         span->speed_permille = (int32_t)(given->speed * TT_SPEED_NORMAL + 0.5);
         last_at = span->until_at;
     }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_MODELS = 100000 };
+enum { MAX_MODELS = 100000, MAX_TIMESTEPS = 1000000 };
 
 struct building {
     const struct tt_experiment *experiment;
@@ -107,6 +107,66 @@ static enum tt_err set_details(struct building *b, struct tt_scenario_model *mod
     return TT_OK;
 }
 
+/* By cells: the least rows of follow-up tasks, per step. */
+static enum tt_err set_min_batch(struct building *b, struct tt_scenario_model *model,
+                                 const Tutti__ExperimentModel *given) {
+    size_t steps = (size_t)model->step_model.step_count;
+    if (given->n_min_batch > 0 && given->n_min_batch != steps)
+        return tt_experiment_wrong(b->experiment, given, "min_batch", b->why,
+                                   "model '%s' has %zu steps, but %zu values of min_batch; give "
+                                   "one per step",
+                                   model->name, steps, given->n_min_batch);
+    for (size_t s = 0; s < given->n_min_batch; s++) {
+        int32_t rows = given->min_batch[s], most = model->steps[s].profile->max_batch;
+        if (rows < 1 || rows > most)
+            return tt_experiment_wrong(b->experiment, given, "min_batch", b->why,
+                                       "model '%s': min_batch is %d; it must be 1 .. %d, the "
+                                       "largest batch of the step",
+                                       model->name, rows, most);
+        model->steps[s].min_rows = rows;
+    }
+    return TT_OK;
+}
+
+/* For nexus: the executors that serve the model. */
+static enum tt_err set_executors(struct building *b, struct tt_scenario_model *model,
+                                 const Tutti__ExperimentModel *given) {
+    int32_t count = 0, last = -1;
+    for (int32_t d = 0; d < b->scenario->device_count; d++)
+        count += b->scenario->devices[d].executors;
+    model->executors = tt_allocate(given->n_executor + 1, sizeof(*model->executors));
+    for (size_t i = 0; i < given->n_executor; last = given->executor[i++]) {
+        if (given->executor[i] <= last || given->executor[i] >= count)
+            return tt_experiment_wrong(b->experiment, given, "executor", b->why,
+                                       "model '%s': executor %d; they must ascend within 0 .. %d",
+                                       model->name, given->executor[i], count - 1);
+        model->executors[i] = given->executor[i];
+    }
+    model->step_model.executors = model->executors;
+    model->step_model.executor_count = (int32_t)given->n_executor;
+    return TT_OK;
+}
+
+/* What replaces options of the policy for this model. */
+static enum tt_err set_policy(struct building *b, struct tt_scenario_model *model,
+                              const Tutti__ExperimentModel *given) {
+    if (!tt_experiment_ns(given->delay_ms, TT_MS, &model->step_model.delay_ns))
+        return tt_experiment_wrong(b->experiment, given, "delay_ms", b->why,
+                                   "model '%s': delay_ms is %g; it must be > 0, or absent for the "
+                                   "policy's option",
+                                   model->name, given->delay_ms);
+    if (given->target < 0 || given->dec_timesteps < 0 || given->dec_timesteps > MAX_TIMESTEPS)
+        return tt_experiment_wrong(b->experiment, given,
+                                   given->target < 0 ? "target" : "dec_timesteps", b->why,
+                                   "model '%s': target and dec_timesteps (at most %d) must be > 0, "
+                                   "or absent for the policy's options",
+                                   model->name, MAX_TIMESTEPS);
+    model->step_model.target = given->target;
+    model->step_model.dec_timesteps = given->dec_timesteps;
+    enum tt_err err = set_min_batch(b, model, given);
+    return err ? err : set_executors(b, model, given);
+}
+
 static enum tt_err check_model(struct building *b, const Tutti__ExperimentModel *given) {
     const struct tt_experiment *e = b->experiment;
     if (!given->name[0] || strpbrk(given->name, ", \t\r\n\""))
@@ -134,6 +194,8 @@ static enum tt_err build_model(struct building *b, const Tutti__ExperimentModel 
                                            b->why);
         if (!err)
             err = set_details(b, model, given);
+        if (!err)
+            err = set_policy(b, model, given);
         if (!err)
             err = set_slo(b, model, given->slo_ms, given);
         if (!err)
@@ -231,6 +293,29 @@ static enum tt_err build_table(struct building *b, const Tutti__ExperimentModelT
     return err;
 }
 
+/* Executors are given for all models or for none, as the policy's tables have room for. */
+static enum tt_err check_executors(struct building *b) {
+    int32_t given = 0, executors = 0, models = b->scenario->model_count;
+    int64_t sessions = 0;
+    for (int32_t m = 0; m < models; m++) {
+        given += b->scenario->models[m].step_model.executor_count > 0;
+        sessions += b->scenario->models[m].step_model.executor_count;
+    }
+    for (int32_t d = 0; d < b->scenario->device_count; d++)
+        executors += b->scenario->devices[d].executors;
+    if (given > 0 && given < models)
+        return tt_experiment_wrong(b->experiment, b->experiment->message, "model", b->why,
+                                   "%d of %d models say which executor serves them; all must, or "
+                                   "none",
+                                   given, models);
+    if (sessions > models + executors)
+        return tt_experiment_wrong(b->experiment, b->experiment->message, "model", b->why,
+                                   "the models name %lld executors in all; at most %d are "
+                                   "possible, as many as models and executors",
+                                   (long long)sessions, models + executors);
+    return TT_OK;
+}
+
 static int compare_names(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
@@ -262,5 +347,7 @@ enum tt_err tt_experiment_build_models(const struct tt_experiment *self,
     if (!err && scenario->model_count == 0)
         err = tt_experiment_wrong(self, NULL, NULL, why,
                                   "no model; add model { name: ... profile { ... } slo_ms: ... }");
+    if (!err)
+        err = check_executors(&b);
     return err ? err : check_names(&b);
 }

@@ -22,6 +22,7 @@ void tt_scenario_fini(struct tt_scenario *self) {
         free(model->steps);
         free(model->quantiles);
         free(model->preferred);
+        free(model->executors);
         free(model->lengths);
         free(model->name);
         free(model->source);

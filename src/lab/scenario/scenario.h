@@ -32,6 +32,7 @@ struct tt_scenario_model {
     int32_t *quantiles;           /* the step model's; NULL: borrowed */
     struct tt_profile **profiles; /* of the steps; NULL: borrowed, and so is the whole's */
     int32_t *preferred;
+    int32_t *executors;
     int64_t weight; /* its share of the load, relative to the sum */
     int32_t rows, length, output_length;
     struct tt_lengths *lengths; /* of inputs and outputs; NULL: the fixed ones above */

@@ -11,7 +11,8 @@
  *   rate; `staggered`: (1 + 1/N) l(b) <= SLO.
  * - eager: exec = now. A batch starts whenever an executor is free (S5).
  * - timeout: exec = max(now, a + delay), with a the head's arrival (S5). `share` makes the delay a
- *   share of each head's time from arrival to deadline. A delay that is too long ends at `latest`.
+ *   share of each head's time from arrival to deadline. A model may have a delay of its own. A
+ *   delay that is too long ends at `latest`.
  * deferred_model.h states the rules for batches, start times and minimum sizes; deferred_rank.h
  * those for executors.
  *

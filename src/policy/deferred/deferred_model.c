@@ -88,9 +88,9 @@ void tt_deferred_model_add(struct tt_deferred_model *self, int32_t model,
                                     .hint = 1};
     tt_list_init(&q->tickets);
     settle_line(self, q);
+    int32_t target = step_model->target > 0 ? step_model->target : self->options.target;
     if (self->options.floor == TT_FLOOR_FIXED)
-        q->min_size = self->options.target < step_model->max_batch ? self->options.target
-                                                                   : step_model->max_batch;
+        q->min_size = target < step_model->max_batch ? target : step_model->max_batch;
     if (self->options.floor == TT_FLOOR_STAGGERED)
         q->min_size = staggered_size(q, self->executors);
 }
@@ -326,7 +326,10 @@ static int32_t prefix_rows(const struct tt_deferred_queue *q, struct tt_ticket *
 }
 
 /* S5 */
-static int64_t timeout_of(const struct tt_deferred_options *o, const struct tt_ticket *head) {
+static int64_t timeout_of(const struct tt_deferred_options *o, const struct tt_step_model *model,
+                          const struct tt_ticket *head) {
+    if (model->delay_ns > 0)
+        return model->delay_ns;
     if (o->delay_permille <= 0 || head->deadline_at == TT_NEVER)
         return o->delay_ns;
     int64_t whole =
@@ -361,7 +364,7 @@ static int64_t deferred_start(const struct tt_deferred_model *self,
     switch (o->defer) {
     case TT_DEFER_NONE: break;
     case TT_DEFER_TIMEOUT:
-        return tt_instant_min(a + timeout_of(o, head),
+        return tt_instant_min(a + timeout_of(o, q->model, head),
                               head->deadline_at - q->latency[size] - o->lateness_ns);
     case TT_DEFER_FULL: return frontrun;
     case TT_DEFER_PARTIAL: {

@@ -55,7 +55,7 @@
  * - sustainable: m = max(1, round(min(psi, psi_cap) gather)), with psi from the rank half.
  * - staggered: the largest b with (1 + 1/N) l(b) <= D, on N executors. It needs no rates, so it
  * holds from the first instant on.
- * - fixed: the option `target`.
+ * - fixed: the option `target`, or the model's own.
  * Shares of devices are in 1e-9, psi in ppm; products are computed in 128 bits. alpha (per row) and
  * beta (per batch) are the line through the profile.
  *

@@ -4,7 +4,8 @@
  * Planning. Every `epoch` (10 s) the models are assigned to executors, from the rates of the epoch
  * before; nexus_plan.h states how they are packed. Before the first epoch has passed all rates
  * count as equal. A model that was added later counts with the mean of the others. When models or
- * executors change, the plan is made again at once from the known rates. Node i of the plan is the
+ * executors change, the plan is made again at once from the known rates. If the models say which
+ * executors serve them, these do, and the plan sets the batches only. Node i of the plan is the
  * i-th executor that is up, by number. Loading a model costs nothing. There is no timer for an
  * epoch: its end is noticed at the next event.
  *

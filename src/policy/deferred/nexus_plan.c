@@ -227,6 +227,33 @@ static int32_t find_saturated_batch(const struct tt_nexus_plan *self, int32_t mo
     return batch;
 }
 
+static bool is_given(const struct tt_nexus_plan *self) {
+    for (int32_t m = 0; m < self->model_capacity; m++)
+        if (self->models[m])
+            return self->models[m]->executor_count > 0;
+    return false;
+}
+
+static void place_given(struct tt_nexus_plan *self, const int64_t *rates, int32_t node_limit) {
+    self->node_count = node_limit;
+    for (int32_t n = 0; n < node_limit; n++)
+        self->nodes[n] = (struct tt_nexus_node){.duty_ns = TT_NEVER, .first_session = -1};
+    for (int32_t m = 0; m < self->model_capacity; m++) {
+        const struct tt_step_model *model = self->models[m];
+        for (int32_t i = 0; model && i < model->executor_count; i++) {
+            int32_t node = model->executors[i];
+            if (node >= node_limit)
+                continue;
+            int64_t rate = tt_instant_max(1, rates[m] / model->executor_count);
+            struct residual residual = residual_of(self, m, rate);
+            add_session(self, node, m, rate);
+            self->nodes[node].duty_ns = tt_instant_min(self->nodes[node].duty_ns, residual.duty_ns);
+        }
+    }
+    for (int32_t n = 0; n < node_limit; n++)
+        settle(self, n, self->nodes[n].duty_ns);
+}
+
 void tt_nexus_plan_make(struct tt_nexus_plan *self, const struct tt_step_model *const *models,
                         const int64_t *rates, int32_t node_limit) {
     tt_assert(node_limit >= 0 && node_limit <= self->node_capacity);
@@ -237,6 +264,10 @@ void tt_nexus_plan_make(struct tt_nexus_plan *self, const struct tt_step_model *
     for (int32_t m = 0; m < self->model_capacity; m++)
         if (models[m])
             self->saturated_batch[m] = find_saturated_batch(self, m);
+    if (is_given(self)) {
+        place_given(self, rates, node_limit);
+        return;
+    }
     int64_t scale = 0;
     for (int32_t bit = TOP_BIT; bit >= 0; bit--)
         if (pack(self, rates, scale | INT64_C(1) << bit, node_limit, false))

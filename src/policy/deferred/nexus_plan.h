@@ -16,6 +16,10 @@
  * The factor is in 1/65536ths, and is found bit by bit from the top. If no factor suffices (more
  * models than the devices can share), residuals that fit nowhere go to the least busy node.
  *
+ * Given assignments (executors of the step models, a session for each) are not packed. A model's
+ * rate is divided equally among its nodes. A node's duty cycle is the shortest that a session has
+ * there as a residual. Sessions on nodes that do not exist are left out.
+ *
  * A model without an SLO is planned as if its SLO were twice the latency of its largest batch.
  *
  * Plans reuse the same memory: only init allocates. */
@@ -60,7 +64,8 @@ TT_MUST_CHECK enum tt_err tt_nexus_plan_init(struct tt_nexus_plan *self, int32_t
                                              int64_t d_data_ns);
 void tt_nexus_plan_fini(struct tt_nexus_plan *self);
 /* Plans all models that exist (models[m] != NULL) at rates[m] >= 1 on at most `node_limit` nodes.
- * If node_limit >= 1, each has at least one session afterwards. */
+ * If node_limit >= 1, each has at least one session afterwards, except where assignments are given.
+ * These have at most model_capacity + node_capacity sessions. */
 void tt_nexus_plan_make(struct tt_nexus_plan *self, const struct tt_step_model *const *models,
                         const int64_t *rates, int32_t node_limit);
 

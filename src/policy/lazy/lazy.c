@@ -330,13 +330,14 @@ static void lazy_cancelled(struct tt_policy *self, int64_t now, struct tt_reques
     state->refusal.head = NULL;
 }
 
+/* The given length of outputs; 0: none is given. */
+static int32_t given_output(const struct tt_policy *self, const struct tt_step_model *model) {
+    return model->dec_timesteps > 0 ? model->dec_timesteps : self->dec_timesteps;
+}
+
 static int32_t predicted_output(const struct tt_policy *self, const struct tt_step_model *model) {
-    if (self->dec_timesteps > 0)
-        return self->dec_timesteps;
-    if (!model->output_quantiles)
-        return 1;
-    int32_t length = model->output_quantiles[(self->coverage_permille + 9) / 10];
-    return length > 1 ? length : 1;
+    int32_t given = given_output(self, model);
+    return given > 0 ? given : tt_lazy_times_output(model, self->coverage_permille);
 }
 
 /* Other latencies, or lengths of outputs, are believed of the model. */
@@ -344,7 +345,7 @@ static void believe(struct tt_policy *self, int32_t model) {
     const struct tt_step_model *believed = self->queues.domain->models[model];
     if (believed->output_quantiles)
         tt_lazy_times_predict(&self->times[model], predicted_output(self, believed),
-                              self->dec_timesteps > 0);
+                              given_output(self, believed) > 0);
     tt_lazy_times_fill(&self->times[model]);
     for (int32_t e = 0; e < self->queues.domain->executor_capacity; e++) {
         struct executor_state *state = &self->executors[e];
@@ -362,7 +363,7 @@ static void lazy_model_changed(struct tt_policy *self, int64_t now, int32_t mode
     if (change == TT_CHANGE_ADDED) { /* in advance of its first request, like the model itself */
         enum tt_err err =
             tt_lazy_times_init(&self->times[model], step_model, predicted_output(self, step_model),
-                               self->dec_timesteps > 0);
+                               given_output(self, step_model) > 0);
         tt_assert(err == TT_OK);
     } else if (change == TT_CHANGE_BELIEF) {
         believe(self, model);

@@ -38,7 +38,7 @@
  *   does not join the running batch. So models take turns, each with all its waiting requests.
  *
  * Other options: `max_batch`; `coverage` (the share of profiled outputs that the predicted output
- * length covers, 90 %) or `dec_timesteps` (that length itself); `drop`.
+ * length covers, 90 %) or `dec_timesteps` (that length itself; a model may have its own); `drop`.
  *
  * Order: idle executors before busy ones, smallest number first. One executor at a time is asked to
  * yield. Within a model first come, first served. An executor that drains returns the waiting

@@ -50,6 +50,15 @@ struct tt_lazy_place {
     int32_t step, round;
 };
 
+/* The length that this share of the profiled outputs does not exceed; 1 without decoders. */
+static inline int32_t tt_lazy_times_output(const struct tt_step_model *model,
+                                           int64_t coverage_permille) {
+    if (!model->output_quantiles)
+        return 1;
+    int32_t length = model->output_quantiles[(coverage_permille + 9) / 10];
+    return length > 1 ? length : 1;
+}
+
 /* `output`: the predicted length, 1 or more. `by_hand`: the option gives it, so the profiled
  * outputs do not count. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_lazy_times_init(struct tt_lazy_times *self,

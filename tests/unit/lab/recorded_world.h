@@ -126,6 +126,9 @@ static inline void world_model(struct recorded_world *w, int32_t m) {
         .slots = (int32_t)world_draw(w, 12),
         .output_quantiles = recurs ? w->quantiles : NULL,
         .window_ns = world_draw(w, 4) * TT_MS,
+        .delay_ns = m % 2 * TT_MS,
+        .target = m % 2 * 2,
+        .dec_timesteps = m % 2 * 3,
         .rule_count = m % 2 ? 3 : 0,
         .rules = m % 2 ? w->rules : NULL};
 }
@@ -135,7 +138,8 @@ static inline void world_learns(struct recorded_world *w) {
     static const int32_t speeds[3] = {400, 2000, 0};
     for (int32_t i = 0; i < 3; i++) {
         int64_t until_at = at + 1 + world_draw(w, i < 2 ? 5 * TT_S : TT_S / 2);
-        w->perturbations[i] = (struct tt_perturbation){at, until_at, speeds[i]};
+        w->perturbations[i] = (struct tt_perturbation){
+            .from_at = at, .until_at = until_at, .speed_permille = speeds[i]};
         at = until_at + world_draw(w, TT_S);
     }
     w->lateness_ns = 0;

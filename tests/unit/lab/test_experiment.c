@@ -228,6 +228,31 @@ static void assert_refused(const char *file, const char *expected) {
 #define MODEL "model { name: 'M' slo_ms: 25 profile { linear { alpha_ms: 1 beta_ms: 5 } } }\n"
 #define LOAD "load { rate: 100 }\n"
 
+#define PROFILE "profile { linear { beta_ms: 1 } }"
+
+static void settings_of_models_are_checked(void **state) {
+    (void)state;
+    assert_refused(DEVICE "model { name: 'M' delay_ms: -1 " PROFILE " }\n" LOAD,
+                   "bad.pbtxt:2: model 'M': delay_ms is -1");
+    assert_refused(DEVICE "model { name: 'M' target: -1 " PROFILE " }\n" LOAD,
+                   "bad.pbtxt:2: model 'M': target and dec_timesteps");
+    assert_refused(DEVICE "model { name: 'M' dec_timesteps: 2000000 " PROFILE " }\n" LOAD,
+                   "bad.pbtxt:2: model 'M': target and dec_timesteps");
+    assert_refused(DEVICE "model { name: 'M' min_batch: [1, 2] " PROFILE " }\n" LOAD,
+                   "bad.pbtxt:2: model 'M' has 1 steps, but 2 values of min_batch");
+    assert_refused(DEVICE "model { name: 'M' min_batch: 600 " PROFILE " }\n" LOAD,
+                   "bad.pbtxt:2: model 'M': min_batch is 600; it must be 1 .. 512");
+    assert_refused(DEVICE "model { name: 'M' executor: [0, 2] " PROFILE " }\n" LOAD,
+                   "bad.pbtxt:2: model 'M': executor 2; they must ascend within 0 .. 1");
+    assert_refused(DEVICE "model { name: 'M' executor: [1, 1] " PROFILE " }\n" LOAD,
+                   "bad.pbtxt:2: model 'M': executor 1; they must ascend");
+    assert_refused(DEVICE "model { name: 'M' executor: 0 " PROFILE " }\n"
+                          "model { name: 'N' " PROFILE " }\n" LOAD,
+                   "1 of 2 models say which executor serves them; all must, or none");
+    assert_refused(DEVICE "model { name: 'M' copies: 4 executor: [0, 1] " PROFILE " }\n" LOAD,
+                   "the models name 8 executors in all; at most 6 are possible");
+}
+
 static void nonsense_is_told_with_its_line(void **state) {
     (void)state;
     assert_refused(DEVICE MODEL "lod { rate: 1 }", "bad.pbtxt:3");
@@ -255,6 +280,8 @@ static void nonsense_is_told_with_its_line(void **state) {
                    "bad.pbtxt:4: from_s is 1");
     assert_refused(DEVICE MODEL LOAD "perturb { from_s: 2 }", "bad.pbtxt:4: speed is 0");
     assert_refused(DEVICE MODEL LOAD "perturb { from_s: 2 speed: -1 }", "bad.pbtxt:4: speed is -1");
+    assert_refused(DEVICE MODEL LOAD "perturb { until_s: 2 speed: 0 at_start: true }",
+                   "bad.pbtxt:4: speed is 0");
     assert_refused(DEVICE MODEL LOAD "noise { spread: 1.5 }", "bad.pbtxt:4: spread is 1.5; it must "
                                                               "be 0 .. 1");
     assert_refused(DEVICE MODEL LOAD "noise { outliers: -0.1 }", "bad.pbtxt:4: outliers is -0.1");
@@ -354,6 +381,7 @@ int main(void) {
         cmocka_unit_test(every_policy_repeats_and_conserves),
         cmocka_unit_test(slow_devices_are_learnt),
         cmocka_unit_test(nonsense_is_told_with_its_line),
+        cmocka_unit_test(settings_of_models_are_checked),
         cmocka_unit_test(the_search_brackets_the_goodput),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

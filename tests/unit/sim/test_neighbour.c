@@ -33,7 +33,8 @@ static void draw_bursts(uint64_t seed) {
     for (int32_t i = 0; i < SPANS; i++) {
         at += 50 * TT_MS + (int64_t)tt_prng_below(&prng, (uint64_t)(450 * TT_MS));
         int64_t until_at = at + 50 * TT_MS + (int64_t)tt_prng_below(&prng, (uint64_t)(450 * TT_MS));
-        bursts[i] = (struct tt_perturbation){at, until_at, 500};
+        bursts[i] =
+            (struct tt_perturbation){.from_at = at, .until_at = until_at, .speed_permille = 500};
         at = until_at;
     }
 }
