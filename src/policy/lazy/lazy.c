@@ -95,7 +95,7 @@ static void push(struct tt_policy *self, int32_t executor, const struct tt_lazy_
         request->policy_word = executor;
         tt_lazy_stack_add(stack, &member);
     }
-    tt_lazy_slack_timed(stack, group);
+    tt_lazy_slack_timed(&self->admission.slack, stack, group);
     tt_lazy_waiting_restart(&self->admission.waits, group->model, now);
 }
 
@@ -160,7 +160,7 @@ static void run_top(struct tt_policy *self, struct tt_mechanism *actions, int32_
     state->run.started_at = now + self->queues.d_ctrl_ns + self->queues.d_data_ns * top->rows;
     tt_heap_remove(&self->queues.idle, executor);
     tt_mechanism_run_commit(actions, state->run.started_at);
-    tt_lazy_slack_started(stack, &state->run);
+    tt_lazy_slack_started(&self->admission.slack, stack, &state->run);
 }
 
 /* True if requests of models other than the top entry's wait. */
@@ -411,6 +411,7 @@ static void lazy_check(const struct tt_policy *self) {
         tt_assert(state->run.running == (domain->executors[e].queued > 0));
         tt_assert(!state->yielding || state->run.running);
         tt_assert(!state->run.running || stack->depth > 0);
+        tt_assert(!state->run.running || !tt_lazy_stack_top(stack)->unissued);
         for (int32_t i = 0; i < stack->count; i++) {
             bool runs = state->run.running && i >= tt_lazy_stack_top(stack)->first;
             const struct tt_request *request = stack->members[i].request;

@@ -83,20 +83,38 @@ static inline struct tt_lazy_veto votes(const struct tt_lazy_times *times,
     return (struct tt_lazy_veto){.key = key, .until_at = latest_at + 1};
 }
 
-/* Computes the entry's totals from its own sums and the totals of the entry below. */
+/* The same for an entry with members that have not started: their slack shrinks with time. */
+static struct tt_lazy_veto votes_unissued(const struct tt_lazy_slack *self,
+                                          const struct tt_lazy_member *members,
+                                          const struct tt_lazy_entry *entry, int64_t asked_at,
+                                          int64_t now) {
+    struct tt_lazy_veto first = {TT_NEVER, TT_NEVER};
+    struct tt_lazy_entry alone = *entry;
+    alone.count = 1;
+    for (int32_t i = 0; i < entry->count; i++) {
+        struct tt_lazy_member member = members[i];
+        if (member.key == TT_NEVER)
+            member.key = tt_lazy_slack_key(self, member.request, now);
+        first = first_of(first, votes(&self->times[entry->model], &member, &alone, asked_at));
+    }
+    return first;
+}
+
+/* Computes the entry's totals from its own sums and the totals of the entry below. The totals of an
+ * entry with members that have not started are outdated at once. */
 static inline void add_up(struct tt_lazy_stack *stack, int32_t index) {
     struct tt_lazy_entry *entry = &stack->entries[index];
     entry->total_alone_ns = entry->alone_ns;
     entry->total_full_ns = entry->full_ns;
     entry->total_veto = entry->veto;
-    entry->total_until_at = entry->veto.until_at;
+    entry->total_until_at = entry->unissued ? INT64_MIN : entry->veto.until_at;
     if (index == 0)
         return;
     const struct tt_lazy_entry *below = entry - 1;
     entry->total_alone_ns += below->total_alone_ns;
     entry->total_full_ns += below->total_full_ns;
     entry->total_veto = first_of(below->total_veto, entry->veto);
-    entry->total_until_at = tt_instant_min(below->total_until_at, entry->veto.until_at);
+    entry->total_until_at = tt_instant_min(below->total_until_at, entry->total_until_at);
 }
 
 /* Computes votes and totals from entry `from` on. With `timely`, hopeless requests have no vote. A
@@ -115,7 +133,8 @@ static void survey_from(const struct tt_lazy_slack *self, struct tt_lazy_stack *
         if (!entry->timed)
             entry->alone_ns = sum_alone(times, members, entry, at);
         entry->timed = true;
-        entry->veto = votes(times, members, entry, asked_at);
+        entry->veto = entry->unissued ? votes_unissued(self, members, entry, asked_at, now)
+                                      : votes(times, members, entry, asked_at);
         if (!lapses || runs)
             entry->veto.until_at = TT_NEVER;
         add_up(stack, e);
@@ -134,7 +153,24 @@ static inline void survey(const struct tt_lazy_slack *self, struct tt_lazy_stack
     stack->surveyed_at = now;
 }
 
-void tt_lazy_slack_started(struct tt_lazy_stack *stack, const struct tt_lazy_run *run) {
+/* Ends T_wait (equation 1) of the members that start with this task. */
+static void issue(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
+                  int64_t started_at) {
+    struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
+    for (int32_t i = top->first; i < top->first + top->count; i++)
+        if (stack->members[i].key == TT_NEVER)
+            stack->members[i].key = tt_lazy_slack_key(self, stack->members[i].request, started_at);
+    top->unissued = false;
+    if (stack->surveyed == stack->depth)
+        stack->surveyed--;
+}
+
+void tt_lazy_slack_started(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
+                           const struct tt_lazy_run *run) {
+    if (tt_lazy_stack_top(stack)->unissued) {
+        issue(self, stack, run->started_at);
+        return;
+    }
     if (stack->surveyed == stack->depth && stack->surveyed_at == run->started_at) {
         tt_lazy_stack_top(stack)->veto.until_at = TT_NEVER; /* as in survey_from */
         add_up(stack, stack->depth - 1);

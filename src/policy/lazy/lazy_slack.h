@@ -6,8 +6,10 @@
  *   instant: now + the sum of the times that each still needs alone, over all models. (Equation 2
  * of the paper with elapsed time and remaining work.) While a batch runs, its part of the sum
  * shrinks evenly over the duration that its profile predicts. At a boundary the sum is exact.
- * - published: equation 2 as published. For each request: the time until it was first issued, plus
- *   the sum of the times of whole graphs, whatever part of them is done.
+ * - published: equations 1 and 2 as published. For each request: T_wait, the time from its arrival
+ *   until its first task started, plus the sum of the times of whole graphs, whatever part of them
+ *   is done. Of a request that has not started, T_wait is the time until now: also on the stack,
+ *   below an entry that runs first. A request that returns to the queue has not started.
  * - curves: no sum, but the profile's times of the actual batches. The newcomers run alone until
  *   they catch up, and merged from there on; entries further down run after them. (The paper's
  *   Oracle, if the profile is exact.)
@@ -84,7 +86,8 @@ static inline struct tt_lazy_member tt_lazy_slack_member(const struct tt_lazy_sl
         .request = request,
         .full_ns = tt_lazy_sum_rest(times, &sums[request->step], request->step, request->length,
                                     request->round),
-        .key = tt_lazy_slack_key(self, request, now),
+        /* published: settled when it starts */
+        .key = self->form == TT_LAZY_PUBLISHED ? TT_NEVER : tt_lazy_slack_key(self, request, now),
         .sums = sums,
     };
 }
@@ -131,13 +134,16 @@ static inline void tt_lazy_slack_grow(const struct tt_lazy_slack *self, struct t
         group->veto = veto;
 }
 /* The group was admitted as the top entry: stores the times that it needs. */
-static inline void tt_lazy_slack_timed(struct tt_lazy_stack *stack,
+static inline void tt_lazy_slack_timed(const struct tt_lazy_slack *self,
+                                       struct tt_lazy_stack *stack,
                                        const struct tt_lazy_group *group) {
+    tt_lazy_stack_top(stack)->unissued = self->form == TT_LAZY_PUBLISHED;
     tt_lazy_stack_top(stack)->alone_ns = group->alone_ns;
     tt_lazy_stack_top(stack)->timed = true;
 }
 /* The top entry starts to run: from now on its members are not waiting. */
-void tt_lazy_slack_started(struct tt_lazy_stack *stack, const struct tt_lazy_run *run);
+void tt_lazy_slack_started(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
+                           const struct tt_lazy_run *run);
 /* True if the group may be admitted now. The stack is not empty. */
 bool tt_lazy_slack_allows(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
                           struct tt_lazy_run *run, const struct tt_lazy_group *group, int64_t now);

@@ -79,6 +79,7 @@ void tt_lazy_stack_merge(struct tt_lazy_stack *self) {
         lower->place.round = upper->place.round;
     lower->elements += upper->elements;
     lower->full_ns += upper->full_ns;
+    lower->unissued = lower->unissued || upper->unissued;
     lower->timed = lower->timed && upper->timed;
     lower->alone_ns += upper->alone_ns;
     self->depth--;

@@ -41,8 +41,10 @@ struct tt_lazy_entry {
     int32_t rows;
     int32_t length; /* the longest input */
     int32_t padded; /* padded length of all inputs, once the first step has run; 0: none */
-    struct tt_lazy_place place;          /* its round is the smallest of its members */
-    bool timed;                          /* alone_ns is computed */
+    struct tt_lazy_place place; /* its round is the smallest of its members */
+    bool timed;                 /* alone_ns is computed */
+    bool
+        unissued; /* members whose key is TT_NEVER may be such as have not started (lazy_slack.h) */
     int64_t elements, full_ns, alone_ns; /* sums over the members: input elements; times in ns */
     struct tt_lazy_veto veto;            /* of its members */
     /* Totals from the bottom entry up to this one: */

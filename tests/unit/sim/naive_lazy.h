@@ -17,7 +17,7 @@ enum naive_state { NAIVE_AWAY, NAIVE_WAITS, NAIVE_STACKED, NAIVE_GONE };
 struct naive_request {
     enum naive_state state;
     int32_t step, round;
-    int64_t since, issued_at, started_at, ended_at, full, alone_at_start;
+    int64_t since, started_at, ended_at, full, alone_at_start;
     bool cancelled; /* while it ran */
     enum tt_ending ending;
 };
@@ -189,7 +189,7 @@ static inline int64_t naive_key(const struct naive *self, const struct naive_ent
         int64_t since = running ? as_of : now;
         if (deadline_at == TT_NEVER || !naive_may_refuse(self, r, since + alone))
             continue;
-        int64_t issued_at = q->state == NAIVE_STACKED ? q->issued_at : now;
+        int64_t issued_at = q->started_at >= 0 ? q->started_at : now;
         int64_t own = self->form == NAIVE_PUBLISHED ? deadline_at - issued_at : deadline_at;
         key = own < key ? own : key;
     }
@@ -470,7 +470,6 @@ static inline void naive_begin(struct naive *self, int32_t number, int64_t now) 
         for (int32_t i = 0; i < group.count; i++) {
             struct naive_request *q = &self->requests[group.members[i]];
             q->state = NAIVE_STACKED;
-            q->issued_at = now;
             q->full = naive_alone(self, group.members[i]);
         }
         for (int32_t r = 0; r < self->world->arrival_count; r++)
