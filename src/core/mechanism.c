@@ -52,6 +52,14 @@ enum tt_err tt_mechanism_init(struct tt_mechanism *self, const struct tt_mechani
     tt_list_init(&self->late);
     tt_lateness_init(&self->lateness, options->lateness_ns, options->learn_percent);
     bool made = self->models && self->model_requests && self->kept_rows && self->executors;
+    if (options->learns_delays) {
+        self->delays = calloc((size_t)options->executor_capacity, sizeof(*self->delays));
+        made = made && self->delays;
+    }
+    for (int32_t i = 0; self->delays && i < options->executor_capacity; i++)
+        tt_delay_estimate_init(&self->delays[i], options->delay,
+                               options->learn_percent > 0 ? options->learn_percent
+                                                          : TT_BELIEF_PERCENT);
     if (options->learn_percent > 0) {
         self->beliefs = calloc((size_t)options->model_capacity, sizeof(struct tt_belief *));
         made = made && self->beliefs;
@@ -102,6 +110,7 @@ void tt_mechanism_fini(struct tt_mechanism *self) {
     for (int32_t m = 0; self->beliefs && m < self->model_capacity; m++)
         tt_belief_free(self->beliefs[m]);
     free((void *)self->beliefs);
+    free(self->delays);
     free(self->executors);
     free(self->models);
     free(self->model_requests);
@@ -169,6 +178,12 @@ static void tell_model(struct tt_mechanism *self, int64_t now, int32_t model,
         self->ops->model_changed(self->policy, now, model, change);
 }
 
+static void tell_executor(struct tt_mechanism *self, int64_t now, int32_t executor,
+                          enum tt_change change) {
+    NOTIFY(self, .kind = TT_EVENT_EXECUTOR, .index = executor, .change = change);
+    self->ops->executor_changed(self->policy, now, executor, change);
+}
+
 /* ---- beliefs ---- */
 
 static void belief_moved(struct tt_mechanism *self, int64_t now, int32_t model) {
@@ -198,6 +213,32 @@ static void learn(struct tt_mechanism *self, int64_t now, const struct tt_task *
         moved |= learn_outputs(belief, task);
     if (moved)
         belief_moved(self, now, task->model);
+}
+
+/* S4: learns the delay of the task's message. */
+static void learn_delay(struct tt_mechanism *self, int64_t now, const struct tt_task *task) {
+    int32_t network = self->executors[task->executor].network;
+    if (task->received_at < task->dispatched_at ||
+        !tt_delay_estimate_add(&self->delays[network], task->rows,
+                               task->received_at - task->dispatched_at))
+        return;
+    for (int32_t e = 0; e < self->executor_capacity; e++)
+        if (self->executors[e].state != TT_EXECUTOR_GONE && self->executors[e].network == network)
+            tell_executor(self, now, e, TT_CHANGE_BELIEF);
+}
+
+struct tt_network_delay tt_mechanism_longest_delay(const struct tt_mechanism *self,
+                                                   struct tt_network_delay given) {
+    struct tt_network_delay longest = {-1, -1};
+    for (int32_t e = 0; self->delays && e < self->executor_capacity; e++) {
+        const struct tt_executor *executor = &self->executors[e];
+        if (executor->state != TT_EXECUTOR_UP)
+            continue;
+        struct tt_network_delay one = self->delays[executor->network].believed;
+        longest.control_ns = tt_instant_max(longest.control_ns, one.control_ns);
+        longest.data_ns = tt_instant_max(longest.data_ns, one.data_ns);
+    }
+    return longest.control_ns < 0 ? given : longest;
 }
 
 /* Counts a request that ends, for early refusal. */
@@ -488,6 +529,8 @@ void tt_mechanism_finished(struct tt_mechanism *self, int64_t now, struct tt_tas
     NOTIFY(self, .kind = TT_EVENT_FINISHED, .task = task);
     if (self->beliefs)
         learn(self, now, task);
+    if (self->delays)
+        learn_delay(self, now, task);
     executor->oldest = executor->oldest + 1 == executor->depth ? 0 : executor->oldest + 1;
     executor->queued--;
     executor->stopping = false;
@@ -550,10 +593,26 @@ void tt_mechanism_remove_model(struct tt_mechanism *self, int64_t now, int32_t m
     }
 }
 
-static void tell_executor(struct tt_mechanism *self, int64_t now, int32_t executor,
-                          enum tt_change change) {
-    NOTIFY(self, .kind = TT_EVENT_EXECUTOR, .index = executor, .change = change);
-    self->ops->executor_changed(self->policy, now, executor, change);
+/* The index in `delays` of the executor's device: that of another executor of the device, else one
+ * that no executor uses. What was learnt there is forgotten, unless the executor comes back. */
+static int32_t find_network(struct tt_mechanism *self, int32_t executor, bool was_here) {
+    int32_t device = self->executors[executor].device;
+    for (int32_t e = 0; e < self->executor_capacity; e++)
+        if (e != executor && self->executors[e].state != TT_EXECUTOR_GONE &&
+            self->executors[e].device == device)
+            return self->executors[e].network;
+    for (int32_t i = executor;; i = i + 1 == self->executor_capacity ? 0 : i + 1) {
+        bool used = false;
+        for (int32_t e = 0; e < self->executor_capacity && !used; e++)
+            used = e != executor && self->executors[e].state != TT_EXECUTOR_GONE &&
+                   self->executors[e].network == i;
+        if (used) /* at most executor_capacity - 1 are */
+            continue;
+        struct tt_delay_estimate *delay = &self->delays[i];
+        if (!was_here || i != self->executors[executor].network)
+            tt_delay_estimate_init(delay, delay->prior, delay->percent);
+        return i;
+    }
 }
 
 void tt_mechanism_add_executor(struct tt_mechanism *self, int64_t now, int32_t executor,
@@ -564,7 +623,10 @@ void tt_mechanism_add_executor(struct tt_mechanism *self, int64_t now, int32_t e
     tt_assert(e->state == TT_EXECUTOR_GONE);
     e->state = TT_EXECUTOR_UP;
     self->executors_up++;
+    bool was_here = e->device == device;
     e->device = device;
+    if (self->delays)
+        e->network = find_network(self, executor, was_here);
     tell_executor(self, now, executor, TT_CHANGE_ADDED);
 }
 
@@ -698,7 +760,7 @@ struct tt_task *tt_mechanism_run_begin(struct tt_mechanism *self, int32_t execut
     task->user = NULL;
     task->outcome = TT_OUTCOME_DONE;
     task->last_step_done = first_step - 1;
-    task->started_at = task->ended_at = -1;
+    task->started_at = task->ended_at = task->received_at = -1;
     self->building = task;
     return task;
 }

@@ -13,7 +13,9 @@
  * With learning (tt_mechanism_options.learn_percent) policies read what the mechanism believes of a
  * model (core/belief.h) in place of its profiles. Completed tasks correct the belief. The policy is
  * notified of each move (TT_CHANGE_BELIEF) before the event that follows, and outside of `decide`.
- * How late decisions come is learnt the same way (core/lateness.h).
+ * How late decisions come is learnt the same way (core/lateness.h). With `learns_delays` so is how
+ * long messages to each device travel (core/network_delay.h); a move is TT_CHANGE_BELIEF of each of
+ * its executors.
  *
  * Queue rules (struct tt_queue_rule) are the same under every policy, so the mechanism keeps them,
  * for the models that have them:
@@ -55,6 +57,7 @@
 #include "core/belief.h"
 #include "core/cell_graph.h"
 #include "core/lateness.h"
+#include "core/network_delay.h"
 #include "core/overload.h"
 #include "core/policy_traits.h"
 #include "core/step_model.h"
@@ -80,6 +83,7 @@ struct tt_executor {
     int32_t depth; /* tasks that may be queued on it at once, the running one included */
     enum tt_executor_state state;
     int32_t queued;
+    int32_t network;       /* index of its device in `delays`; executors of a device share it */
     bool stopping;         /* YIELD or ABORT was sent to the oldest task */
     struct tt_task *tasks; /* [depth], a ring from `oldest` */
     int32_t oldest;
@@ -114,9 +118,10 @@ struct tt_mechanism {
     const struct tt_step_model **models; /* [model_capacity]: as believed; NULL: no such model */
     struct tt_belief **beliefs;          /* [model_capacity]; NULL: policies believe profiles */
     struct tt_lateness lateness;
-    int32_t *model_requests;       /* [model_capacity]: requests of each in the domain */
-    int32_t *kept_rows;            /* [model_capacity]: rows of requests that keep slots */
-    struct tt_executor *executors; /* [executor_capacity] */
+    struct tt_delay_estimate *delays; /* [executor_capacity], by `network`; NULL: not learnt */
+    int32_t *model_requests;          /* [model_capacity]: requests of each in the domain */
+    int32_t *kept_rows;               /* [model_capacity]: rows of requests that keep slots */
+    struct tt_executor *executors;    /* [executor_capacity] */
     struct tt_request_pool requests;
     struct tt_backlog backlog; /* with rules */
     int32_t executors_up;
@@ -152,6 +157,8 @@ struct tt_mechanism_options {
     bool refuses_early;  /* under overload requests are given up early (core/overload.h); with rules
                           */
     int64_t lateness_ns; /* that decisions are believed to have until some were late */
+    bool learns_delays;  /* of messages to devices; the quantile is learn_percent, or its default */
+    struct tt_network_delay delay; /* with it: that they are believed to have at the beginning */
 };
 
 TT_MUST_CHECK enum tt_err tt_mechanism_init(struct tt_mechanism *self,
@@ -218,6 +225,16 @@ static inline const struct tt_step_model *tt_mechanism_prior(const struct tt_mec
     return self->beliefs && self->beliefs[model] ? self->beliefs[model]->prior
                                                  : self->models[model];
 }
+/* S4: the delay of messages to the executor: `given`, or what is believed where that is learnt. */
+static inline struct tt_network_delay tt_mechanism_delay(const struct tt_mechanism *self,
+                                                         int32_t executor,
+                                                         struct tt_network_delay given) {
+    return self->delays ? self->delays[self->executors[executor].network].believed : given;
+}
+/* The longest of all executors that are up: for timers, which do not know the executor yet. `given`
+ * also if none is up. */
+struct tt_network_delay tt_mechanism_longest_delay(const struct tt_mechanism *self,
+                                                   struct tt_network_delay given);
 /* True if the executor has room for one more task. */
 static inline bool tt_mechanism_has_room(const struct tt_mechanism *self, int32_t executor) {
     const struct tt_executor *e = &self->executors[executor];

@@ -52,6 +52,10 @@ void tt_mechanism_check(const struct tt_mechanism *self) {
         const struct tt_executor *e = &self->executors[i];
         tt_assert(e->queued >= 0 && e->queued <= e->depth);
         tt_assert(e->state != TT_EXECUTOR_GONE || e->queued == 0);
+        if (self->delays) {
+            tt_assert(e->network >= 0 && e->network < self->executor_capacity);
+            tt_delay_estimate_check(&self->delays[i]);
+        }
         for (int32_t k = 0; k < e->depth; k++) {
             int32_t at = e->oldest + k < e->depth ? e->oldest + k : e->oldest + k - e->depth;
             const struct tt_task *task = &e->tasks[at];

@@ -21,7 +21,7 @@ enum tt_event_kind {
     TT_EVENT_CANCELLED, /* request; queued, or running and marked as cancelled */
     TT_EVENT_FINISHED,  /* task: outcome, last_step_done and fates are as the carrier set them */
     TT_EVENT_MODEL,     /* index, change; TT_CHANGE_BELIEF is the mechanism's own */
-    TT_EVENT_EXECUTOR,  /* index, change */
+    TT_EVENT_EXECUTOR,  /* index, change; the same */
     TT_EVENT_DECIDE,
     /* Answered by the policy, between two of the above. */
     TT_EVENT_RUN,   /* task */

@@ -12,7 +12,8 @@ enum tt_change {
     TT_CHANGE_ADDED,
     TT_CHANGE_DRAINING,
     TT_CHANGE_GONE,
-    TT_CHANGE_BELIEF, /* of a model: its latencies are other ones (core/belief.h) */
+    TT_CHANGE_BELIEF, /* of a model: its latencies are other ones (core/belief.h); of an executor:
+                         the delay of its messages (core/network_delay.h) */
 };
 
 struct tt_policy_ops {
@@ -49,7 +50,8 @@ struct tt_policy_ops {
      * outside of `decide`, before the event that follows; a decision comes after both. */
     void (*model_changed)(struct tt_policy *self, int64_t now, int32_t model,
                           enum tt_change change);
-    /* Mandatory. */
+    /* Mandatory. TT_CHANGE_BELIEF: it stays as it is, but its messages take another time; only with
+     * tt_mechanism_options.learns_delays. */
     void (*executor_changed)(struct tt_policy *self, int64_t now, int32_t executor,
                              enum tt_change change);
     /* Mandatory. O(n) invariants; called after every simulated event. */

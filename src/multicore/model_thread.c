@@ -468,6 +468,17 @@ static bool read_fleet(struct tt_model_thread *self, struct tt_deferred_fleet *o
                             TT_PARTY_RANK, out_fleet, sizeof(*out_fleet));
 }
 
+/* S4: the timers count with the longest delay of the executors. */
+static void believe_delay(struct tt_model_thread *self, struct tt_network_delay delay) {
+    struct tt_network_delay known = self->half.options.delay;
+    if (delay.control_ns == known.control_ns && delay.data_ns == known.data_ns)
+        return;
+    tt_deferred_model_delay(&self->half, delay);
+    for (int32_t m = self->index; m < self->model_count; m += self->thread_count)
+        if (self->half.queues[m].model)
+            mark(self, m);
+}
+
 static bool turn(struct tt_model_thread *self) {
     int64_t now = self->now;
     struct tt_deferred_fleet fleet;
@@ -480,6 +491,7 @@ static bool turn(struct tt_model_thread *self) {
     if (fleet_changed) {
         self->fleet_version = version;
         tt_deferred_model_fleet(&self->half, &fleet);
+        believe_delay(self, fleet.delay);
     }
     worked = worked || self->changed_count > 0 || self->grant_count > 0;
     for (int32_t i = 0; i < self->changed_count; i++) {

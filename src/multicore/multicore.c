@@ -52,6 +52,7 @@ static enum tt_err make_threads(struct tt_multicore *self,
     }
     struct tt_rank_thread_options rank = {.model_count = options->model_count,
                                           .executor_count = options->executor_count,
+                                          .delay = options->policy->delay,
                                           .devices = options->devices,
                                           .registers = &self->registers,
                                           .model_threads = self->model_thread_list,
@@ -103,12 +104,23 @@ void tt_multicore_free(struct tt_multicore *take_multicore) {
 
 /* ---- clients ---- */
 
-bool tt_multicore_change(struct tt_multicore *self, int32_t executor, bool up) {
-    struct tt_multicore_change change = {.executor = executor, .up = up};
-    if (!tt_record_ring_push(&self->rank_thread.changes, &change))
+static bool change(struct tt_multicore *self, struct tt_multicore_change given) {
+    if (!tt_record_ring_push(&self->rank_thread.changes, &given))
         return false;
     tt_multicore_wake_rank(self);
     return true;
+}
+
+bool tt_multicore_change(struct tt_multicore *self, int32_t executor, bool up) {
+    return change(
+        self, (struct tt_multicore_change){.executor = executor,
+                                           .kind = up ? TT_MULTICORE_ADDED : TT_MULTICORE_REMOVED});
+}
+
+bool tt_multicore_delay(struct tt_multicore *self, int32_t executor,
+                        struct tt_network_delay delay) {
+    return change(self, (struct tt_multicore_change){
+                            .executor = executor, .kind = TT_MULTICORE_DELAY, .delay = delay});
 }
 
 void tt_multicore_wake_rank(struct tt_multicore *self) {

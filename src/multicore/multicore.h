@@ -81,6 +81,10 @@ void tt_multicore_free(struct tt_multicore *take_multicore);
 /* Adds (`up`) or removes an executor; at first all are absent. Called by the controlling thread,
  * one at a time. False: the ring of changes is full, try again later. */
 TT_MUST_CHECK bool tt_multicore_change(struct tt_multicore *self, int32_t executor, bool up);
+/* S4: messages to the executor take this time from now on, instead of the policy's `delay`. The
+ * rest as above. */
+TT_MUST_CHECK bool tt_multicore_delay(struct tt_multicore *self, int32_t executor,
+                                      struct tt_network_delay delay);
 
 /* Wakes the rank thread: a device has something for it. Any thread. */
 void tt_multicore_wake_rank(struct tt_multicore *self);

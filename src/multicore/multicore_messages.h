@@ -63,10 +63,16 @@ struct tt_multicore_answer {
     struct tt_multicore_batch *batch; /* NULL: the grant is not used */
 };
 
-/* An executor that is added or removed. */
+enum tt_multicore_change_kind {
+    TT_MULTICORE_REMOVED,
+    TT_MULTICORE_ADDED,
+    TT_MULTICORE_DELAY, /* S4: its messages take `delay` */
+};
+
 struct tt_multicore_change {
     int32_t executor;
-    int32_t up;
+    enum tt_multicore_change_kind kind;
+    struct tt_network_delay delay;
 };
 
 #endif

@@ -15,17 +15,21 @@ enum tt_err tt_rank_thread_init(struct tt_rank_thread *self,
                                     .thread_count = options->thread_count,
                                     .one_grant = options->one_grant,
                                     .rest_ns = options->rest_ns,
+                                    .delay = options->delay,
                                     .now = INT64_MIN};
     tt_eventcount_init(&self->eventcount);
     tt_histogram_init(&self->stats.late_ns);
+    self->delays = calloc((size_t)options->executor_count, sizeof(*self->delays));
+    for (int32_t e = 0; self->delays && e < options->executor_count; e++)
+        self->delays[e] = options->delay;
     self->comes_up = calloc((size_t)options->executor_count, sizeof(*self->comes_up));
     self->generation = calloc(models, sizeof(*self->generation));
     self->granted = calloc(models, sizeof(*self->granted));
     self->unread = calloc(models, sizeof(*self->unread));
     self->ids = calloc((models + 63) / 64 * 64, sizeof(*self->ids));
     self->has_events = calloc((size_t)options->thread_count, sizeof(*self->has_events));
-    if (self->comes_up && self->generation && self->granted && self->unread && self->ids &&
-        self->has_events &&
+    if (self->delays && self->comes_up && self->generation && self->granted && self->unread &&
+        self->ids && self->has_events &&
         !tt_deferred_rank_init(&self->half, options->model_count, options->executor_count, false) &&
         !tt_record_ring_init(&self->changes, CHANGES, sizeof(struct tt_multicore_change))) {
         self->half.grants_expired = options->grants_expired;
@@ -39,6 +43,7 @@ void tt_rank_thread_fini(struct tt_rank_thread *self) {
     tt_deferred_rank_fini(&self->half);
     tt_record_ring_fini(&self->changes);
     tt_histogram_fini(&self->stats.late_ns);
+    free(self->delays);
     free(self->comes_up);
     free(self->generation);
     free(self->granted);
@@ -73,8 +78,13 @@ static bool take_changes(struct tt_rank_thread *self) {
     for (int32_t i = 0; i < count; i++) {
         int32_t executor = changes[i].executor;
         tt_assert(executor >= 0 && executor < self->half.executor_count);
+        if (changes[i].kind == TT_MULTICORE_DELAY) {
+            self->delays[executor] = changes[i].delay;
+            self->delays_changed = true;
+            continue;
+        }
         self->comes_up[executor] = false;
-        if (!changes[i].up) {
+        if (changes[i].kind == TT_MULTICORE_REMOVED) {
             tt_deferred_rank_remove(&self->half, executor);
             self->devices.ops.lose(self->devices.self, self->now, executor);
         } else if (!self->half.executors[executor].up) {
@@ -200,10 +210,22 @@ static bool take_candidates(struct tt_rank_thread *self) {
     return any;
 }
 
-/* True if loads had changed: the fleet's answer is in its register. */
+/* S4: of the executors that are up; the given one if none is. */
+static struct tt_network_delay longest_delay(const struct tt_rank_thread *self) {
+    struct tt_network_delay longest = {-1, -1};
+    for (int32_t e = 0; e < self->half.executor_count; e++)
+        if (self->half.executors[e].up) {
+            longest.control_ns = tt_instant_max(longest.control_ns, self->delays[e].control_ns);
+            longest.data_ns = tt_instant_max(longest.data_ns, self->delays[e].data_ns);
+        }
+    return longest.control_ns < 0 ? self->delay : longest;
+}
+
+/* True if loads or delays had changed: the fleet's answer is in its register. */
 static bool take_loads(struct tt_rank_thread *self) {
     int32_t models = self->half.model_count;
-    bool any = false;
+    bool any = self->delays_changed;
+    self->delays_changed = false;
     for (int32_t t = 0; t < self->thread_count; t++) {
         int32_t count = take_set(self, &self->model_threads[t]->loads_changed);
         for (int32_t i = 0; i < count; i++) {
@@ -219,6 +241,7 @@ static bool take_loads(struct tt_rank_thread *self) {
         return false;
     struct tt_deferred_fleet fleet;
     tt_deferred_rank_fleet(&self->half, &fleet);
+    fleet.delay = longest_delay(self);
     tt_turn_log_write(self->turn_log, 2 * models, &self->registers->fleet, &fleet, sizeof(fleet));
     tt_turn_log_made(self->turn_log, fleet.psi_ppm);
     return true;
@@ -235,6 +258,7 @@ static bool grant_all(struct tt_rank_thread *self) {
            !tt_deferred_rank_quiet(&self->half, self->now) &&
            tt_deferred_rank_next(&self->half, self->now, grant)) {
         struct tt_deferred_candidate candidate = self->half.candidates[grant->model];
+        grant->delay = self->delays[grant->executor];
         event.planned_at = tt_instant_max(candidate.exec_at, grant->free_at);
         self->granted[grant->model]++;
         self->unanswered++;

@@ -35,6 +35,9 @@ struct tt_rank_thread {
     struct tt_model_thread **model_threads; /* [thread_count] */
     int32_t thread_count;
     bool one_grant;
+    struct tt_network_delay *delays; /* [executor]: of its messages */
+    struct tt_network_delay delay;   /* that was given */
+    bool delays_changed;             /* the model threads have not read it yet */
     bool *comes_up;       /* [executor]: to be added once its last grant and batch are back */
     uint32_t *generation; /* [model]: candidates up to this generation are void */
     int32_t *granted;     /* [model]: number of unanswered grants */
@@ -53,6 +56,7 @@ struct tt_rank_thread {
 
 struct tt_rank_thread_options {
     int32_t model_count, executor_count;
+    struct tt_network_delay delay; /* of messages to executors, until others are stated */
     struct tt_device_set devices;
     struct tt_multicore_registers *registers;
     struct tt_model_thread **model_threads; /* borrowed; it reads and writes their rings */

@@ -4,6 +4,7 @@
 #include "multicore/multicore.h"
 #include "policy/deferred/deferred.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
 struct dropped {
@@ -12,7 +13,7 @@ struct dropped {
 };
 
 struct tt_policy {
-    int64_t d_ctrl_ns, d_data_ns; /* S4 */
+    struct tt_network_delay delay; /* S4: as given */
     const struct tt_mechanism *domain;
     struct tt_threaded_policy_options options;
     struct tt_multicore *multicore;
@@ -185,8 +186,9 @@ static void run(struct tt_policy *self, int64_t now, struct tt_multicore_batch *
         return;
     }
     self->running[batch->head.executor] = batch;
-    tt_mechanism_run_commit(actions,
-                            now + self->d_ctrl_ns + self->d_data_ns * batch->head.rows); /* S4 */
+    struct tt_network_delay delay = /* S4 */
+        tt_mechanism_delay(self->domain, batch->head.executor, self->delay);
+    tt_mechanism_run_commit(actions, now + tt_network_delay_of(delay, batch->head.rows));
 }
 
 static void drop(struct tt_record_ring *ring, struct tt_mechanism *actions) {
@@ -249,15 +251,30 @@ static void model_changed(struct tt_policy *self, int64_t now, int32_t model,
         tt_multicore_remove_model(self->multicore, 0, now, model);
 }
 
+/* S4: states the delay of messages to the executor. */
+static void state_delay(struct tt_policy *self, int32_t executor) {
+    struct tt_network_delay delay = tt_mechanism_delay(self->domain, executor, self->delay);
+    while (!tt_multicore_delay(self->multicore, executor, delay))
+        if (tt_turn_log_plays(self->turn_log)) {
+            if (!self->turn_log->player->demand(self->turn_log->player, TT_PARTY_RANK))
+                return;
+        } else {
+            sched_yield(); /* the rank thread takes them in at its next turn */
+        }
+}
+
 static void executor_changed(struct tt_policy *self, int64_t now, int32_t executor,
                              enum tt_change change) {
     (void)now;
-    while (!tt_multicore_change(self->multicore, executor, change == TT_CHANGE_ADDED)) {
-        /* The ring has room for all executors of a domain, except in a recording. */
-        tt_assert(tt_turn_log_plays(self->turn_log));
-        if (!self->turn_log->player->demand(self->turn_log->player, TT_PARTY_RANK))
-            return;
-    }
+    if (change != TT_CHANGE_BELIEF)
+        while (!tt_multicore_change(self->multicore, executor, change == TT_CHANGE_ADDED)) {
+            /* The ring has room for all executors of a domain, except in a recording. */
+            tt_assert(tt_turn_log_plays(self->turn_log));
+            if (!self->turn_log->player->demand(self->turn_log->player, TT_PARTY_RANK))
+                return;
+        }
+    if (self->domain->delays && (change == TT_CHANGE_ADDED || change == TT_CHANGE_BELIEF))
+        state_delay(self, executor);
 }
 
 static void check(const struct tt_policy *self) {
@@ -348,17 +365,13 @@ enum tt_err tt_threaded_policy_create(struct tt_mechanism *mechanism, const char
         tt_deferred_options_parse(kind, setup->options, setup->option_count, &policy, why);
     if (err)
         return err;
-    policy.d_ctrl_ns = setup->d_ctrl_ns; /* S4 */
-    policy.d_data_ns = setup->d_data_ns;
+    policy.delay = (struct tt_network_delay){setup->d_ctrl_ns, setup->d_data_ns}; /* S4 */
     policy.lateness_ns = setup->lateness_ns;
     policy.reform_at_latest |= tt_deferred_must_reform(mechanism);
     struct tt_policy *self = aligned_alloc(64, (sizeof(*self) + 63) / 64 * 64);
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a scheduler's threads");
-    *self = (struct tt_policy){.domain = setup->domain,
-                               .options = *options,
-                               .d_ctrl_ns = setup->d_ctrl_ns,
-                               .d_data_ns = setup->d_data_ns};
+    *self = (struct tt_policy){.domain = setup->domain, .options = *options, .delay = policy.delay};
     err = make(self, &policy, why);
     if (err) {
         policy_free(self);

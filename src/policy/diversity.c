@@ -338,7 +338,7 @@ static void run(struct tt_policy *self, struct tt_mechanism *actions, int32_t ex
     self->running[executor] = number;
     tt_heap_remove(&self->queues.idle, executor);
     tt_mechanism_run_commit(actions,
-                            actions->now + self->queues.d_ctrl_ns + self->queues.d_data_ns * rows);
+                            tt_queues_arrives_at(&self->queues, actions->now, executor, rows));
 }
 
 /* Starts parts that wait between the stages on idle executors, the last stage first. */

@@ -61,8 +61,7 @@ enum tt_err tt_queues_init(struct tt_queues *self, const struct tt_policy_setup 
                            enum tt_fifo_order order, bool drops) {
     const struct tt_mechanism *domain = setup->domain;
     *self = (struct tt_queues){.domain = domain,
-                               .d_ctrl_ns = setup->d_ctrl_ns,
-                               .d_data_ns = setup->d_data_ns,
+                               .delay = {setup->d_ctrl_ns, setup->d_data_ns},
                                .drops = drops,
                                .in_time = drops && domain->overloads != NULL};
     self->fifos = calloc((size_t)domain->model_capacity, sizeof(*self->fifos));
@@ -92,7 +91,7 @@ void tt_queues_fini(struct tt_queues *self) {
 
 int64_t tt_queues_duration(const struct tt_queues *self, int32_t model, int32_t rows,
                            int32_t length) {
-    return self->d_ctrl_ns + self->d_data_ns * rows +
+    return tt_network_delay_of(self->delay, rows) +
            tt_profile_tail(self->domain->models[model]->whole, rows, length);
 }
 
@@ -146,6 +145,12 @@ void tt_queues_finished(struct tt_queues *self, const struct tt_task *task) {
 
 void tt_queues_executor_changed(struct tt_queues *self, int32_t executor, enum tt_change change) {
     tt_idle_changed(&self->idle, self->domain, executor, self->ahead, change);
+    if (!self->domain->delays)
+        return;
+    self->delay = tt_mechanism_longest_delay(self->domain, self->delay);
+    for (int32_t m = 0; m < self->domain->model_capacity; m++)
+        if (self->domain->models[m])
+            head_changed(self, m); /* it becomes hopeless at another instant */
 }
 
 void tt_queues_model_changed(struct tt_queues *self, int32_t model, enum tt_change change) {
@@ -219,7 +224,7 @@ void tt_queues_run(struct tt_queues *self, struct tt_mechanism *actions, int32_t
         head_changed(self, batch->model);
     tt_heap_remove(&self->idle, executor);
     tt_mechanism_run_commit(actions,
-                            actions->now + self->d_ctrl_ns + self->d_data_ns * batch->rows);
+                            tt_queues_arrives_at(self, actions->now, executor, batch->rows));
 }
 
 void tt_queues_check(const struct tt_queues *self) {

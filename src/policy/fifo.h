@@ -57,7 +57,8 @@ void tt_fifo_check(const struct tt_fifo *self, int32_t model);
 
 struct tt_queues {
     const struct tt_mechanism *domain;
-    int64_t d_ctrl_ns, d_data_ns;
+    /* S4: of messages to executors; where it is learnt, the longest of those that are up. */
+    struct tt_network_delay delay;
     bool drops;
     bool in_time;  /* no batch is grown beyond what ends in time: it drops, with early refusal */
     int64_t ahead; /* executors with at most this many tasks count as idle; 0 unless the policy sets
@@ -89,9 +90,8 @@ int32_t tt_queues_drop_one(struct tt_queues *self, int64_t now, struct tt_mechan
 void tt_queues_drop_hopeless(struct tt_queues *self, int64_t now, struct tt_mechanism *actions);
 /* The instant at which the next head becomes hopeless; TT_NEVER: none. */
 int64_t tt_queues_hopeless_at(const struct tt_queues *self);
-/* The time in ns in which `rows` rows of the model end, messages included (S4): d_ctrl + d_data
- * rows
- * + the tail of l(rows). */
+/* The time in ns in which `rows` rows of the model end: the tail of l(rows), and that of the
+ * message (S4). */
 int64_t tt_queues_duration(const struct tt_queues *self, int32_t model, int32_t rows,
                            int32_t length);
 
@@ -116,8 +116,13 @@ static inline bool tt_queues_ends_in_time(const struct tt_queues *self, int64_t 
     return !self->in_time || deadline_at == TT_NEVER ||
            now + tt_queues_duration(self, model, rows, length) <= deadline_at;
 }
+/* S4: when the message of a batch that is sent now is at the executor. */
+static inline int64_t tt_queues_arrives_at(const struct tt_queues *self, int64_t now,
+                                           int32_t executor, int32_t rows) {
+    return now + tt_network_delay_of(tt_mechanism_delay(self->domain, executor, self->delay), rows);
+}
 /* RUNs a batch of the model's queue on the executor, which must be idle. The task spans all steps
- * from the requests' step on, and starts when its messages have arrived (S4). */
+ * from the requests' step on, and starts when its message has arrived (S4). */
 void tt_queues_run(struct tt_queues *self, struct tt_mechanism *actions, int32_t executor,
                    const struct tt_batch *batch);
 void tt_queues_check(const struct tt_queues *self);

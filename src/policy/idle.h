@@ -23,7 +23,7 @@ static inline void tt_idle_changed(struct tt_heap *self, const struct tt_mechani
                                    int32_t executor, int64_t ahead, enum tt_change change) {
     if (change == TT_CHANGE_ADDED)
         tt_idle_freed(self, domain, executor, ahead);
-    else
+    else if (change != TT_CHANGE_BELIEF)
         tt_heap_remove(self, executor);
 }
 

@@ -205,7 +205,7 @@ static void run(struct tt_policy *self, struct tt_mechanism *actions, int32_t ex
     }
     tt_heap_remove(&queues->idle, executor);
     tt_mechanism_run_commit(actions,
-                            actions->now + queues->d_ctrl_ns + queues->d_data_ns * batch->rows);
+                            tt_queues_arrives_at(queues, actions->now, executor, batch->rows));
 }
 
 /* Leaves out the last members of a batch that would make the first ones late. */

@@ -391,6 +391,7 @@ void *tt_record_domain_pack(const struct tt_record_domain *domain, size_t head_b
     m.learn_percent = domain->limits.learn_percent;
     m.refuses_early = domain->limits.refuses_early;
     m.learns_outputs = domain->limits.learns_outputs;
+    m.learns_delays = domain->limits.learns_delays;
     return pack(&m.base, head_bytes, out_bytes);
 }
 
@@ -437,7 +438,9 @@ static enum tt_err fill_domain(struct tt_record_domain *self, const Tutti__Recor
                                                  .learn_percent = m->learn_percent,
                                                  .refuses_early = m->refuses_early,
                                                  .learns_outputs = m->learns_outputs,
-                                                 .lateness_ns = m->lateness_ns};
+                                                 .lateness_ns = m->lateness_ns,
+                                                 .learns_delays = m->learns_delays,
+                                                 .delay = {m->d_ctrl_ns, m->d_data_ns}};
     self->d_ctrl_ns = m->d_ctrl_ns;
     self->d_data_ns = m->d_data_ns;
     self->lateness_ns = m->lateness_ns;

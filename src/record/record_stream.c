@@ -139,6 +139,12 @@ static bool just_goes_on(const struct tt_task_item *item) {
     return item->fate == TT_FATE_GOES_ON && item->round == 0;
 }
 
+static void received(struct tt_record_stream *self, int64_t now, const struct tt_task *task) {
+    uint8_t *to = begin(self, TT_RECORD_RECEIVED, now);
+    to = tt_varint_put(to, (uint64_t)task->executor);
+    put_scratch(self, put_instant(to, now, task->received_at), now);
+}
+
 static void finished(struct tt_record_stream *self, int64_t now, const struct tt_task *task) {
     uint8_t *to = begin(self, TT_RECORD_FINISHED, now);
     tt_assert(task->count >= 1);
@@ -268,6 +274,8 @@ static void model(struct tt_record_stream *self, const struct tt_event *event) {
 }
 
 static void executor(struct tt_record_stream *self, const struct tt_event *event) {
+    if (event->change == TT_CHANGE_BELIEF)
+        return; /* follows from the tasks that finished */
     uint8_t *to = begin(self, TT_RECORD_EXECUTOR, event->now);
     tt_assert(event->index >= 0);
     tt_assert(event->index < event->domain->executor_capacity);
@@ -290,7 +298,11 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
     case TT_EVENT_REFUSED: arrived(self, event); break;
     case TT_EVENT_READY: request_event(self, TT_RECORD_READY, event); break;
     case TT_EVENT_CANCELLED: request_event(self, TT_RECORD_CANCELLED, event); break;
-    case TT_EVENT_FINISHED: finished(self, event->now, event->task); break;
+    case TT_EVENT_FINISHED:
+        if (event->domain->delays && event->task->received_at >= 0)
+            received(self, event->now, event->task);
+        finished(self, event->now, event->task);
+        break;
     case TT_EVENT_MODEL: model(self, event); break;
     case TT_EVENT_EXECUTOR: executor(self, event); break;
     case TT_EVENT_DECIDE:

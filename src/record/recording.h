@@ -28,7 +28,7 @@
 #define TT_RECORDING_LIMIT_STREAM UINT32_C(0xfffffffe)
 
 enum {
-    TT_RECORDING_VERSION = 2,
+    TT_RECORDING_VERSION = 3,
     TT_RECORDING_OLDEST_VERSION = 1, /* later versions only add kinds of events */
     /* magic[8], u32 version, u32 zero, i64 unix time ns, i64 monotonic time ns, u32 zero, u32 crc
      */
@@ -72,6 +72,9 @@ enum tt_record_kind {
     /* stream of the domain, party (enum tt_turn_log_party), how many parties; the first event of
      * the stream of a party, which has TURN and GAP beside it */
     TT_RECORD_THREAD = 15,
+    /* executor, 1 + z (now - at): when the message of its oldest task was at the device; right
+     * before its FINISHED, in domains that learn delays */
+    TT_RECORD_RECEIVED = 17,
     TT_RECORD_TURN = 16, /* size in bytes, u16 checksum, the numbers of the party's turn log */
     /* As ARRIVED and as REFUSED, then the request's cells (record/record_cells.h). */
     TT_RECORD_ARRIVED_CELLS = 20,

@@ -395,6 +395,10 @@ static void read_fields(struct tt_recording_cursor *self, struct tt_recorded_eve
         event->slot = (int32_t)around(self, INT32_MAX / 2, "slot");
         return;
     case TT_RECORD_CANCELLED: event->number = request_by_age(self); return;
+    case TT_RECORD_RECEIVED:
+        event->index = small(self, 0, INT32_MAX, "executor");
+        event->received_at = instant(self, event->now, "arrival of a message");
+        return;
     case TT_RECORD_FINISHED: read_finished(self, event); return;
     case TT_RECORD_MODEL:
         event->index = small(self, 0, INT32_MAX, "model");

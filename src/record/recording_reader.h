@@ -66,7 +66,7 @@ struct tt_recorded_event {
     struct tt_arrival arrival;
     const uint8_t *cells;
     size_t cells_bytes;
-    int32_t index; /* MODEL, EXECUTOR, YIELD, ABORT, FINISHED and RUN (executor) */
+    int32_t index; /* MODEL, EXECUTOR, YIELD, ABORT, RECEIVED, FINISHED and RUN (executor) */
     enum tt_change change;
     int32_t device;
     const void *message; /* DOMAIN, MODEL added, TURN */
@@ -74,6 +74,7 @@ struct tt_recorded_event {
     enum tt_outcome outcome; /* FINISHED */
     int32_t last_step_done;
     int64_t started_at, ended_at; /* -1: unknown */
+    int64_t received_at;          /* RECEIVED; the same */
     int32_t fate_count;
     const struct tt_recorded_fate *fates;
     int32_t model, first_step, last_step, repeat, length; /* RUN */

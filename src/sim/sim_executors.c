@@ -132,8 +132,9 @@ static void begin_oldest(struct tt_simulation *self, int32_t number) {
     executor->yielding = false;
     executor->walked = false;
     executor->last_step_done = task->first_step - 1;
-    int64_t delay_ns = self->d_ctrl_ns + self->d_data_ns * task->rows; /* S4 */
-    int64_t at = tt_instant_max(tt_instant_add(task->dispatched_at, delay_ns), task->start_at);
+    int64_t delay_ns = tt_network_delay_of(executor->delay, task->rows); /* S4 */
+    task->received_at = tt_instant_add(task->dispatched_at, delay_ns);
+    int64_t at = tt_instant_max(task->received_at, task->start_at);
     if (at > self->now)
         wait_until(self, number, TT_SIM_WAITING, at);
     else
@@ -195,6 +196,8 @@ static void finish(struct tt_simulation *self, int32_t number, enum tt_outcome o
     struct tt_sim_executor *executor = &self->executors[number];
     struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
     executor->phase = TT_SIM_IDLE;
+    if (task->received_at > self->now) /* it was stopped before */
+        task->received_at = -1;
     task->outcome = outcome;
     task->last_step_done =
         outcome == TT_OUTCOME_ABORTED ? task->first_step - 1 : executor->last_step_done;

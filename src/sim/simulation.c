@@ -301,8 +301,11 @@ static enum tt_err init_devices(struct tt_simulation *self, const struct tt_sim_
         if (err)
             return err;
         for (int32_t e = 0; e < device->executors; e++)
-            self->executors[number++] = (struct tt_sim_executor){
-                .device = d, .appears_at = tt_instant_max(device->busy_until_at, 0)};
+            self->executors[number++] =
+                (struct tt_sim_executor){.device = d,
+                                         .delay = {options->d_ctrl_ns + device->delay.control_ns,
+                                                   options->d_data_ns + device->delay.data_ns},
+                                         .appears_at = tt_instant_max(device->busy_until_at, 0)};
     }
     return TT_OK;
 }
@@ -351,7 +354,9 @@ static enum tt_err init_mechanism(struct tt_simulation *self, const struct tt_si
                                              .request_reserve = 0,
                                              .learn_percent = options->learn_percent,
                                              .learns_outputs = options->learn_percent > 0,
-                                             .refuses_early = options->learn_percent > 0};
+                                             .refuses_early = options->learn_percent > 0,
+                                             .learns_delays = options->learns_delays,
+                                             .delay = options->believed_delay};
     for (int32_t m = 0; m < options->model_count; m++)
         mechanism.has_rules |= options->models[m].step_model->rules != NULL;
     struct tt_carrier carrier = {.context = self,
@@ -392,8 +397,6 @@ enum tt_err tt_simulation_new(const struct tt_sim_options *options,
     self->source = options->source;
     self->observer = options->observer;
     self->check = options->check;
-    self->d_ctrl_ns = options->d_ctrl_ns;
-    self->d_data_ns = options->d_data_ns;
     self->abort_ns = options->abort_ns;
     self->jitter_permille = options->jitter_permille;
     self->spread = options->spread;

@@ -100,8 +100,9 @@ struct tt_sim_observer {
 };
 
 struct tt_sim_device {
-    int64_t busy_until_at; /* its executors appear then; 0: at the start */
-    int32_t executors;     /* tasks that may run at once, >= 1 */
+    int64_t busy_until_at;         /* its executors appear then; 0: at the start */
+    struct tt_network_delay delay; /* S4: of messages to it, on top of d_ctrl_ns and d_data_ns */
+    int32_t executors;             /* tasks that may run at once, >= 1 */
     struct tt_copy_engine copy_in,
         copy_out; /* used by models with bytes; all 0: copies cost nothing */
     /* E1: slots of each model's input ring; no request has more rows. Each input is copied on its
@@ -141,6 +142,9 @@ struct tt_sim_options {
     const struct tt_perturbation *perturbations; /* borrowed */
     int32_t perturbation_count;
     int32_t learn_percent; /* struct tt_mechanism_options; 0: policies believe profiles */
+    /* Policies learn the delays of messages; at first they believe `believed_delay`. */
+    bool learns_delays;
+    struct tt_network_delay believed_delay;
     struct tt_sim_source source;
     struct tt_sim_observer observer;
     /* Creates the policy and attaches it to the mechanism. */

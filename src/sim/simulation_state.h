@@ -30,6 +30,7 @@ struct tt_sim_executor {
     bool yielding;
     enum tt_outcome outcome; /* TT_SIM_STOPPING */
     int64_t appears_at;
+    struct tt_network_delay delay; /* S4: of messages to it */
     struct tt_cell_cost cell_cost;
 };
 
@@ -74,7 +75,7 @@ struct tt_simulation {
     int64_t last_arrival_at;
     int64_t now, timer_at, events;
     int32_t turns; /* at this instant */
-    int64_t d_ctrl_ns, d_data_ns, abort_ns;
+    int64_t abort_ns;
     int32_t jitter_permille;
     const struct tt_spread *spread; /* NULL: none */
     int64_t task_ns;

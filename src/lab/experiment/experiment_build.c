@@ -338,6 +338,7 @@ static enum tt_err build_times(const struct tt_experiment *self, struct tt_scena
     if (network && (!tt_experiment_ns(network->control_us, TT_US, &scenario->d_ctrl_ns) ||
                     !tt_experiment_ns(network->data_us_per_row, TT_US, &scenario->d_data_ns)))
         return tt_experiment_wrong(self, network, NULL, why, "network delays must be >= 0");
+    scenario->learns_delays = network && network->learn;
     if (message->depth < 0 || message->depth > 1024)
         return tt_experiment_wrong(self, message, "depth", why, "depth is %d; it must be 1 .. 1024",
                                    message->depth);

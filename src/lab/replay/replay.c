@@ -362,6 +362,16 @@ static void finish(struct replaying *self, const struct tt_recorded_event *event
     tt_mechanism_finished(m, event->now, task);
 }
 
+static void receive(struct replaying *self, const struct tt_recorded_event *event) {
+    struct tt_mechanism *m = &self->mechanism;
+    struct tt_task *task =
+        event->index < m->executor_capacity ? tt_mechanism_oldest(m, event->index) : NULL;
+    if (task && event->received_at >= task->dispatched_at && event->received_at <= event->now)
+        task->received_at = event->received_at;
+    else
+        impossible(self, event, "the message of no task arrived");
+}
+
 static void add_model(struct replaying *self, const struct tt_recorded_event *event) {
     struct tt_replay *replay = self->replay;
     struct tt_record_model *model;
@@ -467,6 +477,7 @@ static void replay_event(struct replaying *self) {
     case TT_RECORD_REFUSED: arrive(self, event); break;
     case TT_RECORD_READY:
     case TT_RECORD_CANCELLED: pass_on(self, event); break;
+    case TT_RECORD_RECEIVED: receive(self, event); break;
     case TT_RECORD_FINISHED: finish(self, event); break;
     case TT_RECORD_MODEL: change_model(self, event); break;
     case TT_RECORD_EXECUTOR: change_executor(self, event); break;

@@ -71,6 +71,7 @@ void tt_replay_text_event(struct tt_text *out, const struct tt_recorded_event *e
     case TT_RECORD_REFUSED:
     case TT_RECORD_READY:
     case TT_RECORD_CANCELLED:
+    case TT_RECORD_RECEIVED:
     case TT_RECORD_FINISHED:
     case TT_RECORD_MODEL:
     case TT_RECORD_EXECUTOR:

@@ -75,8 +75,8 @@ static enum tt_err create_policy(void *context, struct tt_mechanism *mechanism,
     for (int32_t i = 0; i < scenario->option_count; i++)
         options[i] = tt_scenario_option(scenario, i);
     struct tt_policy_setup setup = {.domain = mechanism,
-                                    .d_ctrl_ns = scenario->d_ctrl_ns,
-                                    .d_data_ns = scenario->d_data_ns,
+                                    .d_ctrl_ns = scenario->learns_delays ? 0 : scenario->d_ctrl_ns,
+                                    .d_data_ns = scenario->learns_delays ? 0 : scenario->d_data_ns,
                                     .options = options,
                                     .option_count = scenario->option_count};
     enum tt_err err = tt_policy_create(mechanism, scenario->policy, &setup, why);
@@ -164,6 +164,7 @@ static enum tt_err simulate(struct run *run, bool check, const volatile sig_atom
         .spread = &s->server.spread,
         .task_ns = s->server.batch_ns,
         .server = tt_server_cost_threads(&s->server),
+        .learns_delays = s->learns_delays,
         .learn_percent = s->learns ? TT_BELIEF_PERCENT : 0,
         .perturbations = s->perturbations,
         .perturbation_count = s->perturbation_count,

@@ -53,7 +53,9 @@ struct tt_scenario {
     int32_t jitter_permille;
     struct tt_noise noise;
     struct tt_server_cost server; /* of simulated worlds */
-    bool learns; /* what is believed of the models follows from what batches take */
+    bool learns_delays; /* policies believe in no delays at first, and learn d_ctrl_ns and d_data_ns
+                         */
+    bool learns;        /* what is believed of the models follows from what batches take */
     struct tt_perturbation *perturbations; /* of simulated devices, ascending */
     int32_t perturbation_count;
     uint64_t seed;

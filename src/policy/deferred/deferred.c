@@ -57,11 +57,12 @@ static inline void drop_given_up(struct tt_policy *self, struct tt_mechanism *ac
         drop_all(self, actions);
 }
 
-static void grant(struct tt_policy *self, int64_t now, const struct tt_deferred_grant *granted,
+static void grant(struct tt_policy *self, int64_t now, struct tt_deferred_grant *granted,
                   struct tt_mechanism *actions) {
     struct tt_list batch;
     struct tt_deferred_dispatched answer;
     tt_list_init(&batch);
+    granted->delay = tt_mechanism_delay(self->domain, granted->executor, self->model.options.delay);
     tt_deferred_model_granted(&self->model, now, granted, &batch, &answer);
     drop_given_up(self, actions);
     if (answer.taken) {
@@ -151,13 +152,24 @@ static void deferred_model_changed(struct tt_policy *self, int64_t now, int32_t 
     }
 }
 
+/* S4: the timers count with the longest delay of the executors that are up. */
+static void believe_delay(struct tt_policy *self) {
+    tt_deferred_model_delay(&self->model,
+                            tt_mechanism_longest_delay(self->domain, self->model.options.delay));
+    for (int32_t m = 0; m < self->model.count; m++)
+        if (self->model.queues[m].model)
+            mark(self, m);
+}
+
 static void deferred_executor_changed(struct tt_policy *self, int64_t now, int32_t executor,
                                       enum tt_change change) {
     if (change == TT_CHANGE_ADDED)
         tt_deferred_rank_add(&self->rank, now, executor, self->domain->executors[executor].depth);
-    else
+    else if (change != TT_CHANGE_BELIEF)
         tt_deferred_rank_remove(&self->rank, executor);
     tt_deferred_model_executors(&self->model, self->rank.up);
+    if (self->domain->delays)
+        believe_delay(self);
 }
 
 static void deferred_check(const struct tt_policy *self) {
@@ -365,8 +377,7 @@ static enum tt_err deferred_init(struct tt_policy *self, const struct tt_policy_
     int32_t models = setup->domain->model_capacity;
     int32_t executors = setup->domain->executor_capacity;
     struct tt_deferred_options options = options_of(setup->kind, values);
-    options.d_ctrl_ns = setup->d_ctrl_ns;
-    options.d_data_ns = setup->d_data_ns;
+    options.delay = (struct tt_network_delay){setup->d_ctrl_ns, setup->d_data_ns};
     options.lateness_ns = setup->lateness_ns;
     options.reform_at_latest |= tt_deferred_must_reform(setup->domain);
     self->domain = setup->domain;
@@ -375,7 +386,7 @@ static enum tt_err deferred_init(struct tt_policy *self, const struct tt_policy_
     if (!self->changed || !self->is_changed)
         return TT_ERR_NO_MEMORY;
     enum tt_err err = tt_deferred_model_init(&self->model, models, &options);
-    bool ahead = setup->d_ctrl_ns > 0 || setup->d_data_ns > 0;
+    bool ahead = setup->d_ctrl_ns > 0 || setup->d_data_ns > 0 || setup->domain->delays;
     return err ? err : tt_deferred_rank_init(&self->rank, models, executors, ahead);
 }
 

@@ -14,6 +14,8 @@
 #ifndef TT_POLICY_DEFERRED_DEFERRED_MESSAGES_H
 #define TT_POLICY_DEFERRED_DEFERRED_MESSAGES_H
 
+#include "core/network_delay.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -33,9 +35,10 @@ struct tt_deferred_grant {
     int32_t model;
     uint32_t generation; /* of the winning candidate */
     int32_t executor;
-    int32_t idle;    /* number of executors free at this instant, this one included */
-    int64_t free_at; /* expected; <= now: it is free */
-    int64_t gap_ns;  /* mean time between dispatches over the whole fleet */
+    int32_t idle;                  /* number of executors free at this instant, this one included */
+    int64_t free_at;               /* expected; <= now: it is free */
+    int64_t gap_ns;                /* mean time between dispatches over the whole fleet */
+    struct tt_network_delay delay; /* S4: of messages to the executor */
 };
 
 struct tt_deferred_dispatched {
@@ -59,6 +62,7 @@ struct tt_deferred_fleet {
     int64_t need_ppm;  /* utilisation of the devices with batches of gather_milli; above 1000000:
                           overload */
     int64_t gap_ns;
+    struct tt_network_delay delay; /* S4: of messages to executors, the longest */
 };
 
 #endif

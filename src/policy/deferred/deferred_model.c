@@ -135,6 +135,12 @@ void tt_deferred_model_believe(struct tt_deferred_model *self, int32_t model) {
     clear_skips(q);
 }
 
+void tt_deferred_model_delay(struct tt_deferred_model *self, struct tt_network_delay delay) {
+    self->options.delay = delay;
+    for (int32_t m = 0; m < self->count; m++)
+        clear_skips(&self->queues[m]);
+}
+
 static bool due_before(const struct tt_ticket *a, const struct tt_ticket *b) {
     return a->deadline_at < b->deadline_at ||
            (a->deadline_at == b->deadline_at && a->number < b->number);
@@ -217,6 +223,9 @@ struct moment {
     int64_t sent_at, free_at, d_data_ns;
 };
 
+static struct moment moment_of(int64_t now, int64_t free_at, struct tt_network_delay delay) {
+    return (struct moment){now + delay.control_ns, free_at, delay.data_ns};
+}
 static int64_t start_of(const struct moment *t, int32_t rows) {
     return tt_instant_max(t->sent_at + t->d_data_ns * rows, t->free_at);
 }
@@ -440,7 +449,7 @@ static void form(struct tt_deferred_model *self, struct tt_deferred_queue *q,
     int64_t start_at = start_of(t, size);
     out->size = size;
     out->left = left;
-    out->lead_ns = o->d_ctrl_ns + o->d_data_ns * size;
+    out->lead_ns = tt_network_delay_of(o->delay, size);
     out->exec_at = start_at;
     if (head->deadline_at == TT_NEVER) {
         out->latest_at = out->key = TT_NEVER;
@@ -478,7 +487,7 @@ void tt_deferred_model_form(struct tt_deferred_model *self, int32_t model, int64
                             struct tt_deferred_candidate *out_candidate) {
     struct tt_deferred_queue *q = &self->queues[model];
     *out_candidate = (struct tt_deferred_candidate){.model = model, .generation = ++q->generation};
-    struct moment t = {now + self->options.d_ctrl_ns, INT64_MIN, self->options.d_data_ns};
+    struct moment t = moment_of(now, INT64_MIN, self->options.delay);
     if (q->count > 0)
         form(self, q, &t, out_candidate);
     set_timer(self, model, out_candidate);
@@ -519,20 +528,33 @@ static int32_t take_rows(struct tt_deferred_queue *q, int32_t want, struct tt_li
     return rows;
 }
 
+/* Forms the batch of a grant. False: there is none, or it may not start yet. */
+static bool form_granted(struct tt_deferred_model *self, struct tt_deferred_queue *q,
+                         const struct moment *t, struct tt_deferred_candidate *out) {
+    bool strict = self->options.defer == TT_DEFER_FULL || self->options.defer == TT_DEFER_TIMEOUT;
+    out->size = 0;
+    if (q->count > 0)
+        form(self, q, t, out);
+    /* S2: not before frontrun */
+    return out->size > 0 && !(strict && out->exec_at > start_of(t, out->size));
+}
+
 void tt_deferred_model_granted(struct tt_deferred_model *self, int64_t now,
                                const struct tt_deferred_grant *grant, struct tt_list *batch,
                                struct tt_deferred_dispatched *out_dispatched) {
     struct tt_deferred_queue *q = &self->queues[grant->model];
     struct tt_deferred_candidate c = {.model = grant->model};
-    struct moment t = {now + self->options.d_ctrl_ns, grant->free_at, self->options.d_data_ns};
+    struct moment t = moment_of(now, grant->free_at, grant->delay);
     self->gap_ns = grant->gap_ns;
-    if (q->count > 0)
-        form(self, q, &t, &c);
     *out_dispatched = (struct tt_deferred_dispatched){.executor = grant->executor};
-    bool strict = self->options.defer == TT_DEFER_FULL || self->options.defer == TT_DEFER_TIMEOUT;
-    if (c.size == 0 || (strict && c.exec_at > start_of(&t, c.size))) { /* S2: not before frontrun */
-        clear_skips(q);
-        return;
+    if (!form_granted(self, q, &t, &c)) {
+        struct moment late = moment_of(now, grant->free_at, self->options.delay);
+        bool is_near = late.sent_at > t.sent_at || late.d_data_ns > t.d_data_ns;
+        if (!is_near || !form_granted(self, q, &late, &c)) {
+            clear_skips(q);
+            return;
+        }
+        t = late;
     }
     int32_t want = wanted_rows(self, q, c.size, grant->idle);
     while (q->skipped > 0)
@@ -571,8 +593,9 @@ bool tt_deferred_model_tick(struct tt_deferred_model *self, int64_t now, int64_t
 static int64_t gather_milli(const struct tt_deferred_model *self, const struct tt_deferred_queue *q,
                             int64_t rate_mhz) {
     const struct tt_profile *whole = q->model->whole;
-    int64_t wait = q->model->slo_ns - whole->beta_ns - self->options.d_ctrl_ns;
-    int64_t per_row = whole->alpha_ns + self->options.d_data_ns + INT64_C(1000000000000) / rate_mhz;
+    int64_t wait = q->model->slo_ns - whole->beta_ns - self->options.delay.control_ns;
+    int64_t per_row =
+        whole->alpha_ns + self->options.delay.data_ns + INT64_C(1000000000000) / rate_mhz;
     if (wait <= 0)
         return 1000;
     int64_t limit = tt_instant_min(MILLI_ROWS_MAX, q->model->max_batch * INT64_C(1000));

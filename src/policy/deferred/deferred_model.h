@@ -44,7 +44,9 @@
  * max(m, ceil(2 beta / alpha), ceil(waiting rows / idle executors))), else size.
  *
  * S4: the duration of a message, d_ctrl + d_data rows, is added to now for the start. The candidate
- * reports it to the rank half.
+ * reports it to the rank half. It does not know its executor, so the longest delay counts. A grant
+ * counts with its executor's. Where a batch of a near executor may not start yet, the batch of the
+ * longest delay is taken: its candidate said that it may.
  *
  * Minimum sizes m, by option. Rates are integers in rows per 1000 s. The count of each 100 ms (of
  * the elapsed time, if longer) enters an average with weight 95163 ppm (1 - e^-0.1: a time constant
@@ -116,7 +118,8 @@ struct tt_deferred_options {
     int64_t gap_permille, slack_permille;
     int64_t beta_permille; /* 0: no limit */
     int64_t credit_step_ns;
-    int64_t d_ctrl_ns, d_data_ns, lateness_ns; /* as in struct tt_policy_setup */
+    struct tt_network_delay delay; /* S4; where it is learnt, the longest of the executors' */
+    int64_t lateness_ns;           /* as in struct tt_policy_setup */
 };
 
 enum { TT_DEFERRED_AHEAD = 8 }; /* places between a ticket and the one whose address it stores */
@@ -174,6 +177,8 @@ void tt_deferred_model_add(struct tt_deferred_model *self, int32_t model,
                            const struct tt_step_model *step_model);
 /* The latencies of its model are other ones (TT_CHANGE_BELIEF); `form` is due afterwards. */
 void tt_deferred_model_believe(struct tt_deferred_model *self, int32_t model);
+/* Messages take another time; `form` is due for all models afterwards. */
+void tt_deferred_model_delay(struct tt_deferred_model *self, struct tt_network_delay delay);
 void tt_deferred_model_remove(struct tt_deferred_model *self, int32_t model);
 
 /* Puts a ticket into its queue, or takes it out; `form` is due afterwards. It counts as an arrival

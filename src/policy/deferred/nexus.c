@@ -208,7 +208,7 @@ static void run(struct tt_policy *self, struct tt_mechanism *actions, int32_t ex
     }
     tt_heap_remove(&queues->idle, executor);
     tt_mechanism_run_commit(actions,
-                            actions->now + queues->d_ctrl_ns + queues->d_data_ns * batch->rows);
+                            tt_queues_arrives_at(queues, actions->now, executor, batch->rows));
 }
 
 /* Gives an idle executor the batch of the session whose turn it is. */
@@ -270,6 +270,7 @@ static void nexus_executor_changed(struct tt_policy *self, int64_t now, int32_t 
                                    enum tt_change change) {
     (void)now;
     tt_queues_executor_changed(&self->queues, executor, change);
+    self->plan.delay = self->queues.delay;
     self->plan_again = true;
 }
 
@@ -325,8 +326,8 @@ static enum tt_err state_init(struct tt_policy *self, const struct tt_policy_set
     if (!err)
         err = tt_heap_init(&self->to_serve, (int32_t)executors);
     if (!err)
-        err = tt_nexus_plan_init(&self->plan, (int32_t)models, (int32_t)executors, setup->d_ctrl_ns,
-                                 setup->d_data_ns);
+        err = tt_nexus_plan_init(&self->plan, (int32_t)models, (int32_t)executors,
+                                 self->queues.delay);
     return err;
 }
 

@@ -10,11 +10,9 @@ enum { SCALE_BITS = 16, TOP_BIT = 46 };
 #define MAX_RATE INT64_C(1000000000000000)
 
 enum tt_err tt_nexus_plan_init(struct tt_nexus_plan *self, int32_t model_capacity,
-                               int32_t node_capacity, int64_t d_ctrl_ns, int64_t d_data_ns) {
-    *self = (struct tt_nexus_plan){.model_capacity = model_capacity,
-                                   .node_capacity = node_capacity,
-                                   .d_ctrl_ns = d_ctrl_ns,
-                                   .d_data_ns = d_data_ns};
+                               int32_t node_capacity, struct tt_network_delay delay) {
+    *self = (struct tt_nexus_plan){
+        .model_capacity = model_capacity, .node_capacity = node_capacity, .delay = delay};
     size_t sessions = (size_t)model_capacity + (size_t)node_capacity;
     self->sessions = calloc(sessions, sizeof(*self->sessions));
     self->nodes = calloc((size_t)node_capacity, sizeof(*self->nodes));
@@ -39,7 +37,7 @@ void tt_nexus_plan_fini(struct tt_nexus_plan *self) {
 /* The time of a batch, messages included. Of several input lengths the longest counts. It is the
  * tail, since a plan consists of batches that end in time. */
 static int64_t cost(const struct tt_nexus_plan *self, int32_t model, int32_t batch) {
-    return self->d_ctrl_ns + self->d_data_ns * batch +
+    return tt_network_delay_of(self->delay, batch) +
            tt_profile_tail(self->models[model]->whole, batch, INT32_MAX);
 }
 

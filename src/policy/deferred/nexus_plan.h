@@ -27,6 +27,7 @@
 #define TT_POLICY_DEFERRED_NEXUS_PLAN_H
 
 #include "base/heap.h"
+#include "core/network_delay.h"
 #include "core/step_model.h"
 
 /* Rates are in rows per 1000 seconds. */
@@ -51,17 +52,16 @@ struct tt_nexus_plan {
     struct tt_nexus_node *nodes;
     int32_t session_count, node_count;
     int32_t model_capacity, node_capacity;
-    struct tt_heap order;     /* residuals by falling occupancy */
-    int64_t *residuals;       /* [model_capacity] rate */
-    int32_t *saturated_batch; /* [model_capacity] B */
-    int64_t d_ctrl_ns, d_data_ns;
+    struct tt_heap order;                      /* residuals by falling occupancy */
+    int64_t *residuals;                        /* [model_capacity] rate */
+    int32_t *saturated_batch;                  /* [model_capacity] B */
+    struct tt_network_delay delay;             /* S4 */
     const struct tt_step_model *const *models; /* borrowed while a plan is made */
 };
 
 /* The times of messages (S4) count as part of every batch. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_nexus_plan_init(struct tt_nexus_plan *self, int32_t model_capacity,
-                                             int32_t node_capacity, int64_t d_ctrl_ns,
-                                             int64_t d_data_ns);
+                                             int32_t node_capacity, struct tt_network_delay delay);
 void tt_nexus_plan_fini(struct tt_nexus_plan *self);
 /* Plans all models that exist (models[m] != NULL) at rates[m] >= 1 on at most `node_limit` nodes.
  * If node_limit >= 1, each has at least one session afterwards, except where assignments are given.

@@ -174,7 +174,7 @@ static void shepherd_executor_changed(struct tt_policy *self, int64_t now, int32
                                       enum tt_change change) {
     (void)now;
     tt_queues_executor_changed(&self->queues, executor, change);
-    if (change != TT_CHANGE_ADDED) {
+    if (change == TT_CHANGE_DRAINING || change == TT_CHANGE_GONE) {
         tt_heap_remove(&self->running, executor); /* the executor takes no more tasks */
         forget_claim(self, executor);
     }

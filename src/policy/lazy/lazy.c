@@ -157,7 +157,7 @@ static void run_top(struct tt_policy *self, struct tt_mechanism *actions, int32_
         tt_mechanism_run_add(actions, members[i].request);
     state->run.running = true;
     state->refusal.head = NULL;
-    state->run.started_at = now + self->queues.d_ctrl_ns + self->queues.d_data_ns * top->rows;
+    state->run.started_at = tt_queues_arrives_at(&self->queues, now, executor, top->rows);
     tt_heap_remove(&self->queues.idle, executor);
     tt_mechanism_run_commit(actions, state->run.started_at);
     tt_lazy_slack_started(&self->admission.slack, stack, &state->run);

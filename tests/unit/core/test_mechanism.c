@@ -138,7 +138,7 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
         (struct ending){now, (intptr_t)request->user, ending, reason};
 }
 
-static void open_world(struct world *world) {
+static void open_world_with(struct world *world, struct tt_mechanism_options options) {
     *world = (struct world){.stopped = -1};
     tt_list_init(&world->policy.queue);
     world->policy.world = world;
@@ -148,12 +148,12 @@ static void open_world(struct world *world) {
     assert_int_equal(tt_profile_new_linear(1, 2, MAX_BATCH, &world->step, &why), TT_OK);
     for (int s = 0; s < STEPS; s++)
         world->steps[s] = (struct tt_step){.name = "step", .profile = world->step};
-    struct tt_mechanism_options options = {.model_capacity = MODELS,
-                                           .executor_capacity = EXECUTORS,
-                                           .max_batch = MAX_BATCH,
-                                           .depth = DEPTH,
-                                           .request_limit = LIMIT,
-                                           .request_reserve = 1};
+    options.model_capacity = MODELS;
+    options.executor_capacity = EXECUTORS;
+    options.max_batch = MAX_BATCH;
+    options.depth = DEPTH;
+    options.request_limit = LIMIT;
+    options.request_reserve = 1;
     struct tt_carrier carrier = {world, on_start, on_yield, on_abort, on_ended};
     assert_int_equal(tt_mechanism_init(&world->mechanism, &options, &carrier, &why), TT_OK);
     tt_mechanism_attach(&world->mechanism, &scripted_ops, &scripted_traits, &world->policy);
@@ -168,6 +168,10 @@ static void open_world(struct world *world) {
     }
     for (int e = 0; e < EXECUTORS; e++)
         tt_mechanism_add_executor(&world->mechanism, 0, e, 10 + e);
+}
+
+static void open_world(struct world *world) {
+    open_world_with(world, (struct tt_mechanism_options){0});
 }
 
 static void close_world(struct world *world) {
@@ -716,8 +720,48 @@ static void breaches_abort(void **state) {
     }
 }
 
+/* S4: what is learnt of messages to a device holds for each of its executors, and for no other. */
+static void executors_of_a_device_share_its_delay(void **state) {
+    (void)state;
+    struct world world;
+    static const struct tt_network_delay prior = {20 * TT_US, 0};
+    open_world_with(&world, (struct tt_mechanism_options){.learns_delays = true, .delay = prior});
+    struct tt_mechanism *mechanism = &world.mechanism;
+    tt_mechanism_remove_executor(mechanism, 0, 1);
+    tt_mechanism_add_executor(mechanism, 0, 1, 10); /* beside executor 0 */
+    world.policy.executor_changes = 0;
+    for (int64_t i = 0; i < 4; i++) {
+        arrive(&world, i * TT_S, 0, 1, i);
+        decide(&world, i * TT_S, run_all_steps);
+        tt_mechanism_oldest(mechanism, 0)->received_at = i * TT_S + 900 * TT_US;
+        finish(&world, i * TT_S + TT_MS, 0, TT_OUTCOME_DONE, STEPS - 1);
+    }
+    static const struct change changes[] = {{0, TT_CHANGE_BELIEF}, {1, TT_CHANGE_BELIEF}};
+    assert_int_equal(world.policy.executor_changes, TT_COUNT(changes));
+    assert_memory_equal(world.policy.executors, changes, sizeof(changes));
+    assert_int_equal(tt_mechanism_delay(mechanism, 1, prior).control_ns, 900 * TT_US);
+    /* Another device in its place has the given delay; the first one keeps what was learnt. */
+    tt_mechanism_remove_executor(mechanism, 4 * TT_S, 1);
+    tt_mechanism_add_executor(mechanism, 4 * TT_S, 1, 11);
+    tt_mechanism_check(mechanism);
+    assert_int_equal(tt_mechanism_delay(mechanism, 1, prior).control_ns, prior.control_ns);
+    assert_int_equal(tt_mechanism_delay(mechanism, 0, prior).control_ns, 900 * TT_US);
+    assert_int_equal(tt_mechanism_longest_delay(mechanism, prior).control_ns, 900 * TT_US);
+    tt_mechanism_remove_executor(mechanism, 4 * TT_S, 0);
+    assert_int_equal(tt_mechanism_longest_delay(mechanism, prior).control_ns, prior.control_ns);
+    tt_mechanism_add_executor(mechanism, 4 * TT_S, 0, 10); /* it comes back */
+    assert_int_equal(tt_mechanism_delay(mechanism, 0, prior).control_ns, 900 * TT_US);
+    /* What the carrier does not know teaches nothing. */
+    arrive(&world, 5 * TT_S, 0, 1, 9);
+    decide(&world, 5 * TT_S, run_all_steps);
+    finish(&world, 6 * TT_S, 0, TT_OUTCOME_DONE, STEPS - 1);
+    assert_int_equal(mechanism->delays[mechanism->executors[0].network].count, 4);
+    close_world(&world);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(executors_of_a_device_share_its_delay),
         cmocka_unit_test(a_request_walks_its_steps),
         cmocka_unit_test(fates_are_told_apart),
         cmocka_unit_test(tasks_end_early),

@@ -33,7 +33,9 @@ struct recorded_world {
     /* With learning (tt_sim_options.learn_percent): the devices are slow, then fast, then stop. */
     int32_t learn_percent;
     struct tt_perturbation perturbations[3];
-    int64_t moves; /* of beliefs */
+    struct tt_network_delay given; /* of the policy's setup */
+    int64_t moves;                 /* of beliefs */
+    int64_t delay_moves;           /* devices that were found to have a delay */
 };
 
 static inline int64_t world_draw(struct recorded_world *w, int64_t below) {
@@ -85,8 +87,8 @@ static inline enum tt_err world_policy(void *context, struct tt_mechanism *mecha
                                        struct tt_error *why) {
     struct recorded_world *w = context;
     struct tt_policy_setup setup = {.domain = mechanism,
-                                    .d_ctrl_ns = w->setup.d_ctrl_ns,
-                                    .d_data_ns = w->setup.d_data_ns,
+                                    .d_ctrl_ns = w->given.control_ns,
+                                    .d_data_ns = w->given.data_ns,
                                     .lateness_ns = w->lateness_ns,
                                     .options = w->options,
                                     .option_count = w->option_count};
@@ -143,6 +145,8 @@ static inline void world_learns(struct recorded_world *w) {
         at = until_at + world_draw(w, TT_S);
     }
     w->lateness_ns = 0;
+    w->given = (struct tt_network_delay){0, 0}; /* each device has another one, to be learnt */
+    w->setup.learns_delays = true;
     w->setup.perturbations = w->perturbations;
     w->setup.perturbation_count = 3;
     w->setup.learn_percent = w->learn_percent;
@@ -176,7 +180,9 @@ static inline void learning_world_run(struct recorded_world *w, uint64_t seed, i
     }
     w->mean_ns = (200 + world_draw(w, 4000)) * TT_US;
     struct tt_sim_device devices[3] = {{.executors = 1},
-                                       {.executors = 1, .busy_until_at = world_draw(w, TT_S)},
+                                       {.executors = 1,
+                                        .delay = {learn_percent * 3 * TT_US, learn_percent * 300},
+                                        .busy_until_at = world_draw(w, TT_S)},
                                        {.executors = 1 + (int32_t)world_draw(w, 2)}};
     w->lateness_ns = world_draw(w, 2) * TT_MS;
     w->setup = (struct tt_sim_options){
@@ -195,6 +201,7 @@ static inline void learning_world_run(struct recorded_world *w, uint64_t seed, i
         .observer = {.context = w, .ended = world_ended, .step_started = world_started},
         .create_policy = world_policy,
         .create_context = w};
+    w->given = (struct tt_network_delay){w->setup.d_ctrl_ns, w->setup.d_data_ns};
     if (learn_percent > 0)
         world_learns(w);
     struct tt_simulation *simulation;
@@ -208,6 +215,8 @@ static inline void learning_world_run(struct recorded_world *w, uint64_t seed, i
     const struct tt_mechanism *mechanism = tt_simulation_mechanism(simulation);
     for (int32_t m = 0; mechanism->beliefs && m < WORLD_MODELS; m++)
         w->moves += mechanism->beliefs[m]->moves;
+    for (int32_t e = 0; mechanism->delays && e < mechanism->executor_capacity; e++)
+        w->delay_moves += mechanism->delays[e].believed.control_ns > 0;
     tt_simulation_free(simulation);
     for (int32_t m = 0; m < WORLD_MODELS; m++)
         for (int32_t p = 0; p < 4; p++)

@@ -15,7 +15,7 @@ enum { WORLDS = 1000, REQUESTS = 250 };
 static void random_worlds(void **state) {
     (void)state;
     uint64_t seed = test_seed(1);
-    int64_t moves = 0;
+    int64_t moves = 0, delay_moves = 0;
     for (int32_t i = 0; i < WORLDS; i++, seed++) {
         struct recorded_world world;
         const char *policy = tt_policy_at(i % tt_policy_count())->name;
@@ -28,8 +28,10 @@ static void random_worlds(void **state) {
             print_message("policy %s, TUTTI_SEED=%llu\n", policy, (unsigned long long)seed);
         assert_int_equal(left, REQUESTS);
         moves += world.moves;
+        delay_moves += world.delay_moves;
     }
     assert_true(moves > WORLDS);
+    assert_true(delay_moves > WORLDS / 4); /* two in three worlds have a device with a delay */
 }
 
 int main(void) {

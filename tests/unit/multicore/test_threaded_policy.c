@@ -19,18 +19,20 @@ static void wake(void *context) {
     tt_flag_raise(&planned);
 }
 
-static void open_policy(struct tt_mechanism *mechanism, const struct tt_carrier *carrier,
-                        const char *name, int64_t d_ctrl_ns, int64_t d_data_ns) {
+static void open_with(struct tt_mechanism *mechanism, const struct tt_carrier *carrier,
+                      const char *name, struct tt_network_delay delay, bool learns) {
     struct tt_error why;
     struct tt_mechanism_options limits = {.model_capacity = 1,
                                           .executor_capacity = 1,
                                           .max_batch = 2,
                                           .depth = 1,
-                                          .request_limit = 4};
+                                          .request_limit = 4,
+                                          .learns_delays = learns,
+                                          .delay = delay};
     assert_int_equal(tt_mechanism_init(mechanism, &limits, carrier, &why), TT_OK);
     struct tt_policy_setup setup = {.domain = mechanism,
-                                    .d_ctrl_ns = d_ctrl_ns,
-                                    .d_data_ns = d_data_ns,
+                                    .d_ctrl_ns = delay.control_ns,
+                                    .d_data_ns = delay.data_ns,
                                     .lateness_ns = 10 * TT_S};
     struct tt_threaded_policy_options options = {
         .threads = 1, .max_batch = 2, .request_limit = 4, .wake = wake};
@@ -39,7 +41,7 @@ static void open_policy(struct tt_mechanism *mechanism, const struct tt_carrier 
 }
 
 static void open_domain(struct tt_mechanism *mechanism, const struct tt_carrier *carrier) {
-    open_policy(mechanism, carrier, "deferred", 0, 0);
+    open_with(mechanism, carrier, "deferred", (struct tt_network_delay){0, 0}, false);
 }
 
 static struct tt_request *arrive(struct tt_mechanism *mechanism, int32_t rows) {
@@ -118,7 +120,8 @@ static void a_message_is_sent_ahead(void **state) {
     struct tt_task *running = NULL;
     struct tt_carrier carrier = lone_carrier(&running);
     struct tt_mechanism mechanism;
-    open_policy(&mechanism, &carrier, "symphony", d_ctrl_ns, d_data_ns);
+    open_with(&mechanism, &carrier, "symphony", (struct tt_network_delay){d_ctrl_ns, d_data_ns},
+              false);
     tt_mechanism_add_model(&mechanism, tt_clock_now(), 0, &model);
     tt_mechanism_add_executor(&mechanism, tt_clock_now(), 0, 0);
     int64_t now = tt_clock_now();
@@ -140,10 +143,56 @@ static void a_message_is_sent_ahead(void **state) {
     tt_profile_free(profile);
 }
 
+/* S4: the same where the delay is not given but learnt from tasks that ended. */
+static void a_learnt_delay_sends_ahead(void **state) {
+    (void)state;
+    struct tt_error why;
+    struct tt_profile *profile;
+    struct tt_profile_point point = {.batch = 1, .latency_ns = TT_US};
+    assert_int_equal(tt_profile_new_points(&point, 1, 2, &profile, &why), TT_OK);
+    struct tt_step step = {.name = "s", .profile = profile};
+    struct tt_step_model model = {
+        .step_count = 1, .steps = &step, .whole = profile, .slo_ns = 60 * TT_S, .max_batch = 2};
+    const int64_t travel_ns = 30 * TT_S;
+    struct tt_task *running = NULL;
+    struct tt_carrier carrier = lone_carrier(&running);
+    struct tt_mechanism mechanism;
+    open_with(&mechanism, &carrier, "symphony", (struct tt_network_delay){0, 0}, true);
+    tt_mechanism_add_model(&mechanism, tt_clock_now(), 0, &model);
+    tt_mechanism_add_executor(&mechanism, tt_clock_now(), 0, 0);
+    /* A decision may be 10 s late. Full batches start at once, a single row waits for another until
+     * 10 s before its deadline, and as long before that as messages take. */
+    for (int32_t batch = 0; batch < 5; batch++) {
+        int64_t now = tt_clock_now();
+        struct tt_arrival arrival = {.rows = batch < 4 ? 2 : 1,
+                                     .deadline_at = now + 40 * TT_S + 100 * TT_MS};
+        struct tt_request *request;
+        running = NULL;
+        assert_int_equal(tt_mechanism_arrived(&mechanism, now, &arrival, &request), TT_OK);
+        while (!running && tt_clock_now() < arrival.deadline_at) {
+            usleep(1000);
+            tt_mechanism_decide(&mechanism, tt_clock_now());
+        }
+        assert_non_null(running);
+        if (batch == 4) {
+            assert_true(running->dispatched_at <= arrival.deadline_at - travel_ns);
+            assert_int_equal(running->start_at, running->dispatched_at + travel_ns);
+        }
+        running->last_step_done = 0;
+        running->received_at = running->dispatched_at + travel_ns;
+        tt_mechanism_finished(&mechanism, tt_clock_now(), running);
+        tt_mechanism_check(&mechanism);
+    }
+    tt_policy_destroy(&mechanism);
+    tt_mechanism_fini(&mechanism);
+    tt_profile_free(profile);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_batch_comes_back_to_a_model_that_went),
         cmocka_unit_test(a_message_is_sent_ahead),
+        cmocka_unit_test(a_learnt_delay_sends_ahead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

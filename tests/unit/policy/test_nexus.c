@@ -22,7 +22,7 @@ static void one_model_fills_every_device(void **state) {
     struct tt_step_model model = make_model(1053000, 5072000, 25 * TT_MS);
     const struct tt_step_model *models[] = {&model};
     struct tt_nexus_plan plan;
-    assert_int_equal(tt_nexus_plan_init(&plan, 1, 8, 0, 0), TT_OK);
+    assert_int_equal(tt_nexus_plan_init(&plan, 1, 8, (struct tt_network_delay){0}), TT_OK);
     for (int64_t rate = 1; rate <= 100000000; rate *= 10) {
         tt_nexus_plan_make(&plan, models, &rate, 8);
         assert_int_equal(plan.node_count, 8);
@@ -53,7 +53,8 @@ static void every_model_gets_a_place(void **state) {
         }
         int32_t limit = 1 + (int32_t)tt_prng_below(&prng, NODES);
         struct tt_nexus_plan plan;
-        assert_int_equal(tt_nexus_plan_init(&plan, MODELS, NODES, 0, 0), TT_OK);
+        assert_int_equal(tt_nexus_plan_init(&plan, MODELS, NODES, (struct tt_network_delay){0}),
+                         TT_OK);
         tt_nexus_plan_make(&plan, models, rates, limit);
         bool placed[MODELS] = {false};
         int32_t listed = 0;

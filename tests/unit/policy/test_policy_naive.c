@@ -273,7 +273,8 @@ static void one_plan(struct tt_prng *prng, int64_t *sessions) {
                                                     .max_batch = max_batch};
     }
     struct tt_nexus_plan fast;
-    assert_int_equal(tt_nexus_plan_init(&fast, slow.model_count, NEXUS_NODES, d_ctrl_ns, d_data_ns),
+    assert_int_equal(tt_nexus_plan_init(&fast, slow.model_count, NEXUS_NODES,
+                                        (struct tt_network_delay){d_ctrl_ns, d_data_ns}),
                      TT_OK);
     tt_nexus_plan_make(&fast, there, rates, nodes);
     naive_nexus_make(&slow, rates, nodes);
