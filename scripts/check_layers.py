@@ -29,7 +29,7 @@ LAYERS = [
     ["base/log"],
     ["core"],
     ["policy", "device", "model/text", "net/json", "net/coding", "net/access", "net/tls"],
-    ["policy/deferred", "policy/elastic", "policy/lazy", "model/onnx"],
+    ["policy/deferred", "policy/elastic", "policy/lazy", "model/onnx", "net/telemetry"],
     ["model/config", "sim", "multicore", "cluster", "place"],
     ["model/cells", "record"],
     ["model/repository", "engine"],
