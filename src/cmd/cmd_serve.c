@@ -4,6 +4,7 @@
 #include "cmd/serve_dashboard.h"
 #include "cmd/serve_grpc.h"
 #include "cmd/serve_role.h"
+#include "cmd/serve_telemetry.h"
 #include "cmd/verbs.h"
 
 #include "base/clock.h"
@@ -50,6 +51,8 @@ struct flags {
     bool is_stuck; /* something still runs; the process must end without freeing */
     struct tt_serve_access_flags access;
     struct tt_serve_role_flags role;
+    struct tt_serve_telemetry_flags spans;
+    struct tt_serve_telemetry telemetry;
 };
 
 static const struct tt_flag_row flag_rows[] = {
@@ -144,6 +147,14 @@ static const struct tt_flag_row flag_rows[] = {
     TT_TEXT("access-log", "FILE", access_log, NULL,
             "append a line of JSON for each request; - for standard output; SIGHUP opens FILE "
             "again"),
+    TT_TEXT("otlp", "URL", spans.otlp, NULL,
+            "send the spans of inferences to the OTLP collector at http[s]://HOST[:PORT][/PATH] "
+            "(default port 4318, default path /v1/traces), in JSON"),
+    TT_DECIMAL(
+        "trace-sample", "R", spans.sample, 0, 1, 1,
+        "with --otlp: the share of inferences that are sampled where the client does not say "
+        "it in traceparent",
+        .scale = TT_TRACER_ALL),
     TT_CHOICE("log-format", log_format, "default|ISO8601|json", LOG_DEFAULT,
               "format of the log lines on standard error"),
     TT_INTEGER("log-verbose", "N", log_verbose, 0, 9, 0,
@@ -391,9 +402,8 @@ struct listeners {
     struct tt_serve_access *access; /* borrowed; its admin interface */
 };
 
-static enum tt_err open_grpc(struct listeners *out, const struct flags *self,
-                             struct tt_serving *serving, struct tt_listener_options *http,
-                             struct tt_error *why) {
+static enum tt_err open_grpc(struct listeners *out, struct flags *self, struct tt_serving *serving,
+                             struct tt_listener_options *http, struct tt_error *why) {
     bool is_default = self->grpc_tcp_port == GRPC_DEFAULT;
     const struct tt_grpc_listener_options options = {.host = http->host,
                                                      .tcp_port = is_default ? GRPC_PORT
@@ -404,7 +414,8 @@ static enum tt_err open_grpc(struct listeners *out, const struct flags *self,
                                                      .drain_ms = http->drain_ms,
                                                      .log = http->log,
                                                      .access_lines = http->access_lines,
-                                                     .access_writer = http->threads,
+                                                     .tracer = http->tracer,
+                                                     .first_writer = http->threads,
                                                      .tls = http->tls,
                                                      .access = http->access,
                                                      .memory = http->memory,
@@ -417,8 +428,8 @@ static enum tt_err open_grpc(struct listeners *out, const struct flags *self,
         return TT_OK;
     }
     if (!err) {
-        http->more_metrics = tt_grpc_listener_metrics;
-        http->more_metrics_context = tt_serve_grpc_listener(out->grpc);
+        self->telemetry.more_metrics = tt_grpc_listener_metrics;
+        self->telemetry.more_metrics_context = tt_serve_grpc_listener(out->grpc);
     }
     return err;
 }
@@ -431,7 +442,7 @@ static void close_listeners(struct listeners *self, bool was_stopped) {
     tt_shared_memory_free(self->memory);
 }
 
-static enum tt_err open_listeners(struct listeners *out, const struct flags *self,
+static enum tt_err open_listeners(struct listeners *out, struct flags *self,
                                   struct tt_serving *serving, struct tt_serve_access *access,
                                   struct tt_error *why) {
     struct tt_listener_options options = self->listener;
@@ -442,6 +453,8 @@ static enum tt_err open_listeners(struct listeners *out, const struct flags *sel
     if (self->shared_memory && !(out->memory = tt_shared_memory_new()))
         err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the server");
     options.memory = out->memory;
+    options.more_metrics = tt_serve_telemetry_metrics;
+    options.more_metrics_context = &self->telemetry;
     if (!err)
         err = open_grpc(out, self, serving, &options, why);
     if (!err)
@@ -457,8 +470,8 @@ static enum tt_err open_listeners(struct listeners *out, const struct flags *sel
     return err;
 }
 
-static int serve(struct tt_control *control, const struct flags *self,
-                 struct tt_serve_access *access, struct tt_serve_role *role) {
+static int serve(struct tt_control *control, struct flags *self, struct tt_serve_access *access,
+                 struct tt_serve_role *role) {
     struct tt_error why;
     const struct tt_listener_options *options = &self->listener;
     struct tt_log *log = options->log;
@@ -525,6 +538,20 @@ static int open_and_serve(struct flags *self, struct tt_serve_access *access) {
     return code;
 }
 
+static int serve_with_telemetry(struct flags *self, struct tt_serve_access *access,
+                                struct tt_log *log) {
+    struct tt_error why;
+    int32_t writers = 2 * self->listener.threads; /* of HTTP, then of gRPC */
+    if (tt_serve_telemetry_open(&self->telemetry, &self->spans, writers, log, &why) != TT_OK) {
+        fprintf(stderr, "tutti serve: %s\n", why.text);
+        return EXIT_USAGE;
+    }
+    self->listener.tracer = tt_serve_telemetry_tracer(&self->telemetry);
+    int code = open_and_serve(self, access);
+    tt_serve_telemetry_close(&self->telemetry);
+    return code;
+}
+
 static int serve_with_access(struct flags *self, struct tt_log *log) {
     static struct tt_serve_access access; /* the signal handler reads it */
     struct tt_error why;
@@ -535,7 +562,7 @@ static int serve_with_access(struct flags *self, struct tt_log *log) {
     if (self->access.tls_cert || self->access.tokens)
         running_access = &access;
     catch_hangup();
-    int code = open_and_serve(self, &access);
+    int code = serve_with_telemetry(self, &access, log);
     running_access = NULL;
     tt_serve_access_close(&access);
     return code;

@@ -131,13 +131,27 @@ void tt_inference_output(const struct tt_inference *inference, int32_t output,
 
 void tt_inference_account(const struct tt_inference *inference,
                           struct tt_inference_account *out_account) {
-    bool has_batch = inference->result && !inference->model->cells;
-    tt_assert(inference->finished);
+    const struct tt_served_model *model = inference->model;
+    bool has_batch = inference->result && !model->cells;
+    tt_assert(inference->finished || !inference->submitted);
     tt_assert(!inference->released);
     *out_account = (struct tt_inference_account){
-        .batch_rows = has_batch ? inference->result->rows : 0,
-        .deadline_at = inference->deadline_at,
-    };
+        .rows = inference->rows, .deadline_at = TT_NEVER, .why = inference->why.text};
+    if (!inference->submitted)
+        return;
+    out_account->batch_rows = has_batch ? inference->result->rows : 0;
+    out_account->priority = inference->priority;
+    out_account->deadline_at = inference->deadline_at;
+    out_account->submitted_at = inference->submitted_at;
+    out_account->started_at = inference->started_at;
+    if (!inference->started_at)
+        return;
+    out_account->computed_at = inference->computed_at;
+    if (!has_batch)
+        return;
+    out_account->input_ns = inference->input_ns;
+    out_account->infer_ns = inference->infer_ns;
+    out_account->is_one_run = model->step_model.step_count == 1;
 }
 
 void tt_inference_release(struct tt_inference *take_inference) {

@@ -63,9 +63,16 @@ void tt_inference_output(const struct tt_inference *inference, int32_t output,
 struct tt_inference_account {
     int32_t
         batch_rows; /* of the batch that computed its last step; 0: none did, or it ran in cells */
-    int64_t deadline_at; /* TT_NEVER: it had none */
+    int32_t rows, priority;
+    int64_t deadline_at;             /* TT_NEVER: it had none */
+    int64_t submitted_at;            /* 0: it was not submitted */
+    int64_t started_at, computed_at; /* of its first step and its last; 0: it did not run */
+    /* Of its batches: making them contiguous, and running; of one batch, if is_one_run. */
+    int64_t input_ns, infer_ns;
+    bool is_one_run;
+    const char *why; /* it was not answered; "": it was. Until release */
 };
-/* How it went. From `done` on. */
+/* How it went. Before submit, or from `done` on. */
 void tt_inference_account(const struct tt_inference *inference,
                           struct tt_inference_account *out_account);
 /* Gives everything back. Legal before submit (the body turned out bad) and from `done` on. */

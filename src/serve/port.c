@@ -239,6 +239,7 @@ enum tt_err tt_port_take(struct tt_port *port, struct tt_served_model *model,
     tt_assert(inference->request == NULL);
     lane->in_use++;
     inference->bytes = 0;
+    inference->started_at = 0;
     inference->submitted = inference->finished = inference->cancel_sent = false;
     inference->cancel_acknowledged = inference->released = false;
     inference->result = NULL;

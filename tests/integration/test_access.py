@@ -271,6 +271,27 @@ class AccessLogTest(Case):
         self.assertTrue(0 < first["slack_ms"] <= 60000)
         self.assertTrue(first["ms"] > 0 and first["bytes"] > 64)
 
+    def test_identities(self):
+        secret, line = token("shop", "infer")
+        replace(self.path("tokens"), line)
+        self.serve("--access-log", self.path("log"), "--tokens", self.path("tokens"))
+        bearer = "Bearer " + secret
+        connection = self.connection()
+        for headers, status in (({"Authorization": bearer}, 200), ({"Authorization": "Bearer x"}, 401), ({}, 401)):
+            self.assertEqual(self.ask(connection, "POST", "/v2/models/floats/infer", BODY, headers)[0], status)
+        client = tritonclient.grpc.InferenceServerClient("127.0.0.1:%d" % self.grpc_port)
+        self.addCleanup(client.close)
+        client.infer("floats", [tensor(tritonclient.grpc)], headers={"authorization": bearer})
+        client.get_model_metadata("floats", headers={"authorization": bearer})
+        self.stop()
+        with open(self.path("log"), encoding="utf-8") as log:
+            text = log.read()
+        self.assertNotIn(secret, text)
+        lines = [json.loads(line) for line in text.splitlines()]
+        lines.sort(key=lambda line: line["method"] == "gRPC")
+        self.assertEqual([line.get("identity") for line in lines], ["shop", None, None, "shop", "shop"])
+        self.assertEqual({line["client"] for line in lines}, {"127.0.0.1"})
+
 
 class StartTest(Case):
     def refused(self, *flags):

@@ -1,5 +1,5 @@
 /* Access control of calls, by the operation of the method and the token of the headers; and their
- * lines in the access log. */
+ * entries of the journal. */
 #include "base/clock.h"
 #include "net/grpc/grpc_call.h"
 #include "net/grpc/grpc_methods.h"
@@ -60,18 +60,15 @@ void tt_grpc_call_audit(const struct tt_grpc_call *self, bool is_done, const cha
         tt_gate_audit(self->all->gate, self->identity, "gRPC", self->method->name, is_done, result);
 }
 
-void tt_grpc_call_log(struct tt_grpc_call *self, const struct tt_access_line *line) {
-    struct tt_access_log *log = &self->all->access_log;
+void tt_grpc_call_log(struct tt_grpc_call *self, const struct tt_journal_entry *entry,
+                      const struct tt_access_line *line) {
     char path[128];
-    if (!log->file || (self->has_line && !line->request))
-        return;
     struct tt_access_line full = *line;
     snprintf(path, sizeof(path), "/%s/%s", self->method ? self->method->service : "",
              self->method ? self->method->name : "");
     full.method = "gRPC";
     full.path = self->method ? path : "";
-    if (!line->request)
-        full.began_at = self->began_at;
+    full.client = &self->stream.session->peer;
     self->has_line = true;
-    tt_access_log_put(log, &full);
+    tt_journal_end(&self->all->journal, entry, &full);
 }

@@ -44,6 +44,7 @@ static void call_free(struct tt_grpc_call *self) {
     tt_text_fini(&self->ahead);
     tt_text_fini(&self->sentence);
     tt_identity_unref(self->identity);
+    free(self->trace);
     if (tt_list_linked(&self->node))
         tt_list_remove(&self->node);
     if (all->free_call_count < TT_GRPC_KEPT) {
@@ -59,11 +60,15 @@ static void call_free(struct tt_grpc_call *self) {
 
 /* Inferences have lines of their own; so has each of a stream, which then has none. */
 static void log_call(struct tt_grpc_call *self, int32_t http_status, enum tt_grpc_status status) {
-    if (!self->all->access_log.file)
+    if (!tt_journal_is_on(&self->all->journal) || self->has_line)
         return;
-    const struct tt_access_line line = {
-        .status = http_status, .grpc_status = (int32_t)status, .body_bytes = -1};
-    tt_grpc_call_log(self, &line);
+    const struct tt_journal_entry entry = {.received_at = self->began_at,
+                                           .began_at = self->began_at};
+    const struct tt_access_line line = {.status = http_status,
+                                        .grpc_status = (int32_t)status,
+                                        .body_bytes = -1,
+                                        .identity = self->identity ? self->identity->name : ""};
+    tt_grpc_call_log(self, &entry, &line);
 }
 
 static void on_closed(struct tt_http2_stream *stream) {
@@ -106,6 +111,20 @@ static int32_t fill_trailers(struct tt_grpc_call *self, enum tt_grpc_status stat
     return self->sentence.failed || !self->sentence.length ? 1 : 2;
 }
 
+/* nghttp2 copies the values. */
+static int32_t fill_trace(const struct tt_trace_context *context, char parent[TT_TRACEPARENT_BYTES],
+                          nghttp2_nv out_headers[2]) {
+    tt_traceparent_write(context, parent);
+    out_headers[0] = (nghttp2_nv)HEADER("traceparent", "");
+    out_headers[1] = (nghttp2_nv)HEADER("tracestate", "");
+    out_headers[0].value = (uint8_t *)parent;
+    out_headers[0].valuelen = TT_TRACEPARENT_BYTES;
+    out_headers[1].value = (uint8_t *)(uintptr_t)context->state;
+    out_headers[1].valuelen = context->state_bytes;
+    out_headers[0].flags = out_headers[1].flags = NGHTTP2_NV_FLAG_NO_COPY_NAME;
+    return context->state_bytes ? 2 : 1;
+}
+
 static void end_call(struct tt_grpc_call *self, enum tt_grpc_status status, const char *sentence) {
     struct tt_http2_stream *stream = &self->stream;
     if (self->is_over)
@@ -117,10 +136,13 @@ static void end_call(struct tt_grpc_call *self, enum tt_grpc_status status, cons
     if (stream->responded) {
         tt_http2_finish(stream, self->trailers, count);
     } else {
-        nghttp2_nv headers[5] = {status_ok, content_type};
+        char parent[TT_TRACEPARENT_BYTES];
+        nghttp2_nv headers[7] = {status_ok, content_type};
         memcpy(headers + 2, self->trailers, (size_t)count * sizeof(*headers));
         if (self->coding == TT_CODING_UNKNOWN)
             headers[2 + count++] = all_codings;
+        if (self->answer_trace)
+            count += fill_trace(self->answer_trace, parent, headers + 2 + count);
         tt_http2_reject(stream, headers, (size_t)count + 2);
     }
     self->all->touch(stream->session);
@@ -147,10 +169,13 @@ static void refuse(struct tt_grpc_call *self, const nghttp2_nv *status) {
 static void respond(struct tt_grpc_call *self) {
     static const nghttp2_nv gzip = HEADER("grpc-encoding", "gzip");
     static const nghttp2_nv deflate = HEADER("grpc-encoding", "deflate");
-    nghttp2_nv headers[3] = {status_ok, content_type};
+    char parent[TT_TRACEPARENT_BYTES];
+    nghttp2_nv headers[5] = {status_ok, content_type};
     size_t count = 2;
     if (self->coding != TT_CODING_IDENTITY && self->accepts_coding)
         headers[count++] = self->coding == TT_CODING_GZIP ? gzip : deflate;
+    if (self->answer_trace)
+        count += (size_t)fill_trace(self->answer_trace, parent, headers + count);
     tt_http2_respond(&self->stream, headers, count);
 }
 
@@ -405,6 +430,22 @@ static bool is_grpc(const char *value, size_t value_bytes) {
            is(value, value_bytes, "application/grpc+proto");
 }
 
+static void take_trace(struct tt_grpc_call *self, bool is_parent, const char *value,
+                       size_t value_bytes) {
+    if (!tt_journal_is_on(&self->all->journal))
+        return;
+    if (!self->trace) {
+        self->trace = malloc(sizeof(*self->trace));
+        if (!self->trace)
+            return; /* as if the client sent none */
+        tt_trace_headers_clear(self->trace);
+    }
+    if (is_parent)
+        tt_trace_headers_add_parent(self->trace, value, value_bytes);
+    else
+        tt_trace_headers_add_state(self->trace, value, value_bytes);
+}
+
 static void on_header(struct tt_http2_stream *stream, const char *name, size_t name_bytes,
                       const char *value, size_t value_bytes) {
     struct tt_grpc_call *self = call_of(stream);
@@ -417,6 +458,14 @@ static void on_header(struct tt_http2_stream *stream, const char *name, size_t n
     case 7:
         if (is(name, name_bytes, ":method"))
             self->is_post = is(value, value_bytes, "POST");
+        break;
+    case 10:
+        if (is(name, name_bytes, "tracestate"))
+            take_trace(self, false, value, value_bytes);
+        break;
+    case 11:
+        if (is(name, name_bytes, "traceparent"))
+            take_trace(self, true, value, value_bytes);
         break;
     case 12:
         if (is(name, name_bytes, "content-type")) {
@@ -450,7 +499,7 @@ static void on_request(struct tt_http2_stream *stream) {
     enum tt_grpc_status refusal;
     struct tt_error why;
     self->has_request = true;
-    if (all->access_log.file)
+    if (tt_journal_is_on(&all->journal))
         self->began_at = tt_clock_now();
     tt_counter_add(&all->requests, 1);
     tt_counter_add(&all->in_flight, 1);

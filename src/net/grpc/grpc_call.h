@@ -20,8 +20,8 @@
 #include "net/grpc/grpc_receiver.h"
 #include "net/grpc/grpc_status.h"
 #include "net/http2/http2_session.h"
-#include "net/kserve/access_line.h"
 #include "net/kserve/kserve_operations.h"
+#include "net/kserve/request_journal.h"
 #include "serve/limits.h"
 
 enum {
@@ -49,10 +49,10 @@ struct tt_grpc_operations {
 struct tt_grpc_calls {
     const struct tt_grpc_operations *operations;
     struct tt_kserve_service service;
-    const struct tt_limits *limits;                  /* borrowed */
-    struct tt_log *log;                              /* NULL: silent */
-    struct tt_gate *gate;                            /* borrowed; NULL: all is allowed */
-    struct tt_access_log access_log;                 /* without a file: no access log */
+    const struct tt_limits *limits; /* borrowed */
+    struct tt_log *log;             /* NULL: silent */
+    struct tt_gate *gate;           /* borrowed; NULL: all is allowed */
+    struct tt_journal journal;
     struct tt_quota_share budget;                    /* bytes of bodies in receipt */
     void (*touch)(struct tt_http2_session *session); /* something waits to be sent */
     void (*on_gone)(void *owner);                    /* a call is gone */
@@ -72,8 +72,10 @@ struct tt_grpc_call {
     struct tt_list_node node;            /* in all->streams or all->free_calls */
     struct tt_list running;              /* inferences */
     struct tt_grpc_receiver receiver;
-    struct tt_text ahead;                /* bytes beyond what it may handle now */
-    int64_t began_at;                    /* its headers were there; set if there is an access log */
+    struct tt_text ahead;           /* bytes beyond what it may handle now */
+    int64_t began_at;               /* its headers were there; set if there is a journal */
+    struct tt_trace_headers *trace; /* owned; NULL: its headers have none, or no journal */
+    const struct tt_trace_context *answer_trace; /* to answer with, borrowed; NULL: none */
     int64_t timeout_ns, deadline_at;     /* of grpc-timeout; timeout_ns 0: none, -1: malformed */
     int32_t running_count, queued_count; /* requests in work; answers not written yet */
     enum tt_coding coding;               /* of packed messages, both ways */
@@ -118,9 +120,10 @@ enum tt_grpc_status tt_grpc_call_check(struct tt_grpc_call *self, struct tt_erro
  * request: its token may have been removed. Else the status to fail with. */
 enum tt_grpc_status tt_grpc_call_admit(struct tt_grpc_call *self, struct tt_identity **out_identity,
                                        struct tt_error *why);
-/* The line of the access log: of an inference, where `request` is not NULL, else of the call, once.
- * Does nothing without a log. */
-void tt_grpc_call_log(struct tt_grpc_call *self, const struct tt_access_line *line);
+/* Writes to the journal, which is on: an inference, where `line->request` is not NULL, else the
+ * call, unless it has a line. `line` lacks the method, the path and the client. */
+void tt_grpc_call_log(struct tt_grpc_call *self, const struct tt_journal_entry *entry,
+                      const struct tt_access_line *line);
 /* The audit line of a call that manages; `result` is for people. */
 void tt_grpc_call_audit(const struct tt_grpc_call *self, bool is_done, const char *result);
 

@@ -18,9 +18,14 @@ struct grpc_inference {
     struct tt_served_model *model;
     struct tt_inference *inference; /* NULL: none was begun */
     struct tt_kserve_request request;
-    int64_t began_at;             /* set if there is an access log */
-    struct tt_identity *identity; /* whose limits it counts against; NULL: none; a reference */
+    struct tt_journal_entry entry; /* set if there is a journal */
+    struct tt_identity *identity;  /* whose limits it counts against; NULL: none; a reference */
     bool wants_final;
+    /* What the journal says at the end, if there is one: */
+    bool has_outcome;
+    int32_t http_status;
+    enum tt_grpc_status status;
+    int64_t body_bytes;
     /* Of an answer that is sent word by word: */
     bool is_stream;
     bool is_sending; /* the message is queued */
@@ -50,16 +55,31 @@ static struct grpc_inference *inference_new(struct tt_grpc_call *call) {
     self->model = NULL;
     self->inference = NULL;
     self->identity = NULL;
-    self->wants_final = false;
+    self->wants_final = self->has_outcome = false;
     self->is_stream = self->is_sending = self->is_done = self->is_last = false;
     tt_kserve_request_init(&self->request);
     self->request.memory = all->service.memory;
     return self;
 }
 
+static void write_journal(struct grpc_inference *self) {
+    const struct tt_access_line line = {.status = self->http_status,
+                                        .grpc_status = (int32_t)self->status,
+                                        .body_bytes = self->body_bytes,
+                                        .identity = self->identity ? self->identity->name : "",
+                                        .is_inference = true,
+                                        .request = &self->request,
+                                        .inference = self->inference};
+    tt_grpc_call_log(self->call, &self->entry, &line);
+}
+
+/* Its answer was written, or will not be. */
 static void inference_free(struct grpc_inference *self) {
     struct tt_grpc_calls *all = self->call->all;
     struct tt_text *text = &self->message.text;
+    if (self->has_outcome)
+        write_journal(self);
+    self->call->answer_trace = NULL;
     if (self->inference)
         tt_inference_release(self->inference);
     tt_identity_leave(self->identity);
@@ -112,23 +132,22 @@ static void send_answer(struct grpc_inference *self) {
         tt_grpc_call_finish(call);
 }
 
-static void log_end(struct grpc_inference *self, int32_t http_status, enum tt_grpc_status status,
-                    int64_t body_bytes) {
-    if (!self->call->all->access_log.file)
+/* The journal is written when the answer has been. */
+static void note_outcome(struct grpc_inference *self, int32_t http_status,
+                         enum tt_grpc_status status, int64_t body_bytes) {
+    if (!tt_journal_is_on(&self->call->all->journal))
         return;
-    const struct tt_access_line line = {.status = http_status,
-                                        .grpc_status = (int32_t)status,
-                                        .began_at = self->began_at,
-                                        .body_bytes = body_bytes,
-                                        .request = &self->request,
-                                        .inference = self->inference};
-    tt_grpc_call_log(self->call, &line);
+    self->has_outcome = true;
+    self->http_status = http_status;
+    self->status = status;
+    self->body_bytes = body_bytes;
+    self->call->has_line = true;
 }
 
 static void answer_failure(struct grpc_inference *self, enum tt_err err, const char *why) {
     struct tt_grpc_call *call = self->call;
     const char *sentence = why && *why ? why : tt_err_name(err);
-    log_end(self, 200, tt_grpc_status_of(err), 0);
+    note_outcome(self, 200, tt_grpc_status_of(err), 0);
     if (call->method->kind == TT_GRPC_STREAM) {
         begin_message(self);
         if (tt_infer_message_write_error(sentence, &self->request.id, &self->message)) {
@@ -156,7 +175,7 @@ static void answer(struct grpc_inference *self) {
     }
     begin_message(self);
     if (tt_infer_message_write(&answer, form, &self->message)) {
-        log_end(self, 200, TT_GRPC_OK, (int64_t)self->message.left_bytes);
+        note_outcome(self, 200, TT_GRPC_OK, (int64_t)self->message.left_bytes);
         send_answer(self);
     } else {
         answer_failure(self, TT_ERR_NO_MEMORY, "no memory for the answer");
@@ -256,10 +275,10 @@ static void on_inferred(void *context, struct tt_inference *inference, enum tt_e
     if (!call->is_over)
         tt_kserve_log_end(call->all->log, &self->request, self->model, err, why);
     else if (call->method->kind == TT_GRPC_STREAM || !call->has_line)
-        log_end(self, TT_ACCESS_CLIENT_GONE, TT_GRPC_CANCELLED, 0);
+        note_outcome(self, TT_ACCESS_CLIENT_GONE, TT_GRPC_CANCELLED, 0);
     if (self->is_stream) {
         if (!call->is_over) /* when the inference has ended; its words may still be on their way */
-            log_end(self, 200, tt_grpc_status_of(err), -1);
+            note_outcome(self, 200, tt_grpc_status_of(err), -1);
         end_words(self, err, why);
     } else if (call->is_over) {
         inference_free(self);
@@ -285,6 +304,16 @@ static enum tt_err limit_time(struct grpc_inference *self, struct tt_error *why)
     return TT_OK;
 }
 
+/* The requests of a stream are not answered by headers of their own. */
+static void begin_entry(struct grpc_inference *self) {
+    struct tt_grpc_call *call = self->call;
+    struct tt_journal *journal = &call->all->journal;
+    bool is_unary = call->method->kind == TT_GRPC_INFER;
+    tt_journal_begin(journal, call->trace, is_unary ? call->began_at : 0, &self->entry);
+    if (is_unary)
+        call->answer_trace = tt_journal_answer_context(journal, &self->entry);
+}
+
 void tt_grpc_call_infer(struct tt_grpc_call *call, const char *bytes, size_t size_bytes) {
     struct grpc_inference *self = inference_new(call);
     struct tt_error why;
@@ -292,8 +321,8 @@ void tt_grpc_call_infer(struct tt_grpc_call *call, const char *bytes, size_t siz
         tt_grpc_call_fail(call, TT_GRPC_RESOURCE_EXHAUSTED, "no memory for the request");
         return;
     }
-    if (call->all->access_log.file)
-        self->began_at = tt_clock_now();
+    if (tt_journal_is_on(&call->all->journal))
+        begin_entry(self);
     enum tt_grpc_status refused = tt_grpc_call_admit(call, &self->identity, &why);
     if (refused != TT_GRPC_OK) {
         tt_grpc_call_fail(call, refused, why.text);

@@ -99,8 +99,11 @@ static void start(struct tt_grpc_listener *self, struct worker *worker,
                        options->log);
     tt_gate_init(&worker->gate, options->access, TT_GATE_PUBLIC);
     worker->calls.gate = &worker->gate;
-    tt_access_log_init(&worker->calls.access_log, options->access_lines,
-                       options->access_writer + self->worker_count);
+    const struct tt_journal_options journal = {.access_lines = options->access_lines,
+                                               .tracer = options->tracer,
+                                               .writer =
+                                                   options->first_writer + self->worker_count};
+    tt_journal_init(&worker->calls.journal, &journal);
     worker->calls.touch = tt_http2_connections_touch;
     worker->calls.on_gone = on_gone;
     worker->calls.owner = worker;
@@ -176,7 +179,7 @@ void tt_grpc_listener_close(struct tt_grpc_listener *take_self) {
     tt_socket_group_close(&take_self->group);
     for (int32_t i = 0; i < take_self->worker_count; i++) {
         tt_http2_connections_fini(&take_self->workers[i]->connections);
-        tt_access_log_fini(&take_self->workers[i]->calls.access_log);
+        tt_journal_fini(&take_self->workers[i]->calls.journal);
         tt_grpc_calls_fini(&take_self->workers[i]->calls);
         tt_tls_loop_free(take_self->workers[i]->tls);
         tt_gate_fini(&take_self->workers[i]->gate);

@@ -16,6 +16,7 @@ struct tt_line_file;
 struct tt_log;
 struct tt_shared_memory;
 struct tt_tls_server;
+struct tt_tracer;
 
 struct tt_grpc_listener_options {
     const char *host; /* a name or an address to bind to; borrowed for the call to _open */
@@ -25,7 +26,8 @@ struct tt_grpc_listener_options {
     int64_t drain_ms;   /* after the first _stop: not ready, but everything is served */
     struct tt_log *log; /* borrowed; clients may change its settings; NULL: silent */
     struct tt_line_file *access_lines; /* borrowed: of the access log; NULL: none */
-    int32_t access_writer;             /* of the lines: the first thread's; the others follow */
+    struct tt_tracer *tracer;          /* borrowed: of spans; NULL: none */
+    int32_t first_writer;              /* of both: the first thread's; the others follow */
     struct tt_tls_server *tls;         /* borrowed until close; NULL: without TLS */
     struct tt_access_control *access;  /* borrowed until close; NULL: everything is allowed */
     struct tt_shared_memory *memory;   /* borrowed; NULL: none is shared with clients */

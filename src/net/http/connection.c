@@ -1,5 +1,6 @@
 #include "net/http/connection.h"
 
+#include "base/clock.h"
 #include "net/coding/content_coding.h"
 #include "net/http/body_work.h"
 
@@ -23,7 +24,9 @@ struct tt_connection {
     struct sending *sending; /* the request in flight or being answered */
     struct tt_text ahead;    /* bytes of later requests */
     size_t ahead_used;
-    struct tt_list_node node; /* in the list of `wait` */
+    int64_t received_at;           /* the first byte of the request; set if there is a journal */
+    struct tt_peer_address client; /* likewise */
+    struct tt_list_node node;      /* in the list of `wait` */
     uint64_t since_ms;
     enum tt_wait wait;
     bool reading;
@@ -50,7 +53,7 @@ struct sending {
     unsigned buffer_count, buffer_at; /* buffer_at: with TLS, the first that is not encrypted */
     struct tt_text sealed;            /* with TLS: encrypted, being written */
     int64_t body_bytes;               /* sent, or to be sent */
-    struct tt_access access;          /* set if there is an access log */
+    struct tt_http_entry entry;       /* set if there is a journal */
 };
 
 static void process(struct tt_connection *self);
@@ -82,7 +85,7 @@ static void on_part(struct tt_exchange *exchange);
 static bool send_events(struct sending *sending);
 
 static struct sending *sending_new(struct tt_connection *connection) {
-    const struct tt_http1_request *request = connection->http.request; /* NULL: none was read */
+    struct tt_http1_request *request = connection->http.request; /* NULL: none was read */
     struct sending *sending = malloc(sizeof(*sending));
     if (!sending)
         return NULL;
@@ -96,9 +99,9 @@ static struct sending *sending_new(struct tt_connection *connection) {
     sending->buffer_count = sending->buffer_at = 0;
     sending->body_bytes = 0;
     tt_text_init(&sending->sealed);
-    if (all->access_log.file)
-        tt_access_begin(&sending->access, request ? request->method : "",
-                        request ? request->target : "");
+    if (tt_journal_is_on(&all->journal))
+        tt_http_journal_begin(&all->journal, request, connection->received_at, &connection->client,
+                              &sending->entry);
     sending->write.data = sending;
     sending->coding = TT_CODING_IDENTITY;
     tt_text_init(&sending->head);
@@ -112,9 +115,9 @@ static struct sending *sending_new(struct tt_connection *connection) {
 
 static void sending_free(struct sending *sending, bool answered) {
     struct tt_connections *all = sending->all;
-    if (all->access_log.file)
-        tt_access_end(&all->access_log, &sending->access, &sending->exchange,
-                      answered ? sending->body_bytes : -1);
+    if (tt_journal_is_on(&all->journal))
+        tt_http_journal_end(&all->journal, &sending->entry, &sending->exchange,
+                            answered ? sending->body_bytes : -1);
     int status = sending->exchange.reply.status - TT_HTTP_STATUS_FIRST;
     tt_counter_add(answered ? &all->counts.by_status[status] : &all->counts.gone, 1);
     tt_exchange_fini(&sending->exchange);
@@ -125,6 +128,10 @@ static void sending_free(struct sending *sending, bool answered) {
     tt_assert(all->exchange_count > 0);
     all->exchange_count--;
     tell_empty(all);
+}
+
+static const struct tt_trace_context *answer_context(const struct sending *sending) {
+    return tt_journal_answer_context(&sending->all->journal, &sending->entry.entry);
 }
 
 /* --- closing --- */
@@ -388,6 +395,7 @@ static void begin_events(struct sending *sending) {
                                      .content_type = reply->content_type,
                                      .json_bytes = -1,
                                      .headers = "Cache-Control: no-cache\r\n",
+                                     .trace = answer_context(sending),
                                      .is_stream = true,
                                      .keep_alive = sending->keep_alive};
     tt_http1_write_head(&answer, &sending->head);
@@ -500,6 +508,7 @@ static void send_reply(struct sending *sending) {
                                      .json_bytes = parts_bytes ? (int64_t)reply->body.length : -1,
                                      .allow = reply->allow,
                                      .headers = reply->headers,
+                                     .trace = answer_context(sending),
                                      .retry_after_s = reply->retry_after_s,
                                      .keep_alive = sending->keep_alive};
     struct tt_coding_piece pieces[TT_MAX_TENSORS + 1];
@@ -627,6 +636,8 @@ static size_t consume(struct tt_connection *self, const char *bytes, size_t coun
     size_t at = 0;
     while (!self->sending && self->wait < TT_WAIT_FLIGHT) {
         size_t used;
+        if (tt_journal_is_on(&self->all->journal) && !tt_http1_started(&self->http))
+            self->received_at = tt_clock_now();
         const char *sentence;
         int status;
         switch (tt_http1_feed(&self->http, bytes + at, count - at, &used)) {
@@ -840,6 +851,10 @@ bool tt_connections_accept(struct tt_connections *self, tt_take_socket_fn *take,
     tt_counter_add(&self->counts.accepted, 1);
     if (!self->is_local)
         uv_tcp_nodelay(&connection->tcp, 1);
+    uv_os_fd_t fd;
+    if (!self->is_local && tt_journal_is_on(&self->journal) &&
+        uv_fileno((uv_handle_t *)&connection->tcp, &fd) == 0)
+        connection->client = tt_peer_address_of(fd);
     set_reading(connection, true);
     if (connection->wait == TT_WAIT_CLOSED || !(is_full || !connection->has_place))
         return true;
@@ -870,7 +885,7 @@ void tt_connections_init(struct tt_connections *self, uv_loop_t *loop,
     self->is_local = false;
     self->exchange_count = self->connection_count = 0;
     memset(&self->counts, 0, sizeof(self->counts));
-    tt_access_log_init(&self->access_log, context->access_lines, context->access_writer);
+    tt_journal_init(&self->journal, &context->journal);
     self->places = &quotas->connections;
     tt_quota_share_init(&self->body_budget, &quotas->receive_bytes);
     self->http_limits =
@@ -881,7 +896,8 @@ void tt_connections_init(struct tt_connections *self, uv_loop_t *loop,
                                  .body_limit = body_limit,
                                  .context = self,
                                  .budget = &self->body_budget,
-                                 .keeps_origin = true};
+                                 .keeps_origin = true,
+                                 .keeps_trace = tt_journal_is_on(&self->journal)};
     for (int wait = 0; wait < TT_WAIT_COUNT; wait++) {
         tt_list_init(&self->waits[wait]);
         self->limits_ms[wait] = 0;
@@ -896,7 +912,7 @@ void tt_connections_init(struct tt_connections *self, uv_loop_t *loop,
 
 void tt_connections_fini(struct tt_connections *self) {
     tt_assert(tt_connections_empty(self));
-    tt_access_log_fini(&self->access_log);
+    tt_journal_fini(&self->journal);
     tt_quota_share_fini(&self->body_budget);
 }
 

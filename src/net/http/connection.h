@@ -19,8 +19,8 @@
 #define TT_NET_HTTP_CONNECTION_H
 
 #include "base/list.h"
-#include "net/http/access_log.h"
 #include "net/http/http1.h"
+#include "net/http/http_journal.h"
 #include "net/http/http_routes.h"
 #include "net/sockets/socket_server.h"
 #include "net/tls/tls_loop.h"
@@ -58,10 +58,10 @@ struct tt_connections {
     struct tt_quota *places; /* of connections, shared with other threads; borrowed */
     struct tt_quota_share body_budget;
     struct tt_list waits[TT_WAIT_COUNT];
-    uint64_t limits_ms[TT_WAIT_COUNT];      /* 0: none */
-    struct tt_http_counters counts;         /* other threads may read */
-    int32_t connection_count;               /* not closed yet */
-    struct tt_access_log access_log;        /* without a file: no access log */
+    uint64_t limits_ms[TT_WAIT_COUNT]; /* 0: none */
+    struct tt_http_counters counts;    /* other threads may read */
+    int32_t connection_count;          /* not closed yet */
+    struct tt_journal journal;
     struct tt_tls_loop *tls;                /* borrowed; NULL: without TLS */
     bool is_local;                          /* the clients come by a Unix socket */
     int32_t exchange_count;                 /* not finished yet, abandoned ones too */

@@ -13,7 +13,7 @@ void tt_exchange_init(struct tt_exchange *self, const struct tt_http_context *co
     self->done = done;
     self->part = part;
     self->form = TT_EXCHANGE_INFER;
-    self->is_stream = self->is_read = false;
+    self->is_inference = self->is_stream = self->is_read = false;
     self->err = TT_OK;
     self->model = NULL;
     self->inference = NULL;
@@ -194,6 +194,7 @@ bool tt_exchange_submit(struct tt_exchange *self) {
 
 static bool start_inference(struct tt_exchange *self, const struct tt_http_request *request) {
     struct tt_port *port = self->context->service.port;
+    self->is_inference = true;
     struct tt_kserve_request *inputs = &self->request;
     struct tt_error why;
     enum tt_err err =

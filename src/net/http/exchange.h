@@ -38,6 +38,7 @@ struct tt_exchange {
     struct tt_body_work *work; /* its body is being read elsewhere; NULL: it is not */
     struct tt_http_claim claim;
     enum tt_exchange_form form;
+    bool is_inference; /* the request asks for one, whatever came of it */
     bool is_stream;    /* the answer is events: nothing is in `reply` and `parts` */
     bool is_running;   /* `done` is to come */
     bool is_abandoned; /* the client has gone; the reply is empty */

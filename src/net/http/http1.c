@@ -171,9 +171,16 @@ static void take_origin(struct tt_http1_request *request, const char *value) {
     }
 }
 
+static void take_trace(struct tt_http1_request *request, const char *value) {
+    if (IS_HEADER(request, "traceparent"))
+        tt_trace_headers_add_parent(&request->trace, value, strlen(value));
+    else if (IS_HEADER(request, "tracestate"))
+        tt_trace_headers_add_state(&request->trace, value, strlen(value));
+}
+
 /* Handles the headers that are not ignored. llhttp handles Content-Length, Connection and framing.
  */
-static int take_header(struct tt_http1_request *request, bool keeps_origin) {
+static int take_header(struct tt_http1_request *request, const struct tt_http1_limits *limits) {
     bool whole = request->value_length < sizeof(request->value);
     request->value[whole ? request->value_length : 0] = '\0';
     char *value = request->value;
@@ -182,7 +189,7 @@ static int take_header(struct tt_http1_request *request, bool keeps_origin) {
         value[--i] = '\0';
     if (IS_HEADER(request, "Host")) {
         request->host_count++;
-        if (keeps_origin)
+        if (limits->keeps_origin)
             keep_once(request->host, value, request->host_count);
     } else if (IS_HEADER(request, "Content-Length")) {
         request->has_length = true;
@@ -206,8 +213,11 @@ static int take_header(struct tt_http1_request *request, bool keeps_origin) {
         if (request->json_bytes != -1)
             return refuse(request, 400, "Inference-Header-Content-Length is given twice");
         request->json_bytes = parse_count(value);
-    } else if (keeps_origin) {
-        take_origin(request, value);
+    } else {
+        if (limits->keeps_trace)
+            take_trace(request, value);
+        if (limits->keeps_origin)
+            take_origin(request, value);
     }
     return 0;
 }
@@ -219,7 +229,7 @@ static int on_header_value_complete(llhttp_t *parser) {
         return 0;
     if (++request->header_count > self->limits->header_count)
         return refuse(request, 431, "more than %d headers", self->limits->header_count);
-    int result = take_header(request, self->limits->keeps_origin);
+    int result = take_header(request, self->limits);
     request->name_length = request->value_length = 0;
     return result;
 }
@@ -385,6 +395,7 @@ static struct tt_http1_request *request_new(void) {
     request->target[0] = request->host[0] = request->origin[0] = '\0';
     memset((char *)request + target_bytes, 0, sizeof(*request) - target_bytes);
     request->json_bytes = -1;
+    tt_trace_headers_clear(&request->trace);
     return request;
 }
 
@@ -503,6 +514,18 @@ static void put_number(struct tt_text *text, const char *name, int64_t value) {
     tt_text_append(text, "\r\n", 2);
 }
 
+static void put_trace(struct tt_text *text, const struct tt_trace_context *context) {
+    char parent[TT_TRACEPARENT_BYTES];
+    tt_traceparent_write(context, parent);
+    tt_text_puts(text, "traceparent: ");
+    tt_text_append(text, parent, sizeof(parent));
+    if (context->state_bytes) {
+        tt_text_puts(text, "\r\ntracestate: ");
+        tt_text_append(text, context->state, context->state_bytes);
+    }
+    tt_text_append(text, "\r\n", 2);
+}
+
 void tt_http1_write_head(const struct tt_http1_answer *answer, struct tt_text *out_text) {
     tt_assert(answer->status >= 200);
     tt_text_reserve(out_text, HEAD_BYTES);
@@ -530,6 +553,8 @@ void tt_http1_write_head(const struct tt_http1_answer *answer, struct tt_text *o
     }
     if (answer->headers)
         tt_text_puts(out_text, answer->headers);
+    if (answer->trace)
+        put_trace(out_text, answer->trace);
     if (answer->retry_after_s)
         put_number(out_text, "Retry-After: ", answer->retry_after_s);
     if (!answer->is_stream)

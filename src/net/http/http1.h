@@ -22,6 +22,7 @@
 #include "base/threads/quota.h"
 #include "net/access/token.h"
 #include "net/coding/content_coding.h"
+#include "net/telemetry/trace_context.h"
 
 #include <llhttp.h>
 #include <stdbool.h>
@@ -43,6 +44,7 @@ struct tt_http1_limits {
      * a client that sends nothing takes nothing from the others. NULL: no limit. */
     struct tt_quota_share *budget;
     bool keeps_origin; /* requests get `host`, `origin`, `token` and `is_cross_site` */
+    bool keeps_trace;  /* requests get `trace` */
 };
 
 enum tt_http1_event { TT_HTTP1_MORE, TT_HTTP1_HEAD, TT_HTTP1_MESSAGE, TT_HTTP1_BAD };
@@ -58,6 +60,7 @@ struct tt_http1_request {
     /* With `keeps_origin`: the headers' values. "": absent, given twice, or as long as this. */
     char host[TT_HTTP1_ORIGIN_BYTES], origin[TT_HTTP1_ORIGIN_BYTES];
     char value[TT_HTTP1_VALUE_BYTES]; /* the parser's own: of the header being read */
+    struct tt_trace_headers trace;    /* with `keeps_trace`; else empty */
     char method[16];
     bool keep_alive;        /* the client may send another request */
     bool expects_continue;  /* the client waits for 100 before it sends the body */
@@ -116,11 +119,12 @@ struct tt_http1_answer {
     const char *content_type; /* NULL: none */
     enum tt_coding coding;
     size_t content_bytes;
-    bool is_stream;        /* the body goes on: in chunks, or, without keep_alive, to the end */
-    int64_t json_bytes;    /* Inference-Header-Content-Length; < 0: none */
-    const char *allow;     /* methods, for a 405; NULL: none */
-    const char *headers;   /* further ones, each with its end of line; NULL: none */
-    int32_t retry_after_s; /* 0: none */
+    bool is_stream;      /* the body goes on: in chunks, or, without keep_alive, to the end */
+    int64_t json_bytes;  /* Inference-Header-Content-Length; < 0: none */
+    const char *allow;   /* methods, for a 405; NULL: none */
+    const char *headers; /* further ones, each with its end of line; NULL: none */
+    const struct tt_trace_context *trace; /* to answer with; NULL: none */
+    int32_t retry_after_s;                /* 0: none */
     bool keep_alive;
 };
 

@@ -116,7 +116,7 @@ void tt_page_metrics(const struct tt_http_context *context, struct tt_reply *rep
     if (context->counts) {
         struct tt_listener_counts counts;
         context->counts(context->counts_context, -1, &counts);
-        add_counts(&reply->body, &counts, context->access_lines);
+        add_counts(&reply->body, &counts, context->journal.access_lines);
         add_thread_counts(&reply->body, context);
     }
     if (context->more_metrics)

@@ -14,11 +14,10 @@
 #include "net/http/http_counts.h"
 #include "net/http/http_reply.h"
 #include "net/kserve/kserve_operations.h"
+#include "net/kserve/request_journal.h"
 #include "serve/model_command.h"
 
 struct tt_dashboard_access;
-struct tt_line_file;
-
 /* What replies are made from; all borrowed. */
 struct tt_http_context {
     struct tt_kserve_service service;
@@ -29,8 +28,7 @@ struct tt_http_context {
     int32_t json_depth;                          /* limit of nested JSON in inference requests */
     int64_t management_bytes;                    /* see tt_route_body_limit */
     struct tt_log *log;                          /* NULL: silent */
-    struct tt_line_file *access_lines;           /* of the access log; NULL: there is none */
-    int32_t access_writer;                       /* of this thread */
+    struct tt_journal_options journal;           /* of this thread */
     const struct tt_dashboard_access *dashboard; /* of the live page's port; NULL: another port */
     struct tt_gate *gate;                        /* NULL: everything is allowed */
     const char *host;                            /* a name that the server may be reached by */

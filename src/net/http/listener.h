@@ -27,6 +27,7 @@ struct tt_listener;
 struct tt_log;
 struct tt_shared_memory;
 struct tt_tls_server;
+struct tt_tracer;
 
 struct tt_listener_options {
     const char *host;         /* a name or an address to bind to, or "unix:PATH" of a socket */
@@ -39,6 +40,7 @@ struct tt_listener_options {
     struct tt_log *log;                /* borrowed; clients may change its settings; NULL: silent */
     struct tt_line_file *access_lines; /* borrowed: of the access log, this listener's alone, with
                                           a writer per thread; NULL: none */
+    struct tt_tracer *tracer;          /* borrowed: of spans, likewise; NULL: none */
     const struct tt_dashboard_access
         *dashboard; /* a port of the live page; NULL: an ordinary one */
     /* Appends metrics of others to the metrics page; on the loop's thread; NULL: none. */
@@ -60,7 +62,7 @@ void tt_listener_options_default(struct tt_listener_options *out_options);
 TT_MUST_CHECK enum tt_err tt_listener_check(const struct tt_listener_options *options,
                                             struct tt_error *why);
 /* INVALID (host, port number), IO (port in use, not allowed), NO_MEMORY. `options->host`,
- * `server_version`, `log`, `access_lines` and `dashboard` until close. */
+ * `server_version`, `log`, `access_lines`, `tracer` and `dashboard` until close. */
 TT_MUST_CHECK enum tt_err tt_listener_open(struct tt_serving *serving,
                                            const struct tt_listener_options *options,
                                            struct tt_listener **out_listener, struct tt_error *why);

@@ -343,6 +343,9 @@ bool tt_http2_connections_accept(struct tt_http2_connections *self,
         return true;
     }
     tt_counter_add(&self->accepted, 1);
+    uv_os_fd_t fd;
+    if (uv_fileno((uv_handle_t *)&connection->tcp, &fd) == 0)
+        connection->session.peer = tt_peer_address_of(fd);
     uv_tcp_nodelay(&connection->tcp, 1);
     set_reading(connection, true);
     if (!connection->is_closing)

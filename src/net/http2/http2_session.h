@@ -24,6 +24,7 @@
 #define TT_NET_HTTP2_HTTP2_SESSION_H
 
 #include "base/list.h"
+#include "net/access/peer_address.h"
 #include "net/http2/http2_memory.h"
 #include "net/http2/http2_message.h"
 #include "net/http2/http2_output.h"
@@ -95,6 +96,7 @@ struct tt_http2_session {
     const struct tt_http2_limits *limits;
     struct tt_http2_timers *timers;
     void *context;                  /* of the handler */
+    struct tt_peer_address peer;    /* of the client; its owner sets it after _init */
     struct tt_list open, closed;    /* streams; `closed` are to be reported */
     struct tt_list sent;            /* messages whose bytes are in the output */
     struct tt_http2_output *output; /* while _pull runs */

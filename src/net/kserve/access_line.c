@@ -48,6 +48,20 @@ static void put_time(struct tt_text *line) {
     tt_text_printf(line, "{\"time\":\"%s.%06dZ\"", date, (int)(wall_ns % TT_S / 1000));
 }
 
+static void put_client(struct tt_text *line, const struct tt_access_line *of) {
+    char address[TT_PEER_ADDRESS_TEXT_BYTES];
+    tt_peer_address_write(of->client, address);
+    if (*address)
+        put_string(line, ",\"client\":", address, false);
+    if (*of->identity)
+        put_string(line, ",\"identity\":", of->identity, false);
+    if (of->trace) {
+        char hex[2 * TT_TRACE_ID_BYTES + 1] = "";
+        tt_trace_hex_write(of->trace->trace_id, TT_TRACE_ID_BYTES, hex);
+        put_string(line, ",\"trace\":", hex, false);
+    }
+}
+
 /* Of a request for inference: what was asked for, and how it ran. */
 static void put_inference(struct tt_text *line, const struct tt_kserve_request *request,
                           struct tt_inference *inference, int64_t now) {
@@ -87,6 +101,7 @@ void tt_access_log_put(struct tt_access_log *self, const struct tt_access_line *
     put_ms(line, ",\"ms\":", now - of->began_at);
     if (of->body_bytes >= 0)
         tt_text_printf(line, ",\"bytes\":%lld", (long long)of->body_bytes);
+    put_client(line, of);
     if (of->request)
         put_inference(line, of->request, of->inference, now);
     tt_text_append(line, "}\n", 2);

@@ -363,8 +363,8 @@ void tt_inference_output(const struct tt_inference *inference, int32_t output,
 /* Each runs alone. */
 void tt_inference_account(const struct tt_inference *inference,
                           struct tt_inference_account *out_account) {
-    *out_account = (struct tt_inference_account){.batch_rows = inference->cancelled ? 0 : 1,
-                                                 .deadline_at = INT64_MAX};
+    *out_account = (struct tt_inference_account){
+        .batch_rows = inference->cancelled ? 0 : 1, .deadline_at = INT64_MAX, .why = ""};
 }
 
 void tt_inference_release(struct tt_inference *inference) {

@@ -521,15 +521,16 @@ static void test_access_log(void **state) {
     static const char *const lines[] = {
         "\"method\":\"POST\",\"path\":\"/v2/models/identity/"
         "infer\",\"status\":200,\"ms\":#,\"bytes\":#,"
-        "\"model\":\"identity\",\"batch\":1,\"id\":\"a \\\"b\\\"\"}",
+        "\"client\":\"127.0.0.1\",\"model\":\"identity\",\"batch\":1,\"id\":\"a \\\"b\\\"\"}",
         "\"method\":\"HEAD\",\"path\":\"/"
-        "v2?q=\\u00221\\u0022\",\"status\":200,\"ms\":#,\"bytes\":0}",
+        "v2?q=\\u00221\\u0022\",\"status\":200,\"ms\":#,\"bytes\":0,\"client\":\"127.0.0.1\"}",
         "\"method\":\"GET\",\"path\":\"/v2/models/none\",\"status\":404,\"ms\":#,\"bytes\":#,"
-        "\"model\":\"none\"}",
-        "\"method\":\"\",\"path\":\"\",\"status\":400,\"ms\":#,\"bytes\":#}",
+        "\"client\":\"127.0.0.1\",\"model\":\"none\"}",
+        "\"method\":\"\",\"path\":\"\",\"status\":400,\"ms\":#,\"bytes\":#,\"client\":\"127.0.0."
+        "1\"}",
         "\"method\":\"POST\",\"path\":\"/v2/models/held/"
         "infer\",\"status\":499,\"ms\":#,\"bytes\":0,"
-        "\"model\":\"held\"}",
+        "\"client\":\"127.0.0.1\",\"model\":\"held\"}",
     };
     const char *at = written.bytes;
     for (size_t i = 0; i < TT_COUNT(lines); i++)

@@ -1,0 +1,36 @@
+/* Spans of `tutti serve`: the tracer that connection threads write to, and its exporter.
+ *
+ * Life: opened before the listeners, whose options then get the tracer; closed after them. Without
+ * --otlp nothing exists. */
+#ifndef TT_CMD_SERVE_TELEMETRY_H
+#define TT_CMD_SERVE_TELEMETRY_H
+
+#include "client/otlp_exporter.h"
+
+struct tt_log;
+
+struct tt_serve_telemetry_flags {
+    const char *otlp; /* a URL; NULL: no spans */
+    int64_t sample;   /* of TT_TRACER_ALL */
+};
+
+struct tt_serve_telemetry {
+    struct tt_tracer tracer;
+    struct tt_otlp_exporter *exporter; /* NULL: no spans */
+    /* The metrics page's other part; may be NULL. */
+    void (*more_metrics)(const void *context, struct tt_text *page);
+    const void *more_metrics_context;
+};
+
+/* `writers`: threads that write records. INVALID (the URL), NOT_FOUND, IO, NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_serve_telemetry_open(struct tt_serve_telemetry *self,
+                                                  const struct tt_serve_telemetry_flags *flags,
+                                                  int32_t writers, struct tt_log *log,
+                                                  struct tt_error *why);
+void tt_serve_telemetry_close(struct tt_serve_telemetry *self);
+/* For the listeners; NULL: no spans. */
+struct tt_tracer *tt_serve_telemetry_tracer(struct tt_serve_telemetry *self);
+/* Appends both parts; `telemetry` is a struct tt_serve_telemetry. */
+void tt_serve_telemetry_metrics(const void *telemetry, struct tt_text *page);
+
+#endif
