@@ -16,7 +16,8 @@ enum tt_err tt_backend_init(struct tt_backend *self, const struct tt_cluster_set
     self->devices = calloc((size_t)self->device_count, sizeof(*self->devices));
     self->plans = calloc(plans, sizeof(*self->plans));
     self->members = calloc(plans * (size_t)self->max_batch, sizeof(*self->members));
-    if (!self->devices || !self->plans || !self->members) {
+    if (!self->devices || !self->plans || !self->members ||
+        tt_model_duty_init(&self->models, settings->model_count, &self->outbox)) {
         tt_backend_fini(self);
         return TT_ERR_NO_MEMORY;
     }
@@ -28,6 +29,7 @@ enum tt_err tt_backend_init(struct tt_backend *self, const struct tt_cluster_set
 }
 
 void tt_backend_fini(struct tt_backend *self) {
+    tt_model_duty_fini(&self->models);
     tt_outbox_fini(&self->outbox);
     free(self->devices);
     free(self->plans);
@@ -323,6 +325,9 @@ void tt_backend_receive(struct tt_backend *self, int64_t now, uint16_t from,
             on_cancel(self, now, from, &frame->records[i]);
     else if (frame->type == TT_FRAME_CLAIM && role == TT_ROLE_SCHEDULER)
         on_claim(self, now, from, frame->epoch);
+    else if (frame->type == TT_FRAME_SERVE && frame->epoch == self->primary.epoch &&
+             from == tt_epoch_scheduler(frame->epoch))
+        self->rejected += !tt_model_duty_receive(&self->models, from, frame);
     else if (frame->type == TT_FRAME_GRANT && role == TT_ROLE_SCHEDULER)
         on_grant(self, now, from, frame);
     else if (role != TT_ROLE_SCHEDULER ||
@@ -369,6 +374,7 @@ int64_t tt_backend_next_at(const struct tt_backend *self) {
 }
 
 void tt_backend_check(const struct tt_backend *self) {
+    tt_model_duty_check(&self->models);
     for (int32_t d = 0; d < self->device_count; d++) {
         const struct tt_backend_device *device = &self->devices[d];
         tt_assert(device->count >= 0 && device->count <= self->settings->depth);

@@ -14,6 +14,7 @@
 #define TT_CLUSTER_BACKEND_H
 
 #include "cluster/allegiance.h"
+#include "cluster/model_duty.h"
 
 enum tt_plan_state { TT_PLAN_FREE, TT_PLAN_COLLECTING, TT_PLAN_READY, TT_PLAN_RUNNING };
 
@@ -49,6 +50,7 @@ struct tt_backend {
     struct tt_backend_device *devices; /* [device_count] */
     struct tt_plan *plans;
     struct tt_plan_member *members;
+    struct tt_model_duty models; /* which of them this node serves; the driver sets `act` */
     struct tt_outbox outbox;
     void *context;
     /* Runs the plan on the device; tt_backend_ran follows, once. The plan is borrowed until then.

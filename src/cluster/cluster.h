@@ -37,6 +37,9 @@ struct tt_cluster_settings {
     const struct tt_cluster_node *nodes; /* [node_count]; their numbers are their indices */
     int32_t model_count;
     const struct tt_step_model *const *models; /* [model_count]; whole graphs */
+    /* [model_count]: models that are loaded together have the number of the first; NULL: each is
+     * loaded alone. */
+    const uint16_t *groups;
     int64_t silence_ns;    /* a primary that was not heard for so long is suspected */
     int64_t beat_ns;       /* between two beats; a tenth of that */
     int64_t ask_ns;        /* for opinions before a silent primary is replaced */
@@ -49,6 +52,12 @@ struct tt_cluster_settings {
     int32_t request_limit; /* requests at once: of a frontend */
     int32_t depth;         /* plans at once on a device */
 };
+
+/* The number by which the model is loaded and unloaded. */
+static inline uint16_t tt_cluster_group(const struct tt_cluster_settings *settings,
+                                        uint16_t model) {
+    return settings->groups ? settings->groups[model] : model;
+}
 
 /* How a link between two nodes changed. */
 enum tt_link {

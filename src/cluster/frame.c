@@ -26,6 +26,10 @@ static const struct {
     [TT_FRAME_ASK] = {"ASK", 0, 0},
     [TT_FRAME_RESIGN] = {"RESIGN", 0, 0},
     [TT_FRAME_OPINION] = {"OPINION", 1, 1},
+    [TT_FRAME_WISH] = {"WISH", 1, TT_FRAME_MAX_RECORDS},
+    [TT_FRAME_SERVE] = {"SERVE", 1, TT_FRAME_MAX_RECORDS},
+    [TT_FRAME_SERVED] = {"SERVED", 1, TT_FRAME_MAX_RECORDS},
+    [TT_FRAME_WISHED] = {"WISHED", 1, 1},
 };
 
 /* Two fields of 16 bits are one of 32: the first is the lower half. */

@@ -6,7 +6,8 @@
  * time is a duration, so no two clocks are ever compared. A frame with more records costs one write
  * and one read, so senders collect the records of one turn (cluster/outbox.h).
  *
- * The payloads of INPUT and RESULT (tensors) follow the frame, in the order of its records.
+ * The payloads of INPUT and RESULT (tensors), SERVED and WISHED (text) follow the frame, in the
+ * order of its records.
  *
  * The reader trusts nothing: a wrong length, type or count is an error that names it. The meaning
  * of the fields (does this model exist?) is checked by the role that receives them.
@@ -64,6 +65,17 @@ enum tt_frame_type {
     TT_FRAME_RESIGN,
     /* The answer to ASK. One record: duration: since the primary was heard. */
     TT_FRAME_OPINION,
+    /* F to S, a client's command: id: its number, model, code: 1 load, 0 unload. */
+    TT_FRAME_WISH,
+    /* S to all, a record per model: id: version of the set, model, attempt: generation, code: 1
+     * serve. */
+    TT_FRAME_SERVE,
+    /* B or F to S: id: version. Then, per model that could not be loaded: id: version, model, code:
+     * a negated enum tt_err. Length: bytes of the payload, the reason. */
+    TT_FRAME_SERVED,
+    /* S to F: id: the command, model, code: a negated enum tt_err, 0: done. Length: bytes of the
+     * payload, the reasons. */
+    TT_FRAME_WISHED,
     TT_FRAME_TYPES,
 };
 
@@ -91,11 +103,15 @@ static inline size_t tt_frame_bytes(int32_t count) {
     return TT_FRAME_HEAD_BYTES + (size_t)count * TT_FRAME_RECORD_BYTES;
 }
 
+static inline bool tt_frame_has_payload(enum tt_frame_type type) {
+    return type == TT_FRAME_INPUT || type == TT_FRAME_RESULT || type == TT_FRAME_SERVED ||
+           type == TT_FRAME_WISHED;
+}
+
 /* The bytes of all payloads that follow the frame. */
 static inline uint64_t tt_frame_payload_bytes(const struct tt_frame *frame) {
     uint64_t sum = 0;
-    bool has_payload = frame->type == TT_FRAME_INPUT || frame->type == TT_FRAME_RESULT;
-    for (int32_t i = 0; has_payload && i < frame->count; i++)
+    for (int32_t i = 0; tt_frame_has_payload(frame->type) && i < frame->count; i++)
         sum += frame->records[i].length;
     return sum;
 }

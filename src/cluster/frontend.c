@@ -29,7 +29,8 @@ enum tt_err tt_frontend_init(struct tt_frontend *self, const struct tt_cluster_s
         .alone_since = now,
         .generation = (uint64_t)incarnation << GENERATION_BITS,
         .requests = calloc((size_t)settings->request_limit, sizeof(*self->requests))};
-    if (!self->requests || tt_heap_init(&self->due, settings->request_limit)) {
+    if (!self->requests || tt_heap_init(&self->due, settings->request_limit) ||
+        tt_model_duty_init(&self->models, settings->model_count, &self->outbox)) {
         tt_frontend_fini(self);
         return TT_ERR_NO_MEMORY;
     }
@@ -40,6 +41,7 @@ enum tt_err tt_frontend_init(struct tt_frontend *self, const struct tt_cluster_s
 
 void tt_frontend_fini(struct tt_frontend *self) {
     tt_heap_fini(&self->due);
+    tt_model_duty_fini(&self->models);
     tt_outbox_fini(&self->outbox);
     free(self->requests);
     self->requests = NULL;
@@ -157,6 +159,15 @@ bool tt_frontend_cancel(struct tt_frontend *self, uint64_t id) {
     return true;
 }
 
+bool tt_frontend_wish(struct tt_frontend *self, uint64_t number, uint16_t model, bool is_load) {
+    if (!self->linked)
+        return false;
+    tt_outbox_begin(&self->outbox, tt_epoch_scheduler(self->primary.epoch), TT_FRAME_WISH,
+                    self->primary.epoch,
+                    &(struct tt_frame_record){.id = number, .model = model, .code = is_load});
+    return true;
+}
+
 /* ---- the primary ---- */
 
 /* Everything that no backend has fetched goes to the scheduler, also what an earlier one had. */
@@ -245,6 +256,11 @@ void tt_frontend_receive(struct tt_frontend *self, int64_t now, uint16_t from,
                         from == tt_epoch_scheduler(frame->epoch);
     if (frame->type == TT_FRAME_CLAIM && role == TT_ROLE_SCHEDULER) {
         on_claim(self, now, from, frame->epoch);
+    } else if (frame->type == TT_FRAME_SERVE && from_primary) {
+        self->rejected += !tt_model_duty_receive(&self->models, from, frame);
+    } else if (frame->type == TT_FRAME_WISHED && from_primary) {
+        if (self->wished)
+            self->wished(self->context, frame->records[0].id, frame->records[0].code);
     } else if ((frame->type == TT_FRAME_RETURN || frame->type == TT_FRAME_DROP) &&
                role == TT_ROLE_SCHEDULER) {
         for (int32_t i = 0; from_primary && i < frame->count; i++)
@@ -293,6 +309,7 @@ int64_t tt_frontend_next_at(const struct tt_frontend *self) {
 
 void tt_frontend_check(const struct tt_frontend *self) {
     int32_t live = 0;
+    tt_model_duty_check(&self->models);
     for (int32_t i = 0; i < self->settings->request_limit; i++) {
         const struct tt_frontend_request *request = &self->requests[i];
         if (request->id == 0)

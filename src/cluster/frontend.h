@@ -14,6 +14,7 @@
 
 #include "base/heap.h"
 #include "cluster/allegiance.h"
+#include "cluster/model_duty.h"
 
 enum { TT_FRONTEND_DEATHS = 2, TT_FRONTEND_ATTEMPTS = 1000 };
 
@@ -46,11 +47,14 @@ struct tt_frontend {
     int64_t alone_since;
     struct tt_frontend_request *requests; /* [request_limit] */
     int32_t first_free, live;
-    uint64_t generation; /* of the next request; never reused, also after a restart */
-    struct tt_heap due;  /* requests with deadlines, by when they are given up */
+    uint64_t generation;         /* of the next request; never reused, also after a restart */
+    struct tt_heap due;          /* requests with deadlines, by when they are given up */
+    struct tt_model_duty models; /* which of them this node serves; the driver sets `act` */
     struct tt_outbox outbox;
     void *context;
     void (*answered)(void *context, void *user, enum tt_answer answer, int32_t reason);
+    /* A wish was carried out; `failure`: a negated enum tt_err, 0: it was done. */
+    void (*wished)(void *context, uint64_t number, uint16_t failure);
     int64_t accepted, ended, rejected; /* rejected: records from other roles that make no sense */
 };
 
@@ -76,6 +80,9 @@ TT_MUST_CHECK enum tt_err tt_frontend_submit(struct tt_frontend *self, int64_t n
  * back, and `answered` is called with TT_ANSWER_CANCELLED before this returns. False: no request is
  * under way with this id. */
 bool tt_frontend_cancel(struct tt_frontend *self, uint64_t id);
+/* Asks the primary to load or unload a model for all (cluster/model_set.h). `wished` follows,
+ * unless the primary changes. False: there is no primary. */
+bool tt_frontend_wish(struct tt_frontend *self, uint64_t number, uint16_t model, bool is_load);
 /* The request that is under way with this id; NULL: there is none. */
 struct tt_frontend_request *tt_frontend_find(struct tt_frontend *self, uint64_t id);
 void tt_frontend_receive(struct tt_frontend *self, int64_t now, uint16_t from,

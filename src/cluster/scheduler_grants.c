@@ -157,6 +157,13 @@ static void cancel(struct tt_scheduler_role *self, int64_t now, struct tt_ticket
     tt_mechanism_cancelled(&self->mechanism, now, request);
 }
 
+static void drop(struct tt_scheduler_role *self, uint16_t frontend,
+                 const struct tt_frame_record *record, enum tt_drop_reason reason) {
+    tt_outbox_add(&self->outbox, frontend, TT_FRAME_DROP, self->primary.epoch,
+                  &(struct tt_frame_record){
+                      .id = record->id, .attempt = record->attempt, .code = (uint16_t)reason});
+}
+
 void tt_scheduler_grants_ticket(struct tt_scheduler_role *self, int64_t now, uint16_t from,
                                 const struct tt_frame_record *record) {
     struct tt_ticket_entry *entry = entry_of(self, from, record->id);
@@ -170,6 +177,10 @@ void tt_scheduler_grants_ticket(struct tt_scheduler_role *self, int64_t now, uin
         return; /* an older attempt, or this one again */
     if (entry->id != 0)
         cancel(self, now, entry);
+    if (!tt_model_set_admits(&self->models, tt_cluster_group(self->settings, record->model))) {
+        drop(self, from, record, TT_DROP_WITHDRAWN);
+        return;
+    }
     struct tt_arrival arrival = {.model = record->model,
                                  .rows = record->rows,
                                  .length = (int32_t)record->length,
@@ -177,10 +188,7 @@ void tt_scheduler_grants_ticket(struct tt_scheduler_role *self, int64_t now, uin
                                  .deadline_at = tt_instant_add(now, record->duration_ns)};
     struct tt_request *request = NULL;
     if (tt_mechanism_arrived(&self->mechanism, now, &arrival, &request)) {
-        tt_outbox_add(&self->outbox, from, TT_FRAME_DROP, self->primary.epoch,
-                      &(struct tt_frame_record){.id = record->id,
-                                                .attempt = record->attempt,
-                                                .code = TT_DROP_QUEUE_FULL});
+        drop(self, from, record, TT_DROP_QUEUE_FULL);
         return;
     }
     tt_assert((int32_t)request->handle.index < self->origin_count);

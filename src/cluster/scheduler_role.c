@@ -96,7 +96,8 @@ enum tt_err tt_scheduler_role_init(struct tt_scheduler_role *self,
     }
     if (self->peers)
         self->claim_at = now + patience(self);
-    if (!self->peers || !make_devices(self) || !make_entries(self)) {
+    if (!self->peers || !make_devices(self) || !make_entries(self) ||
+        tt_model_set_init(&self->models, settings, number, &self->outbox)) {
         tt_scheduler_role_fini(self);
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the tables of the scheduler");
     }
@@ -114,6 +115,7 @@ void tt_scheduler_role_fini(struct tt_scheduler_role *self) {
     free(self->entries);
     free(self->origins);
     tt_heap_fini(&self->due);
+    tt_model_set_fini(&self->models);
     free(self->grants);
     free(self->devices);
     free(self->first_device);
@@ -146,6 +148,11 @@ static void claim(struct tt_scheduler_role *self, int64_t now) {
             self->peers[i].state = TT_PEER_UNKNOWN;
     }
     send_all(self, TT_FRAME_CLAIM, self->primary.epoch);
+    tt_model_set_lead(&self->models, self->primary.epoch);
+    for (int32_t i = 0; i < self->settings->node_count; i++)
+        if (i != self->number && self->settings->nodes[i].role == TT_ROLE_SCHEDULER &&
+            is_linked(self, i))
+            tt_model_set_join(&self->models, (uint16_t)i); /* others answer the claim first */
     self->record(self->context, now, self->primary.epoch);
 }
 
@@ -153,6 +160,7 @@ static void claim(struct tt_scheduler_role *self, int64_t now) {
 static void step_down(struct tt_scheduler_role *self, int64_t now) {
     tt_assert(self->is_primary);
     self->is_primary = self->wants_decision = false;
+    tt_model_set_yield(&self->models);
     self->next_beat_at = TT_NEVER;
     self->primary.heard_at = now;
     self->claim_at = now + patience(self);
@@ -254,8 +262,13 @@ static void from_node(struct tt_scheduler_role *self, int64_t now, uint16_t from
     bool is_backend = self->settings->nodes[from].role == TT_ROLE_BACKEND;
     if (frame->type == TT_FRAME_STATE) {
         peer->state = TT_PEER_KNOWN;
+        tt_model_set_join(&self->models, from);
         if (is_backend)
             tt_scheduler_grants_state(self, now, from, frame);
+        return;
+    }
+    if (frame->type == TT_FRAME_SERVED) {
+        tt_model_set_served(&self->models, from, frame);
         return;
     }
     if (frame->type == TT_FRAME_LEAVE && is_backend && peer->state == TT_PEER_KNOWN) {
@@ -274,9 +287,23 @@ static void from_node(struct tt_scheduler_role *self, int64_t now, uint16_t from
             tt_scheduler_grants_done(self, now, from, record);
         else if (is_backend && frame->type == TT_FRAME_MISSING)
             tt_scheduler_grants_missing(self, now, from, record);
-        else
+        else if (frame->type != TT_FRAME_WISH || !tt_model_set_wish(&self->models, from, record))
             self->rejected++;
     }
+}
+
+/* The set of models goes from the primary to its spares. */
+static bool on_models(struct tt_scheduler_role *self, uint16_t from, const struct tt_frame *frame) {
+    if (frame->epoch != self->primary.epoch)
+        return false;
+    if (self->is_primary)
+        return frame->type == TT_FRAME_SERVED && tt_model_set_served(&self->models, from, frame);
+    if (frame->type != TT_FRAME_SERVE || from != tt_epoch_scheduler(frame->epoch) ||
+        !tt_model_set_follow(&self->models, frame))
+        return false;
+    tt_outbox_begin(&self->outbox, from, TT_FRAME_SERVED, frame->epoch,
+                    &(struct tt_frame_record){.id = frame->records[0].id});
+    return true;
 }
 
 static void from_scheduler(struct tt_scheduler_role *self, int64_t now, uint16_t from,
@@ -286,7 +313,8 @@ static void from_scheduler(struct tt_scheduler_role *self, int64_t now, uint16_t
         if (frame->epoch < self->primary.epoch)
             tt_outbox_signal(&self->outbox, from, TT_FRAME_STALE, self->primary.epoch);
         learn_epoch(self, now, frame->epoch);
-    } else if (frame->type != TT_FRAME_BEAT && frame->type != TT_FRAME_RESIGN) {
+    } else if (frame->type != TT_FRAME_BEAT && frame->type != TT_FRAME_RESIGN &&
+               !on_models(self, from, frame)) {
         self->rejected++;
     }
     if (self->is_primary || from != tt_epoch_scheduler(self->primary.epoch))
@@ -321,11 +349,15 @@ void tt_scheduler_role_link(struct tt_scheduler_role *self, int64_t now, uint16_
         self->peers[peer].lost_frontend = TT_CLUSTER_NO_NODE;
         if (self->is_primary)
             tt_outbox_signal(&self->outbox, peer, TT_FRAME_CLAIM, self->primary.epoch);
-        else if (role == TT_ROLE_SCHEDULER && self->primary.epoch == 0) /* its turn may be first */
+        if (self->is_primary && role == TT_ROLE_SCHEDULER)
+            tt_model_set_join(&self->models, peer);
+        else if (!self->is_primary && role == TT_ROLE_SCHEDULER &&
+                 self->primary.epoch == 0) /* its turn may be first */
             self->claim_at = now + patience(self);
         return;
     }
     self->peers[peer].state = link == TT_LINK_CLOSED ? TT_PEER_DEAD : TT_PEER_DOWN;
+    tt_model_set_part(&self->models, peer);
     if (self->is_primary && was_linked && role == TT_ROLE_BACKEND)
         tt_scheduler_grants_lose(self, now, peer, link == TT_LINK_CLOSED);
     else if (self->is_primary && was_linked && role == TT_ROLE_FRONTEND)
@@ -455,6 +487,8 @@ void tt_scheduler_role_check(const struct tt_scheduler_role *self) {
     if (!self->wants_decision) /* policies keep their books between decisions */
         tt_mechanism_check(&self->mechanism);
     tt_assert(!self->is_primary || tt_epoch_scheduler(self->primary.epoch) == self->number);
+    tt_assert(self->models.epoch == (self->is_primary ? self->primary.epoch : 0));
+    tt_model_set_check(&self->models);
     for (int32_t i = 0; i < self->device_count; i++) {
         const struct tt_granted_device *device = &self->devices[i];
         enum tt_executor_state state = self->mechanism.executors[i].state;

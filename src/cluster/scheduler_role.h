@@ -23,6 +23,7 @@
 #define TT_CLUSTER_SCHEDULER_ROLE_H
 
 #include "cluster/allegiance.h"
+#include "cluster/model_set.h"
 #include "core/mechanism.h"
 #include "policy/policy.h"
 
@@ -98,6 +99,7 @@ struct tt_scheduler_role {
     int32_t origin_count;
     struct tt_ticket_entry **entries; /* [node_count][request_limit]; NULL: no frontend */
     uint64_t grant_count;
+    struct tt_model_set models; /* that clients load and unload */
     struct tt_outbox outbox;
     void *context;
     /* Writes the epoch to the coordination service; tt_scheduler_role_recorded follows, or not. */

@@ -12,6 +12,8 @@
 /* How long after the last answer and the last fault the primary and the backends may have requests.
  */
 #define SETTLE_NS (500 * TT_MS)
+/* How long a run goes on after that, so that what is under way arrives. */
+#define REST_NS (20 * TT_MS)
 
 /* ---- clients ---- */
 
@@ -71,7 +73,9 @@ static void arrive(struct tt_virtual_cluster *self, int64_t now) {
                                                 .rows = 1,
                                                 .deadline_at = deadline_at,
                                                 .user = (void *)(intptr_t)self->request_count};
-    if (tt_frontend_submit(&node->as.frontend, now, &submission, &request->id)) {
+    const struct tt_model_duty *duty = tt_virtual_models_duty(node);
+    bool serves = duty->epoch != 0 && tt_model_duty_serves(duty, model);
+    if (!serves || tt_frontend_submit(&node->as.frontend, now, &submission, &request->id)) {
         self->result->refused++;
     } else {
         if (goes)
@@ -163,10 +167,12 @@ static void node_event(struct tt_virtual_cluster *self, int64_t now,
         deliver(self, now, node, event);
     else if (event->kind == TT_EVENT_LINK)
         report_link(node, now, event);
-    else if (event->kind == TT_EVENT_RAN)
-        tt_backend_ran(&node->as.backend, now, (int32_t)event->number, true);
+    else if (event->kind == TT_EVENT_RAN || event->kind == TT_EVENT_RAN_IN_VAIN)
+        tt_backend_ran(&node->as.backend, now, (int32_t)event->number, event->kind == TT_EVENT_RAN);
     else if (event->kind == TT_EVENT_CANCEL)
         cancel(self, now, node, event->number);
+    else if (event->kind == TT_EVENT_ACTED)
+        tt_virtual_models_acted(self, now, node);
     else if (event->kind == TT_EVENT_RECORDED)
         tt_scheduler_role_recorded(&node->as.scheduler, now, (uint64_t)event->number);
     else
@@ -180,10 +186,13 @@ static void handle(struct tt_virtual_cluster *self, struct tt_virtual_event *eve
     case TT_EVENT_FAULT: tt_virtual_fault_begin(self, event->at, event->number); break;
     case TT_EVENT_FAULT_ENDS: tt_virtual_fault_end(self, event->at, event->number); break;
     case TT_EVENT_TIMEOUT: tt_virtual_fault_time_out(self, event->at, event->number); break;
+    case TT_EVENT_WISH: tt_virtual_models_wish(self, event->at, pick_frontend(self)); break;
     case TT_EVENT_MESSAGE:
+    case TT_EVENT_ACTED:
     case TT_EVENT_CANCEL:
     case TT_EVENT_LINK:
     case TT_EVENT_RAN:
+    case TT_EVENT_RAN_IN_VAIN:
     case TT_EVENT_RECORDED:
     case TT_EVENT_TICK: node_event(self, event->at, event); break;
     }
@@ -242,7 +251,7 @@ static int64_t quiet_from(const struct tt_virtual_cluster *self) {
 static void run(struct tt_virtual_cluster *self) {
     const struct tt_virtual_options *options = self->options;
     struct tt_virtual_result *result = self->result;
-    int64_t now = 0, quiet_at = quiet_from(self), answered_at = 0;
+    int64_t now = 0, quiet_at = quiet_from(self), answered_at = 0, busy_at = 0;
     for (struct tt_virtual_event event;
          !result->violation[0] && tt_virtual_network_next(&self->network, &event);) {
         now = self->network.now = event.at;
@@ -252,11 +261,15 @@ static void run(struct tt_virtual_cluster *self) {
             check_books(self, now);
         if (now < quiet_at || under_way(result) > 0)
             answered_at = now;
-        else if (is_settled(self))
+        if (now == answered_at || !is_settled(self) || !tt_virtual_models_are_settled(self))
+            busy_at = now;
+        if (now >= busy_at + REST_NS)
             break;
-        else if (now >= answered_at + SETTLE_NS)
+        if (now == busy_at && now >= answered_at + SETTLE_NS)
             tt_virtual_violate(self, now,
-                               "requests that were answered are left at schedulers or backends");
+                               is_settled(self)
+                                   ? "the nodes do not serve what the primary says"
+                                   : "answered requests are left at schedulers or backends");
         if (now >= quiet_at + END_NS)
             tt_virtual_violate(self, now, "%" PRId64 " requests are never answered",
                                under_way(result));
@@ -294,6 +307,10 @@ static enum tt_err start_all(struct tt_virtual_cluster *self) {
     tt_virtual_network_schedule(
         &self->network,
         (struct tt_virtual_event){.at = 3 * settings->silence_ns, .kind = TT_EVENT_ARRIVAL});
+    if (self->options->wish_gap_ns > 0)
+        tt_virtual_network_schedule(
+            &self->network,
+            (struct tt_virtual_event){.at = 4 * settings->silence_ns, .kind = TT_EVENT_WISH});
     return TT_OK;
 }
 

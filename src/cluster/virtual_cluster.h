@@ -13,10 +13,14 @@
  *   - requests accepted = answered + cancelled + gone with a frontend + under way;
  *   - when none is under way and no fault lasts, none is left at the primary and at the backends;
  *   - the books of each role agree (tt_frontend_check and its like).
- * Whether requests were late is for the caller to judge from the endings.
+ *   - without faults, no backend is granted a model that it does not serve (a takeover amid a load
+ *     that fails may do that: the requests fail);
+ *   - when a load or unload is answered, all nodes that the primary knows have carried it out, and
+ * in the end all nodes serve what the primary says. Whether requests were late is for the caller to
+ * judge from the endings.
  *
  * Implemented in virtual_cluster.c (clients, events, checks), virtual_node.c (roles),
- * virtual_faults.c and virtual_network.c (links). */
+ * virtual_models.c (loading), virtual_faults.c and virtual_network.c (links). */
 #ifndef TT_CLUSTER_VIRTUAL_CLUSTER_H
 #define TT_CLUSTER_VIRTUAL_CLUSTER_H
 
@@ -57,11 +61,13 @@ struct tt_virtual_options {
     int64_t until_at; /* clients stop; the run goes on until all is answered */
     int64_t gap_ns;   /* mean time between two requests, at all frontends together */
     int64_t slo_ns;
-    int64_t delay_ns;        /* mean delay of a message */
-    int64_t link_timeout_ns; /* a cut so long ends the connections */
-    int32_t loss_permille;   /* of datagrams, also of those that are repeated */
-    int32_t cancel_permille; /* of clients: they set no deadline, and go within two slo_ns */
-    int32_t check_every;     /* events between two checks of all books; 1: always */
+    int64_t delay_ns;         /* mean delay of a message */
+    int64_t link_timeout_ns;  /* a cut so long ends the connections */
+    int32_t loss_permille;    /* of datagrams, also of those that are repeated */
+    int32_t cancel_permille;  /* of clients: they set no deadline, and go within two slo_ns */
+    int64_t wish_gap_ns;      /* mean time between two commands to load or unload; 0: none comes */
+    int32_t failure_permille; /* of loads */
+    int32_t check_every;      /* events between two checks of all books; 1: always */
     void *context;
     void (*ended)(void *context, const struct tt_virtual_ending *ending);
     /* A scheduler claimed an epoch. May be NULL, as `ended`. */
@@ -69,8 +75,8 @@ struct tt_virtual_options {
 };
 
 struct tt_virtual_result {
-    int64_t events, accepted, refused, answered, cancelled, gone, claims, stale, returned,
-        suspected, avoided;
+    int64_t events, accepted, refused, answered, cancelled, gone, claims, wishes, wished, unwished,
+        unserved, stale, returned, suspected, avoided;
     char violation[256]; /* empty: none */
 };
 

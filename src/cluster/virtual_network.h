@@ -15,16 +15,19 @@
 #include <stdint.h>
 
 enum tt_virtual_event_kind {
-    TT_EVENT_ARRIVAL,    /* a client's request; at: which frontend is drawn then */
-    TT_EVENT_CANCEL,     /* the client of request `number` of node `to` goes */
-    TT_EVENT_MESSAGE,    /* bytes for node `to` */
-    TT_EVENT_LINK,       /* link to `from` changed, for node `to`; number: enum tt_link */
-    TT_EVENT_RAN,        /* device `number` of node `to` has ended its batch */
-    TT_EVENT_FAULT,      /* fault `number` begins */
-    TT_EVENT_FAULT_ENDS, /* fault `number` ends */
-    TT_EVENT_TIMEOUT,    /* the cut of fault `number` has lasted too long for its links */
-    TT_EVENT_RECORDED,   /* the coordination service answers node `to` about epoch `number` */
-    TT_EVENT_TICK,       /* node `to` asked to be called */
+    TT_EVENT_ARRIVAL,     /* a client's request; at: which frontend is drawn then */
+    TT_EVENT_CANCEL,      /* the client of request `number` of node `to` goes */
+    TT_EVENT_MESSAGE,     /* bytes for node `to` */
+    TT_EVENT_WISH,        /* a client loads or unloads a model; at: which is drawn then */
+    TT_EVENT_ACTED,       /* node `to` has loaded or unloaded model `number` */
+    TT_EVENT_LINK,        /* link to `from` changed, for node `to`; number: enum tt_link */
+    TT_EVENT_RAN,         /* device `number` of node `to` has ended its batch */
+    TT_EVENT_RAN_IN_VAIN, /* the same, but the model was not there */
+    TT_EVENT_FAULT,       /* fault `number` begins */
+    TT_EVENT_FAULT_ENDS,  /* fault `number` ends */
+    TT_EVENT_TIMEOUT,     /* the cut of fault `number` has lasted too long for its links */
+    TT_EVENT_RECORDED,    /* the coordination service answers node `to` about epoch `number` */
+    TT_EVENT_TICK,        /* node `to` asked to be called */
 };
 
 struct tt_virtual_event {

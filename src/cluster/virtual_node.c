@@ -43,16 +43,23 @@ static void on_answered(void *context, void *user, enum tt_answer answer, int32_
 static void on_run(void *context, int64_t now, int32_t device, const struct tt_plan *plan) {
     struct tt_virtual_node *node = context;
     struct tt_virtual_cluster *self = node->cluster;
+    bool serves = node->as.backend.models.actual[plan->model].serves;
+    self->result->unserved += !serves;
+    if (!serves && self->options->fault_count == 0)
+        tt_virtual_violate(self, now, "node %d runs model %d, which it does not serve",
+                           (int)node->number, (int)plan->model);
     int32_t rows = 0;
     for (int32_t i = 0; i < plan->count; i++)
         rows += plan->members[i].is_here ? plan->members[i].rows : 0;
     int64_t run = tt_profile_latency(self->settings->models[plan->model]->whole, rows, 0);
     run = run * (980 + (int64_t)tt_prng_below(&self->prng, 41)) / 1000;
-    tt_virtual_network_schedule(&self->network, (struct tt_virtual_event){.at = now + run,
-                                                                          .kind = TT_EVENT_RAN,
-                                                                          .to = node->number,
-                                                                          .life = node->life,
-                                                                          .number = device});
+    tt_virtual_network_schedule(
+        &self->network,
+        (struct tt_virtual_event){.at = now + run,
+                                  .kind = serves ? TT_EVENT_RAN : TT_EVENT_RAN_IN_VAIN,
+                                  .to = node->number,
+                                  .life = node->life,
+                                  .number = device});
 }
 
 static void on_record(void *context, int64_t now, uint64_t epoch) {
@@ -97,6 +104,8 @@ enum tt_err tt_virtual_node_start(struct tt_virtual_cluster *self, struct tt_vir
         node->as.scheduler.context = node;
         node->as.scheduler.record = on_record;
     }
+    if (!err)
+        tt_virtual_models_start(node);
     node->is_alive = err == TT_OK;
     return err;
 }

@@ -1,7 +1,7 @@
 /* What the files of the virtual cluster share: its nodes, clients and links. Only they include it.
  *
- * Implemented in virtual_node.c (a node's life, its turns, links) and virtual_faults.c (faults);
- * virtual_cluster.c has clients, events and checks. */
+ * Implemented in virtual_node.c (a node's life, its turns, links), virtual_models.c (loading) and
+ * virtual_faults.c (faults); virtual_cluster.c has clients, events and checks. */
 #ifndef TT_CLUSTER_VIRTUAL_NODE_H
 #define TT_CLUSTER_VIRTUAL_NODE_H
 
@@ -71,6 +71,19 @@ void tt_virtual_tell(struct tt_virtual_cluster *self, int64_t at, uint16_t obser
                      enum tt_link link);
 void tt_virtual_pair_connect(struct tt_virtual_cluster *self, int64_t now, uint16_t a, uint16_t b);
 void tt_virtual_pair_disconnect(struct tt_virtual_cluster *self, uint16_t a, uint16_t b);
+
+/* ---- virtual_models.c ---- */
+
+/* The node's models are loaded and unloaded from now on. */
+void tt_virtual_models_start(struct tt_virtual_node *node);
+/* Of a frontend or a backend. */
+struct tt_model_duty *tt_virtual_models_duty(struct tt_virtual_node *node);
+void tt_virtual_models_wish(struct tt_virtual_cluster *self, int64_t now,
+                            struct tt_virtual_node *frontend);
+void tt_virtual_models_acted(struct tt_virtual_cluster *self, int64_t now,
+                             struct tt_virtual_node *node);
+/* No wish is under way, and each node serves what the primary says. */
+bool tt_virtual_models_are_settled(struct tt_virtual_cluster *self);
 
 /* ---- virtual_faults.c ---- */
 

@@ -322,7 +322,9 @@ static int check_flags(struct flags *self, struct tt_log *log) {
     if (control->loader.strict_profile && control->loader.measure_stale)
         return tt_flags_refuse(&tt_verb_serve,
                                "--strict-profile and --measure-stale exclude each other");
-    if (tt_serve_role_check(&self->role, control->mode != TT_CONTROL_NONE, &why) != TT_OK)
+    control->load = self->loads.texts;
+    control->load_count = self->loads.count;
+    if (tt_serve_role_check(&self->role, control, &why) != TT_OK)
         return tt_flags_refuse(&tt_verb_serve, "%s", why.text);
     if (self->record_bytes && !self->record)
         return tt_flags_refuse(&tt_verb_serve, "--record-max-bytes needs --record");
@@ -332,8 +334,6 @@ static int check_flags(struct flags *self, struct tt_log *log) {
         tt_processor_plan_of(tt_processors_usable(), control->loader.executors).executors;
     control->loader.say = say;
     control->loader.say_context = log;
-    control->load = self->loads.texts;
-    control->load_count = self->loads.count;
     control->repositories = self->repositories.texts;
     control->repository_count = self->repositories.count;
     control->limits = &self->limits;

@@ -15,6 +15,7 @@ struct tt_serve_role {
     struct tt_serving_policy policy;
     struct tt_option option;
     struct tt_remote_engine *remote; /* NULL: a backend */
+    struct tt_command_inbox commands;
     struct tt_fleet_node *node;
 };
 
@@ -24,8 +25,8 @@ static enum tt_cluster_role role_of(const struct tt_serve_role_flags *flags) {
                                                : TT_ROLE_BACKEND;
 }
 
-enum tt_err tt_serve_role_check(const struct tt_serve_role_flags *flags, bool follows,
-                                struct tt_error *why) {
+enum tt_err tt_serve_role_check(const struct tt_serve_role_flags *flags,
+                                const struct tt_control_options *control, struct tt_error *why) {
     bool has_role = flags->role != TT_SERVE_ALONE;
     if (has_role && (!flags->cluster || !flags->node))
         return tt_fail(TT_ERR_INVALID, why, "--role needs --cluster SPEC and --node NAME");
@@ -34,17 +35,22 @@ enum tt_err tt_serve_role_check(const struct tt_serve_role_flags *flags, bool fo
                        "--cluster, --node, --cluster-key and --emulated need --role");
     if (flags->emulated && flags->role != TT_SERVE_BACKEND)
         return tt_fail(TT_ERR_INVALID, why, "--emulated needs --role backend");
-    if (has_role && follows)
+    if (has_role && (control->mode == TT_CONTROL_POLL || control->load_count > 0))
         return tt_fail(TT_ERR_INVALID, why,
-                       "--role needs --model-control-mode none: the nodes of a cluster serve the "
-                       "same models as long as they run");
+                       "--role needs --model-control-mode none, or explicit without --load-model: "
+                       "the nodes of a cluster load all models when they start");
     return TT_OK;
 }
 
 /* What the loader does with every model. */
 static void set_loader(struct tt_serve_role *self, int32_t devices,
                        struct tt_control_options *control, struct tt_limits *limits) {
+    static const char *const all[] = {"*"};
     bool is_backend = self->flags.role == TT_SERVE_BACKEND;
+    control->load = all; /* the nodes agree upon what the repository has */
+    control->load_count = 1;
+    control->forward = tt_command_inbox_put;
+    control->forward_context = &self->commands;
     /* Whole batches come to a backend, so nothing waits there for company. */
     self->option = (struct tt_option){.key = "max_delay", .value = "0"};
     self->policy = is_backend
@@ -89,6 +95,7 @@ enum tt_err tt_serve_role_new(const struct tt_serve_role_flags *flags,
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     self->flags = *flags;
+    tt_command_inbox_init(&self->commands);
     if (flags->role != TT_SERVE_BACKEND) {
         self->remote = tt_remote_engine_new(QUEUE);
         if (!self->remote) {
@@ -114,6 +121,7 @@ enum tt_err tt_serve_role_join(struct tt_serve_role *self, struct tt_serving *se
                                              .request_limit = REQUEST_LIMIT,
                                              .serving = serving,
                                              .remote = self->remote,
+                                             .commands = &self->commands,
                                              .log = log};
     enum tt_err err = tt_fleet_node_open(&options, &self->node, why);
     return err ? err : tt_fleet_node_start(self->node, why);
@@ -135,5 +143,6 @@ void tt_serve_role_free(struct tt_serve_role *take_self) {
     if (!take_self)
         return;
     tt_remote_engine_free(take_self->remote);
+    tt_command_inbox_fini(&take_self->commands);
     free(take_self);
 }

@@ -20,8 +20,9 @@ struct tt_serve_role_flags {
     bool emulated;
 };
 
-/* INVALID: the flags do not go together. `follows`: models may come and go. */
-TT_MUST_CHECK enum tt_err tt_serve_role_check(const struct tt_serve_role_flags *flags, bool follows,
+/* INVALID: the flags do not go together. */
+TT_MUST_CHECK enum tt_err tt_serve_role_check(const struct tt_serve_role_flags *flags,
+                                              const struct tt_control_options *control,
                                               struct tt_error *why);
 /* *out_role: NULL without a role. Errors: those of the description (fleet/fleet_node.h). */
 TT_MUST_CHECK enum tt_err tt_serve_role_new(const struct tt_serve_role_flags *flags,

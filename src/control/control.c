@@ -556,6 +556,10 @@ static enum tt_err carry_out(struct tt_control *self, const struct tt_model_comm
 
 static void on_command(void *context, struct tt_model_command *command) {
     struct tt_control *self = context;
+    if (self->options.forward && !command->is_local && self->options.mode == TT_CONTROL_EXPLICIT) {
+        self->options.forward(self->options.forward_context, command);
+        return;
+    }
     tt_lock_take(&self->lock);
     command->next = self->commands;
     self->commands = command;

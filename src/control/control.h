@@ -29,6 +29,10 @@ struct tt_control_options {
     int64_t poll_ns;         /* interval between two checks of the repositories; > 0 */
     const char *const *load; /* explicit: names to load at the start; "*" loads all */
     int32_t load_count;
+    /* explicit: takes clients' commands instead, on the thread of their port, and finishes them.
+     * NULL: they are carried out here, as those with `is_local` always are. */
+    void (*forward)(void *context, struct tt_model_command *take_command);
+    void *forward_context;
     const struct tt_limits *limits; /* NULL: the defaults */
     bool strict_readiness;          /* not ready while a model that should serve does not */
     bool exit_on_error;             /* opening fails if a model that should serve does not */

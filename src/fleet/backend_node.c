@@ -9,6 +9,7 @@
 #include "base/log/log.h"
 #include "cluster/backend.h"
 #include "fleet/fleet_roles.h"
+#include "fleet/model_service.h"
 #include "fleet/tensor_payload.h"
 #include "serve/inference.h"
 #include "serve/served_model_state.h"
@@ -45,6 +46,7 @@ struct backend_node {
     struct tt_fleet_node *node;
     struct tt_backend backend;
     struct tt_port *port;
+    struct tt_model_service service;
     struct input *inputs; /* [input_count] */
     int64_t input_count;
     struct tt_list free;    /* of inputs */
@@ -82,6 +84,8 @@ static void fail(struct input *input, enum tt_err err, const char *text) {
 static enum tt_err begin(struct backend_node *self, struct input *input, const uint8_t *payload,
                          size_t bytes, struct tt_error *why) {
     const struct tt_fleet_model *model = &tt_fleet_node_models(self->node)->models[input->model];
+    if (!model->served)
+        return tt_fail(TT_ERR_UNAVAILABLE, why, "model '%s' is not loaded", model->name);
     int32_t count = model->served->signature->input_count;
     struct tt_tensor_view views[TT_MAX_TENSORS];
     struct tt_inference_shape shapes[TT_MAX_TENSORS];
@@ -93,8 +97,7 @@ static enum tt_err begin(struct backend_node *self, struct input *input, const u
     }
     struct tt_served_model *served = NULL;
     if (!err)
-        err =
-            tt_serving_find(self->port, model->served->name, model->served->version, &served, why);
+        err = tt_serving_find(self->port, model->name, model->version, &served, why);
     if (!err)
         err = tt_inference_begin(self->port, served, shapes, sizes, count, &input->inference, why);
     for (int32_t i = 0; !err && i < count; i++) {
@@ -223,6 +226,7 @@ static void settle(void *context, int64_t now) {
                 count_down(self, now, d);
             }
         tt_port_rest(self->port);
+        tt_model_service_settle(&self->service);
     } while (self->has_submitted);
 }
 
@@ -274,6 +278,13 @@ static void payload_write(void *context, uint16_t to, const struct tt_frame_reco
     }
     tt_list_remove(node);
     release(self, input);
+}
+
+static const char *text(void *context, enum tt_frame_type type,
+                        const struct tt_frame_record *record) {
+    (void)type;
+    const struct backend_node *self = context;
+    return record->code ? tt_model_service_reason(&self->service, record->model) : "";
 }
 
 static struct tt_outbox *outbox(void *context) {
@@ -331,14 +342,21 @@ static enum tt_err fill(struct backend_node *self, struct tt_error *why) {
         tt_list_push_back(&self->free, &self->inputs[i].node);
     err = tt_serving_open_port(tt_fleet_node_options(self->node)->serving, tt_fleet_node_wake,
                                self->node, &self->port, why);
-    if (!err)
-        tt_port_hold_back(self->port);
-    return err;
+    if (err)
+        return err;
+    tt_port_hold_back(self->port);
+    const struct tt_fleet_options *options = tt_fleet_node_options(self->node);
+    if (tt_model_service_init(&self->service, tt_fleet_node_models(self->node),
+                              &self->backend.models, self->port, options->commands, NULL))
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a backend");
+    tt_command_inbox_attach(options->commands, tt_fleet_node_wake, self->node);
+    return TT_OK;
 }
 
 static void close_role(void *take_self) {
     struct backend_node *self = take_self;
     self->is_closing = true;
+    tt_command_inbox_close(tt_fleet_node_options(self->node)->commands);
     for (int64_t i = 0; i < self->input_count; i++) {
         struct input *input = &self->inputs[i];
         if (input->inference && input->is_submitted)
@@ -348,6 +366,8 @@ static void close_role(void *take_self) {
     }
     if (self->port)
         tt_port_close(self->port);
+    if (self->service.models)
+        tt_model_service_fini(&self->service);
     tt_backend_fini(&self->backend);
     free(self->inputs);
     free(self->running);
@@ -413,6 +433,7 @@ const struct tt_fleet_role tt_backend_node_role = {.open = open_role,
                                                    .settle = settle,
                                                    .payload_bytes = payload_bytes,
                                                    .payload_write = payload_write,
+                                                   .text = text,
                                                    .epoch = epoch,
                                                    .state = state,
                                                    .drain = drain,

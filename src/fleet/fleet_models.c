@@ -69,18 +69,52 @@ static void digest_model(uint64_t *self, const struct tt_fleet_model *model) {
     digest_tensors(self, signature->outputs, model->outputs, signature->output_count);
 }
 
-static void complete(struct tt_fleet_model *self) {
+static void digest_specs(uint64_t *self, const struct tt_tensor_spec *specs, int32_t count) {
+    for (int32_t i = 0; i < count; i++) {
+        const struct tt_shape *shape = &specs[i].shape;
+        digest(self, specs[i].name);
+        digest(self, tt_dtype_name(specs[i].dtype));
+        *self = tt_fnv_add(*self, shape->dims, (size_t)shape->rank * sizeof(shape->dims[0]));
+    }
+}
+
+/* Also the order of the tensors, which other nodes need not share. */
+static uint64_t define(const struct tt_served_model *served) {
+    const struct tt_signature *signature = served->signature;
+    uint64_t hash = TT_FNV_START;
+    char numbers[64];
+    snprintf(numbers, sizeof(numbers), "%d %d %" PRId64, served->step_model.max_batch,
+             signature->batched, served->step_model.slo_ns);
+    digest(&hash, served->name);
+    digest(&hash, served->version);
+    digest(&hash, numbers);
+    digest_specs(&hash, signature->inputs, signature->input_count);
+    digest_specs(&hash, signature->outputs, signature->output_count);
+    return hash;
+}
+
+/* Copies what must outlive the served model. */
+static enum tt_err complete(struct tt_fleet_model *self, struct tt_error *why) {
     const struct tt_served_model *served = self->served;
-    self->step = (struct tt_step){.name = served->name, .profile = served->step_model.whole};
-    self->whole = (struct tt_step_model){.name = served->name,
+    self->name = strdup(served->name);
+    self->version = strdup(served->version);
+    if (!self->name || !self->version)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    enum tt_err err = tt_profile_new_table(served->step_model.whole, &self->profile, why);
+    if (err)
+        return err;
+    self->definition = define(served);
+    self->step = (struct tt_step){.name = self->name, .profile = self->profile};
+    self->whole = (struct tt_step_model){.name = self->name,
                                          .step_count = 1,
                                          .steps = &self->step,
-                                         .whole = served->step_model.whole,
+                                         .whole = self->profile,
                                          .slo_ns = served->step_model.slo_ns,
                                          .max_batch = served->step_model.max_batch};
     const struct tt_signature *signature = served->signature;
     tt_fleet_name_order(signature->inputs, signature->input_count, self->inputs);
     tt_fleet_name_order(signature->outputs, signature->output_count, self->outputs);
+    return TT_OK;
 }
 
 enum tt_err tt_fleet_models_init(struct tt_fleet_models *self, struct tt_port *port,
@@ -90,25 +124,94 @@ enum tt_err tt_fleet_models_init(struct tt_fleet_models *self, struct tt_port *p
     if (!self->failed && self->count == 0)
         return tt_fail(TT_ERR_UNAVAILABLE, why,
                        "no model serves, so a node of a cluster has nothing to do");
-    if (!self->failed)
+    if (!self->failed) {
         self->step_models = calloc((size_t)self->count, sizeof(const struct tt_step_model *));
-    if (self->failed || !self->step_models) {
+        self->groups = calloc((size_t)self->count, sizeof(*self->groups));
+    }
+    if (self->failed || !self->step_models || !self->groups) {
         tt_fleet_models_fini(self);
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     }
     qsort(self->models, (size_t)self->count, sizeof(*self->models), compare);
-    for (int32_t i = 0; i < self->count; i++) {
-        complete(&self->models[i]);
+    enum tt_err err = TT_OK;
+    for (int32_t i = 0; !err && i < self->count; i++) {
+        err = complete(&self->models[i], why);
+        if (err)
+            break;
         self->step_models[i] = &self->models[i].whole;
         digest_model(&self->digest, &self->models[i]);
+        bool is_version = i > 0 && strcmp(self->models[i].name, self->models[i - 1].name) == 0;
+        self->groups[i] = is_version ? self->groups[i - 1] : (uint16_t)i;
     }
-    return TT_OK;
+    if (err)
+        tt_fleet_models_fini(self);
+    return err;
 }
 
 void tt_fleet_models_fini(struct tt_fleet_models *self) {
+    for (int32_t i = 0; i < self->count; i++) {
+        free(self->models[i].name);
+        free(self->models[i].version);
+        tt_profile_free(self->models[i].profile);
+    }
     free(self->models);
     free(self->step_models);
+    free(self->groups);
     *self = (struct tt_fleet_models){0};
+}
+
+int32_t tt_fleet_models_group(const struct tt_fleet_models *self, const char *name) {
+    for (int32_t i = 0; i < self->count; i++)
+        if (strcmp(self->models[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+/* ---- loading again ---- */
+
+struct loaded {
+    struct tt_fleet_models *models;
+    int32_t group, found;
+    bool differs;
+};
+
+static void take_loaded(void *context, const char *name, const char *version, const char *state,
+                        const char *reason, const struct tt_served_model *served) {
+    (void)state;
+    (void)reason;
+    struct loaded *self = context;
+    struct tt_fleet_models *models = self->models;
+    if (!served || strcmp(name, models->models[self->group].name) != 0)
+        return;
+    for (int32_t i = self->group; i < models->count && models->groups[i] == self->group; i++)
+        if (strcmp(version, models->models[i].version) == 0 &&
+            models->models[i].definition == define(served)) {
+            models->models[i].served = served;
+            self->found++;
+            return;
+        }
+    self->differs = true;
+}
+
+enum tt_err tt_fleet_models_loaded(struct tt_fleet_models *self, struct tt_port *port,
+                                   int32_t group, struct tt_error *why) {
+    struct loaded loaded = {.models = self, .group = group};
+    int32_t size = 0;
+    for (int32_t i = group; i < self->count && self->groups[i] == group; i++)
+        size++;
+    tt_serving_index(port, take_loaded, &loaded);
+    if (!loaded.differs && loaded.found == size)
+        return TT_OK;
+    return tt_fail(
+        TT_ERR_INVALID, why,
+        "model '%s' has other versions, inputs, outputs or limits than when the nodes of "
+        "the cluster started; restart them to serve it",
+        self->models[group].name);
+}
+
+void tt_fleet_models_unloaded(struct tt_fleet_models *self, int32_t group) {
+    for (int32_t i = group; i < self->count && self->groups[i] == group; i++)
+        self->models[i].served = NULL;
 }
 
 int32_t tt_fleet_models_find(const struct tt_fleet_models *self,

@@ -72,15 +72,39 @@ static int32_t send_group(struct tt_fleet_node *self, uint16_t to, const struct 
     return count;
 }
 
+static void reserve_group(struct tt_fleet_node *self, int32_t count) {
+    bool reserved = TT_ARRAY_RESERVE(self->group, &self->group_capacity, count);
+    tt_assert(reserved);
+}
+
+static void send_texts(struct tt_fleet_node *self, uint16_t to, const struct tt_frame *frame) {
+    size_t bytes = 0;
+    reserve_group(self, frame->count);
+    for (int32_t i = 0; i < frame->count; i++) {
+        self->group[i] = frame->records[i];
+        self->group[i].length =
+            (uint32_t)strlen(self->role->text(self->self, frame->type, &frame->records[i]));
+        bytes += self->group[i].length;
+    }
+    const struct tt_frame group = {
+        .type = frame->type, .epoch = frame->epoch, .count = frame->count, .records = self->group};
+    uint8_t *out = tt_node_links_send(&self->links, to, &group, bytes);
+    for (int32_t i = 0; out && i < frame->count; i++) {
+        const char *text = self->role->text(self->self, frame->type, &frame->records[i]);
+        memcpy(out, text, self->group[i].length);
+        out += self->group[i].length;
+    }
+}
+
 static void send_frame(struct tt_fleet_node *self, uint16_t to, const struct tt_frame *frame) {
-    bool has_payload = frame->type == TT_FRAME_INPUT || frame->type == TT_FRAME_RESULT;
     if (is_datagram(frame->type)) {
         tt_node_links_send_datagram(&self->links, to, frame);
-    } else if (!has_payload) {
+    } else if (!tt_frame_has_payload(frame->type)) {
         tt_node_links_send(&self->links, to, frame, 0);
+    } else if (frame->type == TT_FRAME_SERVED || frame->type == TT_FRAME_WISHED) {
+        send_texts(self, to, frame);
     } else {
-        bool reserved = TT_ARRAY_RESERVE(self->group, &self->group_capacity, frame->count);
-        tt_assert(reserved);
+        reserve_group(self, frame->count);
         for (int32_t i = 0; i < frame->count;)
             i += send_group(self, to, frame, i);
     }
@@ -269,6 +293,7 @@ static enum tt_err fill_settings(struct tt_fleet_node *self, struct tt_error *wh
                                      .nodes = self->nodes,
                                      .model_count = self->models.count,
                                      .models = self->models.step_models,
+                                     .groups = self->models.groups,
                                      .silence_ns = silence_ns,
                                      .beat_ns = silence_ns / 10,
                                      .ask_ns = silence_ns / 10,
@@ -428,8 +453,11 @@ const struct tt_fleet_options *tt_fleet_node_options(const struct tt_fleet_node 
 const struct tt_cluster_settings *tt_fleet_node_settings(const struct tt_fleet_node *self) {
     return &self->settings;
 }
-const struct tt_fleet_models *tt_fleet_node_models(const struct tt_fleet_node *self) {
+struct tt_fleet_models *tt_fleet_node_models(struct tt_fleet_node *self) {
     return &self->models;
+}
+const char *tt_fleet_node_name(const struct tt_fleet_node *self, uint16_t number) {
+    return self->file.places[number].name;
 }
 uint16_t tt_fleet_node_number(const struct tt_fleet_node *self) { return self->number; }
 uint64_t tt_fleet_node_incarnation(const struct tt_fleet_node *self) {

@@ -13,6 +13,7 @@
 
 #include "base/threads/flag.h"
 #include "cluster/outbox.h"
+#include "fleet/command_inbox.h"
 #include "fleet/fleet_models.h"
 #include "fleet/node_links.h"
 #include "fleet/remote_engine.h"
@@ -39,6 +40,9 @@ struct tt_fleet_role {
     size_t (*payload_bytes)(void *self, uint16_t to, struct tt_frame_record *record);
     void (*payload_write)(void *self, uint16_t to, const struct tt_frame_record *record,
                           uint8_t *out);
+    /* The text that follows a record of SERVED or WISHED; borrowed until the next call. NULL: the
+     * role sends none. */
+    const char *(*text)(void *self, enum tt_frame_type type, const struct tt_frame_record *record);
     /* The epoch that it obeys or has, and its state for people. */
     uint64_t (*epoch)(const void *self);
     const char *(*state)(const void *self);
@@ -59,6 +63,7 @@ struct tt_fleet_options {
     int32_t request_limit;             /* of a frontend */
     struct tt_serving *serving;        /* with its models; borrowed, as all of these */
     struct tt_remote_engine *remote;   /* frontends: where requests come from */
+    struct tt_command_inbox *commands; /* of clients, to load and unload models */
     struct tt_log *log;
 };
 
@@ -82,7 +87,9 @@ void tt_fleet_node_close(struct tt_fleet_node *take_self);
 
 const struct tt_fleet_options *tt_fleet_node_options(const struct tt_fleet_node *self);
 const struct tt_cluster_settings *tt_fleet_node_settings(const struct tt_fleet_node *self);
-const struct tt_fleet_models *tt_fleet_node_models(const struct tt_fleet_node *self);
+struct tt_fleet_models *tt_fleet_node_models(struct tt_fleet_node *self);
+/* The name of the node with this number. */
+const char *tt_fleet_node_name(const struct tt_fleet_node *self, uint16_t number);
 uint16_t tt_fleet_node_number(const struct tt_fleet_node *self);
 uint64_t tt_fleet_node_incarnation(const struct tt_fleet_node *self);
 /* Any thread: a turn follows. `context` is the node. */

@@ -6,6 +6,7 @@
 #include "cluster/frontend.h"
 #include "core/mechanism.h"
 #include "fleet/fleet_roles.h"
+#include "fleet/model_service.h"
 #include "fleet/tensor_payload.h"
 #include "serve/inference_state.h"
 #include "serve/served_model_state.h"
@@ -31,8 +32,12 @@ struct frontend_node {
     int32_t first_free;
     const uint8_t *payload; /* of the result that is being taken in */
     size_t payload_bytes;
+    struct tt_port *port; /* for models that are loaded and unloaded */
+    struct tt_model_service service;
+    const char *text; /* of the command's answer that is being taken in */
+    size_t text_bytes;
     int32_t backends_linked;
-    bool is_draining, is_ready;
+    bool is_draining, is_ready, is_closing;
     int64_t done, failed, cancelled;
 };
 
@@ -86,6 +91,8 @@ static enum tt_err explain(enum tt_answer answer, int32_t reason, const char *na
             return tt_fail(TT_ERR_BUSY, why,
                            "Exceeds maximum queue size: the scheduler of the cluster has too many "
                            "requests waiting");
+        if (reason == TT_DROP_WITHDRAWN)
+            return tt_fail(TT_ERR_UNAVAILABLE, why, "model '%s' is being unloaded", name);
         return tt_fail(
             TT_ERR_TIMEOUT, why,
             "Request timeout expired: request to model '%s' dropped (%s) by the "
@@ -111,7 +118,7 @@ static void on_answered(void *context, void *user, enum tt_answer answer, int32_
     struct frontend_node *self = context;
     struct entry *entry = user;
     struct tt_error why = {{0}};
-    const char *name = tt_fleet_node_models(self->node)->models[entry->model].served->name;
+    const char *name = tt_fleet_node_models(self->node)->models[entry->model].name;
     enum tt_err err = answer == TT_ANSWER_DONE ? read_outputs(self, entry, &why)
                                                : explain(answer, reason, name, &why);
     finish(self, entry, err, why.text, tt_clock_now());
@@ -177,6 +184,18 @@ static void cancel_member(struct frontend_node *self, const struct tt_engine_mem
     }
 }
 
+static void show_readiness(struct frontend_node *self) {
+    bool is_ready = self->frontend.linked && self->backends_linked > 0 && !self->is_draining &&
+                    self->frontend.models.epoch != 0;
+    if (is_ready == self->is_ready)
+        return;
+    self->is_ready = is_ready;
+    const struct tt_fleet_options *options = tt_fleet_node_options(self->node);
+    tt_serving_hold(options->serving, !is_ready);
+    tt_log_limited(options->log, TT_LOG_INFO, NULL, "cluster: this frontend is %sready",
+                   is_ready ? "" : "not ");
+}
+
 /* Takes what the server submitted since the last turn. */
 static void settle(void *context, int64_t now) {
     struct frontend_node *self = context;
@@ -193,25 +212,23 @@ static void settle(void *context, int64_t now) {
         for (int32_t i = 0; i < count; i++) /* the last one may end the task */
             submit_member(self, now, task, i);
     }
+    if (self->is_closing)
+        return;
+    tt_port_drain(self->port);
+    tt_model_service_settle(&self->service);
+    show_readiness(self);
 }
 
 /* ---- what the node reports ---- */
-
-static void show_readiness(struct frontend_node *self) {
-    bool is_ready = self->frontend.linked && self->backends_linked > 0 && !self->is_draining;
-    if (is_ready == self->is_ready)
-        return;
-    self->is_ready = is_ready;
-    const struct tt_fleet_options *options = tt_fleet_node_options(self->node);
-    tt_serving_hold(options->serving, !is_ready);
-    tt_log_limited(options->log, TT_LOG_INFO, NULL, "cluster: this frontend is %sready",
-                   is_ready ? "" : "not ");
-}
 
 static void received(void *context, int64_t now, uint16_t from,
                      const struct tt_received *received) {
     struct frontend_node *self = context;
     const struct tt_frame *frame = &received->frame;
+    if (frame->type == TT_FRAME_WISHED) {
+        self->text = (const char *)received->payload;
+        self->text_bytes = frame->records[0].length;
+    }
     if (frame->type != TT_FRAME_RESULT) {
         tt_frontend_receive(&self->frontend, now, from, frame);
         show_readiness(self);
@@ -254,6 +271,20 @@ static struct tt_outbox *outbox(void *context) {
     return &self->frontend.outbox;
 }
 
+/* ---- models ---- */
+
+static void on_wished(void *context, uint64_t number, uint16_t failure) {
+    struct frontend_node *self = context;
+    tt_model_service_wished(&self->service, number, failure, self->text, self->text_bytes);
+}
+
+static const char *text(void *context, enum tt_frame_type type,
+                        const struct tt_frame_record *record) {
+    (void)type;
+    const struct frontend_node *self = context;
+    return record->code ? tt_model_service_reason(&self->service, record->model) : "";
+}
+
 /* ---- inputs ---- */
 
 /* The inputs in the order of their names. NULL: the request was answered meanwhile. */
@@ -293,6 +324,24 @@ static void payload_write(void *context, uint16_t to, const struct tt_frame_reco
 
 /* ---- life ---- */
 
+/* Clients wait for answers, so what is left gets one. */
+static void close_role(void *take_self) {
+    struct frontend_node *self = take_self;
+    int64_t now = tt_clock_now();
+    int32_t limit = tt_fleet_node_settings(self->node)->request_limit;
+    self->is_draining = self->is_closing = true;
+    tt_command_inbox_close(tt_fleet_node_options(self->node)->commands);
+    settle(self, now);
+    for (int32_t i = 0; i < limit; i++)
+        if (self->entries[i].task)
+            finish(self, &self->entries[i], TT_ERR_UNAVAILABLE, "this frontend has stopped", now);
+    tt_port_close(self->port); /* waits for a load that is under way */
+    tt_model_service_fini(&self->service);
+    tt_frontend_fini(&self->frontend);
+    free(self->entries);
+    free(self);
+}
+
 static enum tt_err open_role(struct tt_fleet_node *node, void **out_self, struct tt_error *why) {
     const struct tt_cluster_settings *settings = tt_fleet_node_settings(node);
     struct frontend_node *self = calloc(1, sizeof(*self));
@@ -316,25 +365,22 @@ static enum tt_err open_role(struct tt_fleet_node *node, void **out_self, struct
         self->entries[i].next_free = i + 1 < settings->request_limit ? i + 1 : NO_ENTRY;
     self->frontend.context = self;
     self->frontend.answered = on_answered;
+    self->frontend.wished = on_wished;
+    const struct tt_fleet_options *options = tt_fleet_node_options(node);
+    err = tt_serving_open_port(options->serving, tt_fleet_node_wake, node, &self->port, why);
+    if (!err &&
+        tt_model_service_init(&self->service, tt_fleet_node_models(node), &self->frontend.models,
+                              self->port, options->commands, &self->frontend))
+        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a frontend");
+    if (err) {
+        close_role(self);
+        return err;
+    }
+    tt_command_inbox_attach(options->commands, tt_fleet_node_wake, node);
     tt_serving_hold(tt_fleet_node_options(node)->serving, true);
     tt_remote_engine_attach(tt_fleet_node_options(node)->remote, tt_fleet_node_wake, node);
     *out_self = self;
     return TT_OK;
-}
-
-/* Clients wait for answers, so what is left gets one. */
-static void close_role(void *take_self) {
-    struct frontend_node *self = take_self;
-    int64_t now = tt_clock_now();
-    int32_t limit = tt_fleet_node_settings(self->node)->request_limit;
-    self->is_draining = true;
-    settle(self, now);
-    for (int32_t i = 0; i < limit; i++)
-        if (self->entries[i].task)
-            finish(self, &self->entries[i], TT_ERR_UNAVAILABLE, "this frontend has stopped", now);
-    tt_frontend_fini(&self->frontend);
-    free(self->entries);
-    free(self);
 }
 
 static uint64_t epoch(const void *context) {
@@ -380,6 +426,7 @@ const struct tt_fleet_role tt_frontend_node_role = {.open = open_role,
                                                     .settle = settle,
                                                     .payload_bytes = payload_bytes,
                                                     .payload_write = payload_write,
+                                                    .text = text,
                                                     .epoch = epoch,
                                                     .state = state,
                                                     .drain = drain,

@@ -4,6 +4,7 @@
 #include "base/log/log.h"
 #include "cluster/scheduler_role.h"
 #include "fleet/fleet_roles.h"
+#include "fleet/model_service.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,8 +12,13 @@
 struct scheduler_node {
     struct tt_fleet_node *node;
     struct tt_scheduler_role role;
+    struct tt_model_service service; /* refuses clients' commands */
+    struct tt_text reasons;          /* why a load failed, node by node */
+    struct tt_model_wish noted;      /* that they are about */
     bool was_primary;
 };
+
+enum { MAX_REASON = 300 };
 
 static void show_change(struct scheduler_node *self) {
     if (self->role.is_primary == self->was_primary)
@@ -24,9 +30,59 @@ static void show_change(struct scheduler_node *self) {
                  self->role.primary.epoch);
 }
 
+/* The reasons that were noted for another wish are of no use. */
+static void note_about(struct scheduler_node *self, const struct tt_model_wish *wish) {
+    if (self->noted.number != wish->number || self->noted.frontend != wish->frontend)
+        tt_text_clear(&self->reasons);
+    self->noted = *wish;
+}
+
+static void on_ended(void *context, const struct tt_model_wish *wish, uint16_t failure) {
+    struct scheduler_node *self = context;
+    note_about(self, wish);
+    tt_log_write(tt_fleet_node_options(self->node)->log, failure ? TT_LOG_WARNING : TT_LOG_INFO,
+                 NULL, "cluster: model %s is %s%sloaded%s%s",
+                 tt_fleet_node_models(self->node)->models[wish->model].name, failure ? "not " : "",
+                 wish->is_load ? "" : "un", failure ? ": " : "",
+                 failure ? tt_text_string(&self->reasons) : "");
+}
+
+/* Notes what a node says of the wish that is carried out. */
+static void note_reasons(struct scheduler_node *self, uint16_t from,
+                         const struct tt_received *received) {
+    const struct tt_model_set *set = &self->role.models;
+    const struct tt_frame *frame = &received->frame;
+    const char *at = (const char *)received->payload;
+    if (set->stage == TT_MODEL_STAGE_NONE)
+        return;
+    const struct tt_model_wish *wish = &set->wishes[set->first_wish];
+    note_about(self, wish);
+    for (int32_t i = 0; i < frame->count; i++) {
+        const struct tt_frame_record *record = &frame->records[i];
+        int32_t length = record->length < MAX_REASON ? (int32_t)record->length : MAX_REASON;
+        if (i > 0 && record->id == set->awaited[from] && record->model == wish->model)
+            tt_text_printf(&self->reasons, "%s%s: %.*s", self->reasons.length ? "; " : "",
+                           tt_fleet_node_name(self->node, from), length, at);
+        at += record->length;
+    }
+}
+
+static const char *text(void *context, enum tt_frame_type type,
+                        const struct tt_frame_record *record) {
+    const struct scheduler_node *self = context;
+    if (type == TT_FRAME_SERVED || record->code == 0)
+        return "";
+    if (record->code == (uint16_t)-TT_ERR_BUSY)
+        return "too many commands wait for the scheduler of the cluster";
+    return self->reasons.length ? tt_text_string(&self->reasons)
+                                : "no backend of the cluster is there to load it";
+}
+
 static void received(void *context, int64_t now, uint16_t from,
                      const struct tt_received *received) {
     struct scheduler_node *self = context;
+    if (received->frame.type == TT_FRAME_SERVED)
+        note_reasons(self, from, received);
     tt_scheduler_role_receive(&self->role, now, from, &received->frame);
     show_change(self);
 }
@@ -45,7 +101,7 @@ static void tick(void *context, int64_t now) {
 
 /* A client that came to the wrong address gets an answer. */
 static void settle(void *context, int64_t now) {
-    const struct scheduler_node *self = context;
+    struct scheduler_node *self = context;
     struct tt_remote_engine *remote = tt_fleet_node_options(self->node)->remote;
     struct tt_engine_member *withdrawn = NULL;
     for (struct tt_engine_task *task;
@@ -61,6 +117,7 @@ static void settle(void *context, int64_t now) {
         if (task)
             tt_remote_engine_done(task, now);
     }
+    tt_model_service_settle(&self->service);
 }
 
 static int64_t next_at(const void *context) {
@@ -94,6 +151,17 @@ static enum tt_err open_role(struct tt_fleet_node *node, void **out_self, struct
     }
     self->role.context = self;
     self->role.record = record;
+    self->role.models.context = self;
+    self->role.models.ended = on_ended;
+    tt_text_init(&self->reasons);
+    err = tt_model_service_init(&self->service, tt_fleet_node_models(node), NULL, NULL,
+                                tt_fleet_node_options(node)->commands, NULL);
+    if (err) {
+        tt_scheduler_role_fini(&self->role);
+        free(self);
+        return tt_fail(err, why, "out of memory for a scheduler");
+    }
+    tt_command_inbox_attach(tt_fleet_node_options(node)->commands, tt_fleet_node_wake, node);
     tt_remote_engine_attach(tt_fleet_node_options(node)->remote, tt_fleet_node_wake, node);
     *out_self = self;
     return TT_OK;
@@ -101,7 +169,10 @@ static enum tt_err open_role(struct tt_fleet_node *node, void **out_self, struct
 
 static void close_role(void *take_self) {
     struct scheduler_node *self = take_self;
+    tt_command_inbox_close(tt_fleet_node_options(self->node)->commands);
     settle(self, tt_clock_now());
+    tt_model_service_fini(&self->service);
+    tt_text_fini(&self->reasons);
     tt_scheduler_role_fini(&self->role);
     free(self);
 }
@@ -151,6 +222,7 @@ const struct tt_fleet_role tt_scheduler_node_role = {.open = open_role,
                                                      .next_at = next_at,
                                                      .outbox = outbox,
                                                      .settle = settle,
+                                                     .text = text,
                                                      .epoch = epoch,
                                                      .state = state,
                                                      .drain = drain,

@@ -34,6 +34,7 @@ typedef void tt_model_command_done_fn(void *context, struct tt_model_command *co
 
 struct tt_model_command {
     bool is_load;
+    bool is_local; /* in a cluster: for this process only */
     char *name;
     char *config_json; /* NULL: the repository's */
     int32_t file_count;

@@ -277,6 +277,8 @@ class ClusterTest(unittest.TestCase):
 
         self.assertIn("--role needs --cluster SPEC and --node NAME", refused("--role", "backend"))
         self.assertIn("need --role", refused("--node", "b1"))
+        self.assertIn("explicit without --load-model", refused("--role", "backend", "--node", "b1", "--cluster", cluster.spec,
+                                                               "--model-control-mode", "explicit", "--load-model", "echo"))  # fmt: skip
         there = ("--cluster", cluster.spec, "--http-port", "0", "--grpc-port", "0")
         self.assertIn("there is no node 'x'", refused("--role", "backend", "--node", "x", *there))
         self.assertIn("--role says backend", refused("--role", "backend", "--node", "f1", *there))

@@ -1,0 +1,79 @@
+/* Which models a cluster serves: the primary's side of loading and unloading.
+ *
+ * A client's command comes to a frontend, which sends it as a WISH to the primary. The primary
+ * carries out one wish at a time, in two stages. A load: all backends load the model, and then all
+ * frontends serve it. An unload: all frontends stop to serve it and end their requests, and then
+ * all backends unload it. So what a frontend serves, every backend has. The wish is answered
+ * (WISHED) when the last node has answered. If a node fails to load, all return to what they served
+ * before.
+ *
+ * A node that joins gets the set of its role at once, and is waited for. A node that leaves is not:
+ * it gets the set when it returns. Spares know what the frontends serve. A new primary begins with
+ * that: it completes an unload that was under way, and drops a load.
+ *
+ * Models are numbers. Versions of one model share the number of the first. Pure, one thread: that
+ * of the scheduler's role, whose outbox it fills. Implemented in model_set.c. */
+#ifndef TT_CLUSTER_MODEL_SET_H
+#define TT_CLUSTER_MODEL_SET_H
+
+#include "cluster/cluster.h"
+#include "cluster/outbox.h"
+
+enum { TT_MODEL_SET_WISHES = 64 };
+
+struct tt_model_wish {
+    uint64_t number; /* the frontend's */
+    uint16_t frontend, model;
+    bool is_load;
+};
+
+enum tt_model_stage { TT_MODEL_STAGE_NONE, TT_MODEL_STAGE_BACKENDS, TT_MODEL_STAGE_FRONTENDS };
+
+struct tt_model_state {
+    bool serves;
+    uint16_t generation; /* another one: load it again */
+};
+
+struct tt_model_set {
+    const struct tt_cluster_settings *settings;
+    struct tt_outbox *outbox;
+    uint16_t number;                     /* of the scheduler */
+    uint64_t epoch;                      /* 0: not primary */
+    uint64_t version;                    /* of what was sent last */
+    struct tt_model_state *front, *back; /* [model_count]: at frontends, at backends */
+    bool *has_joined;                    /* [node_count] */
+    uint64_t *awaited; /* [node_count]: the version that it is to answer; 0: none */
+    struct tt_model_wish wishes[TT_MODEL_SET_WISHES]; /* a ring; the first is carried out */
+    int32_t first_wish, wish_count;
+    enum tt_model_stage stage;
+    struct tt_model_state before; /* of the wish's model at frontends */
+    int32_t awaited_count;
+    uint16_t failure; /* of the wish: a negated enum tt_err; 0: none */
+    void *context;
+    /* A wish was carried out, or failed. May be NULL. */
+    void (*ended)(void *context, const struct tt_model_wish *wish, uint16_t failure);
+};
+
+/* All models serve. Errors: NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_model_set_init(struct tt_model_set *self,
+                                            const struct tt_cluster_settings *settings,
+                                            uint16_t number, struct tt_outbox *outbox);
+void tt_model_set_fini(struct tt_model_set *self);
+/* The scheduler becomes primary / a spare. Wishes that wait are forgotten: their frontends know of
+ * the change. */
+void tt_model_set_lead(struct tt_model_set *self, uint64_t epoch);
+void tt_model_set_yield(struct tt_model_set *self);
+/* The primary: a node has answered its claim / has no link any more. */
+void tt_model_set_join(struct tt_model_set *self, uint16_t peer);
+void tt_model_set_part(struct tt_model_set *self, uint16_t peer);
+/* The primary: a record of WISH, a frame SERVED. A spare: a frame SERVE. False: it makes no sense.
+ */
+bool tt_model_set_wish(struct tt_model_set *self, uint16_t from,
+                       const struct tt_frame_record *record);
+bool tt_model_set_served(struct tt_model_set *self, uint16_t from, const struct tt_frame *frame);
+/* Requests to the model may be queued: a frontend serves it, or ends what it has of it. */
+bool tt_model_set_admits(const struct tt_model_set *self, uint16_t model);
+bool tt_model_set_follow(struct tt_model_set *self, const struct tt_frame *frame);
+void tt_model_set_check(const struct tt_model_set *self);
+
+#endif
