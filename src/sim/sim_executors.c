@@ -192,6 +192,17 @@ static void settle_walk(struct tt_simulation *self, const struct tt_walk *walk,
     }
 }
 
+void tt_sim_executor_plan(struct tt_simulation *self, int32_t number, int64_t at) {
+    tt_assert(self->mechanism.executors[number].state == TT_EXECUTOR_GONE);
+    self->executors[number].appears_at = at;
+    tt_heap_set(&self->appearing, number, at, number);
+}
+
+void tt_sim_executor_leave(struct tt_simulation *self, int32_t number) {
+    tt_mechanism_remove_executor(&self->mechanism, self->now, number);
+    tt_sim_executor_plan(self, number, TT_NEVER);
+}
+
 static void finish(struct tt_simulation *self, int32_t number, enum tt_outcome outcome) {
     struct tt_sim_executor *executor = &self->executors[number];
     struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
@@ -213,6 +224,8 @@ static void finish(struct tt_simulation *self, int32_t number, enum tt_outcome o
     self->events++;
     if (self->mechanism.executors[number].queued > 0)
         begin_oldest(self, number);
+    else if (self->mechanism.executors[number].state == TT_EXECUTOR_DRAINING)
+        tt_sim_executor_leave(self, number);
 }
 
 static void step_ended(struct tt_simulation *self, int32_t number) {

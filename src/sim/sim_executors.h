@@ -23,6 +23,10 @@ void tt_sim_executor_abort(void *context, int64_t now, int32_t number);
 void tt_sim_executors_report(struct tt_simulation *self);
 /* Called after the policy's decision: tasks between two steps continue, unless they must yield. */
 void tt_sim_executors_continue(struct tt_simulation *self);
+/* The absent executor appears at `at`; TT_NEVER: it stays absent. */
+void tt_sim_executor_plan(struct tt_simulation *self, int32_t number, int64_t at);
+/* The executor, which has no task, is absent from now on. */
+void tt_sim_executor_leave(struct tt_simulation *self, int32_t number);
 /* L3: the output length at which the model's decoder is stopped. */
 int32_t tt_sim_max_output(const struct tt_simulation *self, int32_t model);
 

@@ -24,7 +24,7 @@
  * nothing.
  *
  * Implemented in simulation.c (time and events) and sim_executors.c (tasks); the threads of a
- * server in server_threads.c. */
+ * server in server_threads.c; fleets that change in sim_fleet.c. */
 #ifndef TT_SIM_SIMULATION_H
 #define TT_SIM_SIMULATION_H
 
@@ -100,7 +100,8 @@ struct tt_sim_observer {
 };
 
 struct tt_sim_device {
-    int64_t busy_until_at;         /* its executors appear then; 0: at the start */
+    int64_t busy_until_at;         /* its executors appear then; 0: at the start; TT_NEVER: when
+                                      tt_simulation_resize() (sim/sim_fleet.h) starts them */
     struct tt_network_delay delay; /* S4: of messages to it, on top of d_ctrl_ns and d_data_ns */
     int32_t executors;             /* tasks that may run at once, >= 1 */
     struct tt_copy_engine copy_in,
@@ -163,6 +164,9 @@ void tt_simulation_free(struct tt_simulation *take_simulation);
 /* Runs `budget` instants, or to the end: the source is empty and every request has left. Requests
  * that the policy would keep for ever are cancelled. Returns false at the end, else call again. */
 bool tt_simulation_run(struct tt_simulation *self, int64_t budget);
+
+/* Runs all that happens until `at` (now or later) and stops there, between two instants. */
+void tt_simulation_run_until(struct tt_simulation *self, int64_t at);
 
 /* The current instant. */
 int64_t tt_simulation_now(const struct tt_simulation *self);

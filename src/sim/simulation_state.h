@@ -1,5 +1,6 @@
-/* The simulation's state, private to its two halves: sim/simulation.c keeps the time and reports
- * events to the mechanism, sim/sim_executors.c runs the tasks. */
+/* The simulation's state, private to its parts: sim/simulation.c keeps the time and reports
+ * events to the mechanism, sim/sim_executors.c runs the tasks, sim/sim_fleet.c starts and stops
+ * executors. */
 #ifndef TT_SIM_SIMULATION_STATE_H
 #define TT_SIM_SIMULATION_STATE_H
 
@@ -53,7 +54,7 @@ struct tt_simulation {
     int32_t executor_count, device_count, model_count;
     struct tt_heap device_ends; /* devices by the end of their first running step */
     struct tt_heap due;         /* executors that wait, copy or stop, by the end of that phase */
-    struct tt_heap appearing;   /* executors that have not appeared yet */
+    struct tt_heap appearing;   /* executors that are not there; absent ones at TT_NEVER */
     int32_t *between;           /* [between_count]: executors between two steps of a task */
     int32_t between_count;
     struct tt_cancel_heap cancels;
