@@ -83,6 +83,35 @@ static void take_sample(struct tt_top_model *model, const struct tt_metric *metr
     take_bucket(model, metric);
 }
 
+static struct tt_top_domain *domain_of(struct tt_top_snapshot *self, const char *number) {
+    for (int32_t i = 0; i < self->domain_count; i++)
+        if (strcmp(self->domains[i].number, number) == 0)
+            return &self->domains[i];
+    if (self->domain_count == TT_TOP_DOMAINS)
+        return NULL;
+    struct tt_top_domain *domain = &self->domains[self->domain_count++];
+    *domain = (struct tt_top_domain){.executors = NAN, .wanted = NAN, .confidence = NAN};
+    snprintf(domain->number, sizeof(domain->number), "%s", number);
+    return domain;
+}
+
+static void take_domain(struct tt_top_snapshot *self, const struct tt_metric *metric) {
+    static const char *const names[] = {"tutti_domain_executors", "tutti_devices_wanted",
+                                        "tutti_devices_wanted_confidence"};
+    char number[16];
+    for (size_t i = 0; i < TT_COUNT(names); i++) {
+        if (!tt_metric_is(metric, names[i]) ||
+            !tt_metric_label(metric, "domain", number, sizeof(number)))
+            continue;
+        struct tt_top_domain *domain = domain_of(self, number);
+        if (!domain)
+            return;
+        double *const values[] = {&domain->executors, &domain->wanted, &domain->confidence};
+        *values[i] = metric->value;
+        (void)tt_metric_label(metric, "policy", domain->policy, sizeof(domain->policy));
+    }
+}
+
 static void take_states(struct tt_top_snapshot *self, const char *index, size_t index_bytes) {
     json_t *root = json_loadb(index, index_bytes, 0, NULL), *entry;
     size_t i;
@@ -110,6 +139,7 @@ enum tt_err tt_top_snapshot_read(const char *page, size_t page_bytes, const char
         bool ours = (metric.name_length > 3 && memcmp(metric.name, "nv_", 3) == 0) ||
                     (metric.name_length > 6 && memcmp(metric.name, "tutti_", 6) == 0);
         any |= ours;
+        take_domain(&snapshot, &metric);
         char name[TT_TOP_NAME_BYTES], version[32] = "";
         if (!ours || !tt_metric_label(&metric, "model", name, sizeof(name)))
             continue;
@@ -366,21 +396,58 @@ static void put_row(const struct tt_top_table *self, const struct row *row,
     tt_text_puts(out, red ? "\033[39m\n" : "\n");
 }
 
+/* S9: a line per domain whose load was measured. */
+static void put_domains(const struct tt_top_table *self, struct tt_text *out) {
+    for (int32_t i = 0; i < self->after->domain_count; i++) {
+        const struct tt_top_domain *domain = &self->after->domains[i];
+        if (!(domain->confidence > 0) || isnan(domain->wanted) || isnan(domain->executors))
+            continue;
+        size_t start = out->length;
+        tt_text_puts(out, "domain ");
+        put_word(out, domain->number, (int)strlen(domain->number));
+        tt_text_puts(out, " (");
+        put_word(out, domain->policy, (int)strlen(domain->policy));
+        tt_text_printf(out, "): %.0f executors, devices wanted %.0f (confidence %.2f)",
+                       domain->executors, domain->wanted, domain->confidence);
+        end_line(self, out, start);
+        tt_text_puts(out, "\n");
+    }
+}
+
 void tt_top_table_write(const struct tt_top_table *self, struct tt_text *out) {
     struct row *rows = rows_of(self);
     struct layout layout = layout_of(self, rows);
     put_heading(self, &layout, out);
-    int32_t shown = self->after->count, room = self->line_limit - 2; /* heading, "and N more" */
+    /* Beside the models: the heading, "and N more", and the domains. */
+    int32_t shown = self->after->count, room = self->line_limit - 2 - self->after->domain_count;
     if (self->line_limit > 0 && shown > room)
         shown = room > 0 ? room : 0;
     for (int32_t m = 0; m < shown; m++)
         put_row(self, &rows[m], &layout, out);
     if (shown < self->after->count)
         tt_text_printf(out, "and %d more\n", self->after->count - shown);
+    put_domains(self, out);
     free(rows);
 }
 
 /* --- JSON --- */
+
+static json_t *number_json(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *domains_json(const struct tt_top_snapshot *snapshot) {
+    json_t *out = json_array();
+    for (int32_t i = 0; i < snapshot->domain_count; i++) {
+        const struct tt_top_domain *domain = &snapshot->domains[i];
+        json_array_append_new(out,
+                              json_pack("{s:s,s:s,s:o,s:o,s:o}", "domain", domain->number, "policy",
+                                        domain->policy, "executors", number_json(domain->executors),
+                                        "devices_wanted", number_json(domain->wanted), "confidence",
+                                        number_json(domain->confidence)));
+    }
+    return out;
+}
 
 json_t *tt_top_table_json(const struct tt_top_table *self) {
     struct row *rows = rows_of(self);
@@ -393,11 +460,11 @@ json_t *tt_top_table_json(const struct tt_top_table *self) {
                                    model->version, "state", model->state, "policy",
                                    model->policy[0] ? json_string(model->policy) : json_null());
         for (size_t i = 0; object && i < COLUMNS; i++)
-            json_object_set_new(object, columns[i].key,
-                                isfinite(values[i]) ? json_real(values[i]) : json_null());
+            json_object_set_new(object, columns[i].key, number_json(values[i]));
         json_array_append_new(models, object ? object : json_null());
     }
     free(rows);
-    return json_pack("{s:f,s:o}", "interval_s", (double)(self->after->at - self->before->at) / 1e9,
-                     "models", models);
+    return json_pack("{s:f,s:o,s:o}", "interval_s",
+                     (double)(self->after->at - self->before->at) / 1e9, "models", models,
+                     "domains", domains_json(self->after));
 }

@@ -42,10 +42,19 @@ struct tt_top_model {
     double bounds_us[TT_TOP_BUCKETS], counts[TT_TOP_BUCKETS];
 };
 
+/* S9: the executors of a scheduling domain, and how many its load needs. */
+enum { TT_TOP_DOMAINS = 16 }; /* others are not shown */
+struct tt_top_domain {
+    char number[16], policy[32];
+    double executors, wanted, confidence; /* NAN: the page does not say */
+};
+
 struct tt_top_snapshot {
     int64_t at; /* the time of the snapshot */
     struct tt_top_model *models;
     int32_t count;
+    struct tt_top_domain domains[TT_TOP_DOMAINS];
+    int32_t domain_count;
 };
 
 void tt_top_snapshot_fini(struct tt_top_snapshot *self);
@@ -69,7 +78,8 @@ struct tt_top_table {
 /* Appends the table as text. If the columns do not fit in column_limit, the most important ones
  * stay: from 80 columns on bad %, p99, the objective, req/s, queued, batch, and the policy. */
 void tt_top_table_write(const struct tt_top_table *self, struct tt_text *out);
-/* {"interval_s", "models": [...]}; docs/FORMATS.md has the keys. NULL: out of memory. */
+/* {"interval_s", "models": [...], "domains": [...]}; docs/FORMATS.md has the keys. NULL: out of
+ * memory. */
 json_t *tt_top_table_json(const struct tt_top_table *self);
 
 #endif

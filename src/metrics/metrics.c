@@ -8,6 +8,7 @@
 #include "metrics/scaling_advice.h"
 #include "serve/catalogue.h"
 #include "serve/domain.h"
+#include "serve/domain_advice.h"
 #include "serve/port.h"
 #include "serve/scheduler.h"
 #include "serve/served_model.h"
@@ -29,6 +30,7 @@ typedef void samples_fn(struct page *page, const struct family *family);
 typedef int64_t model_value_fn(const struct tt_model_stats *stats);
 typedef int64_t server_value_fn(struct tt_serving *serving);
 typedef int64_t process_value_fn(void);
+typedef double advice_value_fn(const struct tt_devices_wanted *advice);
 /* Whether the page has the family at all; NULL: always. */
 typedef bool shown_fn(const struct page *page);
 
@@ -50,6 +52,7 @@ struct family {
     server_value_fn *server_value;
     process_value_fn *process_value;
     tt_scheduler_domain_fn *domain_samples;
+    advice_value_fn *advice_value;
     shown_fn *shown;
 };
 
@@ -412,6 +415,24 @@ static void per_domain(struct page *page, const struct family *family) {
     tt_scheduler_domains(tt_serving_scheduler(page->serving), family->domain_samples, &self);
 }
 
+/* S9: the advice that converges, of each domain. */
+static void put_advice(void *context, const struct tt_domain_advice *advice) {
+    struct domain_samples *self = context;
+    tt_exposition_begin(&self->page->out, self->family->name, "");
+    tt_exposition_label_integer(&self->page->out, "domain", advice->index);
+    tt_exposition_label(&self->page->out, "policy", advice->policy);
+    tt_exposition_real(&self->page->out, self->family->advice_value(&advice->wanted));
+}
+
+static double wanted(const struct tt_devices_wanted *advice) { return advice->count; }
+static double confidence(const struct tt_devices_wanted *advice) { return advice->confidence; }
+
+static void per_advice(struct page *page, const struct family *family) {
+    tt_assert(family->advice_value != NULL);
+    struct domain_samples self = {page, family};
+    tt_domain_advices(tt_serving_scheduler(page->serving), tt_clock_now(), put_advice, &self);
+}
+
 /* ---- the server as a whole ---- */
 
 static void build_info(struct page *page, const struct family *family) {
@@ -459,6 +480,7 @@ static void per_process(struct page *page, const struct family *family) {
 #define SERVER(function) .samples = per_server, .server_value = function
 #define PROCESS(function) .samples = per_process, .process_value = function
 #define DOMAIN(function) .samples = per_domain, .domain_samples = function
+#define ADVICE(function) .samples = per_advice, .advice_value = function
 #define COUNTER "counter"
 #define GAUGE "gauge"
 #define HISTOGRAM "histogram"
@@ -602,6 +624,12 @@ static const struct family families[] = {
     {"tutti_domain_executors_to_release", GAUGE, AS_COUNTED,
      "Executors that the last minute did not need: N times the idle share, where r is at most 1 %",
      DOMAIN(executors_to_release)},
+    {"tutti_devices_wanted", GAUGE, AS_COUNTED,
+     "Executors that the offered load needs, by rates, run times, objectives and bursts",
+     ADVICE(wanted)},
+    {"tutti_devices_wanted_confidence", GAUGE, AS_COUNTED,
+     "1 less two standard errors of that, as a share; 0: nothing was measured yet",
+     ADVICE(confidence)},
     {"tutti_executor_busy_seconds_total", COUNTER, S_OF_NS, "Time that each executor ran batches",
      DOMAIN(executor_times)},
     {"tutti_recording_bytes_total", COUNTER, AS_COUNTED, "Bytes of the recording on disk",

@@ -503,6 +503,14 @@ static void remember(int64_t now, struct tt_served_model *model,
     tt_recent_arrivals_put(model->recent, &arrival);
 }
 
+static void count_offered(int64_t now, struct tt_served_model *model,
+                          const struct tt_inference *inference) {
+    tt_counter_add(&model->stats->accepted, 1);
+    tt_rate_window_arrived(&model->stats->offered, now, inference->rows);
+    if (model->recent)
+        remember(now, model, inference);
+}
+
 void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *inference) {
     struct tt_served_model *model = inference->model;
     struct tt_arrival arrival = {.model = model->index,
@@ -519,9 +527,7 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *
     tt_assert(model->domain == self);
     tt_assert(inference->result == NULL);
     self->has_news = true;
-    tt_counter_add(&model->stats->accepted, 1);
-    if (model->recent)
-        remember(now, model, inference);
+    count_offered(now, model, inference);
     inference->is_computed = false;
     if (model->preserve_ordering)
         tt_list_push_back(&model->in_order, &inference->in_order);

@@ -8,6 +8,7 @@
 
 #include "base/threads/counter.h"
 #include "core/observer.h"
+#include "scale/devices_wanted.h"
 #include "serve/load_window.h"
 
 struct tt_domain_meter {
@@ -16,6 +17,11 @@ struct tt_domain_meter {
     struct tt_counter lateness_ns; /* that decisions are believed to have */
     int32_t executor_count;
     struct tt_load_window load;
+    /* S9: what advice about executors has learned (serve/domain_advice.h); read and written between
+     * turns. learned_at 0: never. */
+    struct tt_devices_feedback feedback;
+    int64_t learned_at;
+    int32_t learned_executors;
 };
 
 /* Observes from now on; the requests' users are struct tt_inference. Errors: NO_MEMORY. */

@@ -1,5 +1,7 @@
 #include "serve/load_window.h"
 
+#include "base/err.h"
+
 static struct tt_load_slot *slot_at(struct tt_load_window *self, int64_t now) {
     int64_t second = now / TT_S;
     struct tt_load_slot *slot = &self->slots[second % TT_LOAD_WINDOW_SLOTS];
@@ -21,10 +23,16 @@ void tt_load_window_ran(struct tt_load_window *self, int64_t now, int64_t busy_n
 }
 
 struct tt_load_sum tt_load_window_sum(const struct tt_load_window *self, int64_t now) {
+    return tt_load_window_last(self, now, TT_LOAD_WINDOW_SLOTS);
+}
+
+struct tt_load_sum tt_load_window_last(const struct tt_load_window *self, int64_t now,
+                                       int32_t seconds) {
+    tt_assert(seconds >= 1 && seconds <= TT_LOAD_WINDOW_SLOTS);
     struct tt_load_sum sum = {0};
     if (self->began_at == 0)
         return sum;
-    int64_t second = now / TT_S, oldest = second - TT_LOAD_WINDOW_SLOTS + 1;
+    int64_t second = now / TT_S, oldest = second - seconds + 1;
     for (int32_t i = 0; i < TT_LOAD_WINDOW_SLOTS; i++) {
         const struct tt_load_slot *slot = &self->slots[i];
         if (slot->second < oldest || slot->second > second)

@@ -34,5 +34,8 @@ struct tt_load_sum {
     int64_t length_ns; /* of the window: at most 60 s; 0: no event yet */
 };
 struct tt_load_sum tt_load_window_sum(const struct tt_load_window *self, int64_t now);
+/* Of the current second and those before it, `seconds` (1 .. TT_LOAD_WINDOW_SLOTS) in all. */
+struct tt_load_sum tt_load_window_last(const struct tt_load_window *self, int64_t now,
+                                       int32_t seconds);
 
 #endif

@@ -184,6 +184,12 @@ class Metrics(unittest.TestCase):
                 self.assertTrue(add == 0 or release == 0, labels)
                 self.assertTrue(0 <= release <= 3 and add >= 0, labels)
         self.assertGreater(page.sum("tutti_domain_executors_to_add"), 0)
+        # At least one is wanted, and without counts the advice is not believed.
+        wanted = {labels: n for (name, labels), n in page.samples.items() if name == "tutti_devices_wanted"}
+        for labels, count in wanted.items():
+            self.assertGreaterEqual(count, 1)
+            self.assertTrue(0 <= page.samples["tutti_devices_wanted_confidence", labels] <= 1, labels)
+        self.assertEqual(len(wanted), sum(name == "tutti_domain_executors" for name, _ in page.samples))
         self.assertGreater(page.sum("tutti_executor_busy_seconds_total", policy="window"), 0)
         self.assertGreater(page.sum("tutti_recording_bytes_total"), 0)
         self.assertEqual(page.sum("tutti_recording_lost_events_total"), 0)

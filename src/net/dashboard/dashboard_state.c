@@ -5,6 +5,7 @@
 #include "core/mechanism.h"
 #include "serve/catalogue.h"
 #include "serve/domain.h"
+#include "serve/domain_advice.h"
 #include "serve/model_stats.h"
 #include "serve/scheduler.h"
 
@@ -119,7 +120,7 @@ enum { MAX_DOMAINS = 64, POLICY_BYTES = 48 };
 
 struct domain_copy {
     char policy[POLICY_BYTES];
-    int32_t number, executor_count, shown;
+    int32_t number, executor_count, shown, wanted;
 };
 
 struct executors {
@@ -137,7 +138,7 @@ static void copy_domain(void *context, int32_t index, const struct tt_domain *do
     snprintf(copy->policy, sizeof(copy->policy), "%s", domain->policy);
     copy->number = domain->tap ? tt_trace_tap_domain(domain->tap) : -1;
     copy->executor_count = domain->executor_count;
-    copy->shown = 0;
+    copy->shown = copy->wanted = 0;
     for (int32_t e = 0; e < domain->meter.executor_count && self->count < TT_DASHBOARD_EXECUTORS;
          e++) {
         self->busy_ns[self->count++] = tt_counter_get(&domain->meter.busy_ns[e]);
@@ -145,9 +146,17 @@ static void copy_domain(void *context, int32_t index, const struct tt_domain *do
     }
 }
 
+/* S9 */
+static void copy_advice(void *context, const struct tt_domain_advice *advice) {
+    struct executors *self = context;
+    if (advice->index < self->domain_count && advice->wanted.confidence > 0)
+        self->domains[advice->index].wanted = advice->wanted.count;
+}
+
 static void put_domains(struct tt_text *json, struct tt_serving *serving) {
     struct executors executors = {.domain_count = 0};
     tt_scheduler_domains(tt_serving_scheduler(serving), copy_domain, &executors);
+    tt_domain_advices(tt_serving_scheduler(serving), tt_clock_now(), copy_advice, &executors);
     tt_text_puts(json, ",\"domains\":[");
     const int64_t *busy_ns = executors.busy_ns;
     for (int32_t i = 0; i < executors.domain_count; i++) {
@@ -155,6 +164,7 @@ static void put_domains(struct tt_text *json, struct tt_serving *serving) {
         tt_dashboard_put_string(json, i ? ",{\"policy\":" : "{\"policy\":", domain->policy);
         put_count(json, ",\"domain\":", domain->number);
         put_count(json, ",\"executors\":", domain->executor_count);
+        put_count(json, ",\"wanted\":", domain->wanted);
         tt_text_puts(json, ",\"busy_us\":[");
         for (int32_t e = 0; e < domain->shown; e++)
             put_count(json, e ? "," : "", *busy_ns++ / 1000);

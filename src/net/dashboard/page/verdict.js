@@ -24,9 +24,20 @@ function wordsOfModels(sums) {
   return out;
 }
 
+/* Domains whose load needs another number of executors than they have; 0: not known yet. */
+function wordsOfDomains(domains) {
+  const off = domains.filter((d) => d.wanted > 0 && d.wanted !== d.executors);
+  return off.slice(0, 3).map((d) => {
+    const text = 'Domain ' + d.domain + ' (' + d.policy + ') needs ' + count(d.wanted, 'executor') + ' and has ' +
+        d.executors + '.';
+    return d.wanted > d.executors ? warn(text) : text;
+  });
+}
+
 function wordsNow() {
   if (!live.state) return ['Waiting for the first figures.'];
   const out = wordsOfModels(live.models.map((model) => ({model, sum: summary(model.samples, 60)})));
+  out.push(...wordsOfDomains(live.state.domains));
   const broken = live.models.filter((m) => m.state === 'UNAVAILABLE' && m.reason && m.reason !== 'unloaded');
   for (const model of broken.slice(0, 3)) out.push(warn(titleOf(model) + ' does not serve: ' + model.reason));
   if (broken.length > 3) out.push(warn(broken.length - 3 + ' more models do not serve.'));
