@@ -15,6 +15,7 @@
 #include "base/processors.h"
 #include "control/control.h"
 #include "control/processor_plan.h"
+#include "net/access/address_limits.h"
 #include "net/http/listener.h"
 #include "net/kserve/shared_memory.h"
 #include "net/sockets/socket_group.h"
@@ -399,6 +400,7 @@ struct listeners {
     struct tt_listener *http;
     struct tt_serve_dashboard *dashboard;
     struct tt_shared_memory *memory;
+    struct tt_address_limits *addresses;
     struct tt_serve_access *access; /* borrowed; its admin interface */
 };
 
@@ -410,6 +412,7 @@ static enum tt_err open_grpc(struct listeners *out, struct flags *self, struct t
                                                                             : self->grpc_tcp_port,
                                                      .threads = http->threads,
                                                      .quotas = http->quotas,
+                                                     .addresses = http->addresses,
                                                      .server_version = http->server_version,
                                                      .drain_ms = http->drain_ms,
                                                      .log = http->log,
@@ -440,6 +443,7 @@ static void close_listeners(struct listeners *self, bool was_stopped) {
     tt_listener_close(self->http);
     tt_serve_grpc_close(self->grpc, was_stopped);
     tt_shared_memory_free(self->memory);
+    tt_address_limits_free(self->addresses);
 }
 
 static enum tt_err open_listeners(struct listeners *out, struct flags *self,
@@ -452,7 +456,11 @@ static enum tt_err open_listeners(struct listeners *out, struct flags *self,
     enum tt_err err = TT_OK;
     if (self->shared_memory && !(out->memory = tt_shared_memory_new()))
         err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the server");
+    if (!err && self->limits.per_address &&
+        !(out->addresses = tt_address_limits_new(self->limits.per_address)))
+        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the server");
     options.memory = out->memory;
+    options.addresses = out->addresses;
     options.more_metrics = tt_serve_telemetry_metrics;
     options.more_metrics_context = &self->telemetry;
     if (!err)

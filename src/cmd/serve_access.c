@@ -113,6 +113,7 @@ enum tt_err tt_serve_access_open_admin(struct tt_serve_access *self, struct tt_s
     options.quotas = NULL; /* it has its own, so that others cannot fill it */
     options.drain_ms = 0;  /* it is closed after the other port's drain */
     options.tracer = NULL;
+    options.addresses = NULL;    /* the operator gets in, whatever clients hold */
     options.access_lines = NULL; /* they belong to the other listener's thread */
     if (options.limits.connections > ADMIN_CONNECTIONS)
         options.limits.connections = ADMIN_CONNECTIONS;

@@ -56,6 +56,7 @@ enum tt_err tt_serve_dashboard_open(const char *address, bool is_admin, struct t
     options.drain_ms = 0;  /* it is closed after the other port's drain */
     options.dashboard = &self->access;
     options.tracer = NULL;
+    options.addresses = NULL;
     options.access_lines = NULL; /* they belong to the other listener's thread */
     if (options.limits.connections > TT_SERVE_DASHBOARD_CONNECTIONS)
         options.limits.connections = TT_SERVE_DASHBOARD_CONNECTIONS;

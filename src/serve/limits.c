@@ -14,6 +14,10 @@ static const struct tt_limit limit_rows[] = {
      "open connections; one more gets 503 and is closed, and the last 1 of 64 (at most 64) serve "
      "health and metrics only",
      OF(connections), 16384, 1, 1000000},
+    {"limit-per-address", "",
+     "connections of one client address at a time, and as many gRPC calls; one more gets 429 or "
+     "RESOURCE_EXHAUSTED; an IPv6 address counts by its first 64 bits; 0: no limit",
+     OF(per_address), 0, 0, 1000000},
     {"max-streams", "", "requests at a time on one gRPC connection", OF(streams), 1024, 1, 65536},
     {"max-header-bytes", "bytes", "request line and headers of a request", OF(header_bytes),
      16 * KIB, 256, MIB},

@@ -19,6 +19,7 @@ from needs import need  # noqa: E402
 
 need("numpy", "tritonclient", "grpc")
 
+import grpc  # noqa: E402
 import tritonclient.grpc  # noqa: E402
 from access_case import BODY, PROGRAM, Case, replace, tensor, token, until  # noqa: E402
 from server_process import Server  # noqa: E402
@@ -291,6 +292,95 @@ class AccessLogTest(Case):
         lines.sort(key=lambda line: line["method"] == "gRPC")
         self.assertEqual([line.get("identity") for line in lines], ["shop", None, None, "shop", "shop"])
         self.assertEqual({line["client"] for line in lines}, {"127.0.0.1"})
+
+
+class AddressTest(Case):
+    """--limit-per-address: connections of both protocols together, and calls."""
+
+    WORDS = "the client's address has %d %s, the limit of each address (--limit-per-address); try again later"
+
+    def open_connections(self, count):
+        """Kept HTTP connections, which the server knows."""
+        made = [self.connection() for _ in range(count)]
+        for connection in made:
+            self.assertEqual(self.ask(connection, "GET", "/v2/health/live")[0], 200)
+        return made
+
+    def stub(self):
+        channel = grpc.insecure_channel("127.0.0.1:%d" % self.grpc_port, [("grpc.use_local_subchannel_pool", 1)])
+        self.addCleanup(channel.close)
+        return channel.unary_unary("/inference.GRPCInferenceService/ServerLive")
+
+    def test_connections(self):
+        admin = self.path("admin")
+        self.serve("--limit-per-address", 2, "--admin", "unix:" + admin)
+        first, second = self.open_connections(2)
+        status, headers, text = self.ask(self.connection(), "GET", "/v2/health/live")
+        self.assertEqual((status, headers["Retry-After"], headers["Connection"]), (429, "1", "close"))
+        self.assertEqual(json.loads(text)["error"], self.WORDS % (2, "connections"))
+        # A connection of gRPC counts like the others, and its calls get the reason.
+        with self.assertRaises(grpc.RpcError) as raised:
+            self.stub()(b"", timeout=60)
+        self.assertEqual(raised.exception.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
+        self.assertEqual(raised.exception.details(), self.WORDS % (2, "connections"))
+        # Another address, and the admin interface, are not concerned.
+        other = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60, source_address=("127.0.0.2", 0))
+        self.addCleanup(other.close)
+        self.assertEqual(self.ask(other, "GET", "/v2/health/live")[0], 200)
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(admin)
+            client.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+            self.assertIn(b"200 OK", client.recv(1000))
+        # What ends makes room.
+        self.assertEqual(self.ask(first, "GET", "/v2/health/live")[0], 200)
+        second.close()
+        until(lambda: self.ask(self.connection(), "GET", "/v2/health/live")[0] == 200)
+        first.close()
+        until(lambda: self.is_live())
+        self.stop()
+
+    def is_live(self):
+        try:
+            return self.stub()(b"", timeout=60) == b"\x08\x01"
+        except grpc.RpcError as error:
+            self.assertEqual(error.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
+            return False
+
+    def test_a_refused_connection_ends(self):
+        self.serve("--limit-per-address", 1)
+        self.open_connections(1)
+        with socket.create_connection(("127.0.0.1", self.grpc_port), timeout=60) as client:
+            client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0")
+            while client.recv(1000):
+                pass
+        self.stop()
+
+    def test_calls(self):
+        self.serve("--limit-per-address", 3)
+        channel = grpc.insecure_channel("127.0.0.1:%d" % self.grpc_port)
+        self.addCleanup(channel.close)
+        watch = channel.unary_stream("/grpc.health.v1.Health/Watch")
+        held = [watch(b"") for _ in range(3)]
+        for call in held:
+            next(call)
+        live = channel.unary_unary("/inference.GRPCInferenceService/ServerLive")
+        with self.assertRaises(grpc.RpcError) as raised:
+            live(b"", timeout=60)
+        self.assertEqual(raised.exception.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
+        self.assertEqual(raised.exception.details(), self.WORDS % (3, "requests in flight"))
+        held[0].cancel()
+
+        def is_live():
+            try:
+                return live(b"", timeout=60) == b"\x08\x01"
+            except grpc.RpcError as error:
+                self.assertEqual(error.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
+                return False
+
+        until(is_live)
+        for call in held:
+            call.cancel()
+        self.stop()
 
 
 class StartTest(Case):

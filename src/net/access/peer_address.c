@@ -26,9 +26,13 @@ struct tt_peer_address tt_peer_address_of(int fd) {
     return peer;
 }
 
+bool tt_peer_address_is_v4(const struct tt_peer_address *self) {
+    return self->is_known && memcmp(self->bytes, mapped, sizeof(mapped)) == 0;
+}
+
 void tt_peer_address_write(const struct tt_peer_address *self,
                            char out[TT_PEER_ADDRESS_TEXT_BYTES]) {
-    bool is_v4 = memcmp(self->bytes, mapped, sizeof(mapped)) == 0;
+    bool is_v4 = tt_peer_address_is_v4(self);
     out[0] = '\0';
     if (self->is_known)
         inet_ntop(is_v4 ? AF_INET : AF_INET6, self->bytes + (is_v4 ? sizeof(mapped) : 0), out,

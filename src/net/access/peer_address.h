@@ -17,6 +17,7 @@ struct tt_peer_address {
 
 /* Of the other end of a connected socket; unknown if it has left, or is not of IPv4 or IPv6. */
 struct tt_peer_address tt_peer_address_of(int fd);
+bool tt_peer_address_is_v4(const struct tt_peer_address *self);
 /* As people write it; "" if it is unknown. */
 void tt_peer_address_write(const struct tt_peer_address *self,
                            char out[TT_PEER_ADDRESS_TEXT_BYTES]);

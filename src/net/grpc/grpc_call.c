@@ -75,6 +75,8 @@ static void on_closed(struct tt_http2_stream *stream) {
     struct tt_grpc_call *self = call_of(stream);
     struct tt_grpc_calls *all = self->all;
     self->is_closed = self->is_over = true;
+    if (self->is_counted)
+        tt_address_limits_end(stream->session->place);
     if (tt_list_linked(&self->node))
         tt_list_remove(&self->node);
     if (self->has_request) {
@@ -491,6 +493,17 @@ static void on_header(struct tt_http2_stream *stream, const char *name, size_t n
     }
 }
 
+/* As a request of the client's address; false: over its limit. */
+static bool count(struct tt_grpc_call *self, struct tt_error *why) {
+    struct tt_http2_session *session = self->stream.session;
+    if (session->refusal) {
+        (void)tt_fail(TT_ERR_BUSY, why, "%s", session->refusal);
+        return false;
+    }
+    self->is_counted = tt_address_limits_begin(self->all->addresses, session->place, why);
+    return self->is_counted;
+}
+
 static void on_request(struct tt_http2_stream *stream) {
     static const nghttp2_nv wrong_method = HEADER(":status", "405");
     static const nghttp2_nv wrong_type = HEADER(":status", "415");
@@ -516,6 +529,8 @@ static void on_request(struct tt_http2_stream *stream) {
     } else if (self->timeout_ns < 0) {
         tt_grpc_call_fail(self, TT_GRPC_INVALID_ARGUMENT,
                           "grpc-timeout must be up to 8 digits and one of H, M, S, m, u, n");
+    } else if (all->addresses && !count(self, &why)) {
+        tt_grpc_call_fail(self, TT_GRPC_RESOURCE_EXHAUSTED, why.text);
     } else if ((refusal = tt_grpc_call_check(self, &why))) {
         tt_grpc_call_fail(self, refusal, why.text);
     } else {

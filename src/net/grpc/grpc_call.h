@@ -49,9 +49,10 @@ struct tt_grpc_operations {
 struct tt_grpc_calls {
     const struct tt_grpc_operations *operations;
     struct tt_kserve_service service;
-    const struct tt_limits *limits; /* borrowed */
-    struct tt_log *log;             /* NULL: silent */
-    struct tt_gate *gate;           /* borrowed; NULL: all is allowed */
+    const struct tt_limits *limits;            /* borrowed */
+    struct tt_log *log;                        /* NULL: silent */
+    struct tt_gate *gate;                      /* borrowed; NULL: all is allowed */
+    const struct tt_address_limits *addresses; /* borrowed; NULL: no limit */
     struct tt_journal journal;
     struct tt_quota_share budget;                    /* bytes of bodies in receipt */
     void (*touch)(struct tt_http2_session *session); /* something waits to be sent */
@@ -85,6 +86,7 @@ struct tt_grpc_call {
     bool is_post, is_grpc;
     bool has_request, has_message, has_inferred;
     bool has_line;                  /* in the access log */
+    bool is_counted;                /* in the limits of the client's address */
     bool is_ending;                 /* it finishes after what runs, whatever the client does */
     bool is_over;                   /* its status is on its way: nothing more is handled */
     bool is_closed;                 /* its stream has gone */

@@ -110,6 +110,8 @@ static void start(struct tt_grpc_listener *self, struct worker *worker,
     tt_http2_connections_init(&worker->connections, &worker->server.loop, &options->limits, quotas,
                               &tt_grpc_handler, &worker->calls, on_gone, worker);
     worker->connections.tls = worker->tls;
+    worker->connections.addresses = options->addresses;
+    worker->calls.addresses = options->addresses;
 }
 
 static enum tt_err add_worker(struct tt_grpc_listener *self, struct tt_serving *serving,

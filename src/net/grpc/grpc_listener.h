@@ -11,6 +11,7 @@
 #include "serve/serving.h"
 
 struct tt_access_control;
+struct tt_address_limits;
 struct tt_grpc_listener;
 struct tt_line_file;
 struct tt_log;
@@ -32,6 +33,7 @@ struct tt_grpc_listener_options {
     struct tt_access_control *access;  /* borrowed until close; NULL: everything is allowed */
     struct tt_shared_memory *memory;   /* borrowed; NULL: none is shared with clients */
     struct tt_limits limits;
+    struct tt_address_limits *addresses; /* borrowed until close; NULL: none */
     struct tt_network_quotas
         *quotas; /* borrowed: shared with other listeners; NULL: its own, of `limits` */
 };

@@ -24,9 +24,10 @@ struct tt_connection {
     struct sending *sending; /* the request in flight or being answered */
     struct tt_text ahead;    /* bytes of later requests */
     size_t ahead_used;
-    int64_t received_at;           /* the first byte of the request; set if there is a journal */
-    struct tt_peer_address client; /* likewise */
-    struct tt_list_node node;      /* in the list of `wait` */
+    int64_t received_at;            /* the first byte of the request; set if there is a journal */
+    struct tt_peer_address client;  /* likewise, or with limits per address */
+    struct tt_address_place *place; /* in these; NULL: none */
+    struct tt_list_node node;       /* in the list of `wait` */
     uint64_t since_ms;
     enum tt_wait wait;
     bool reading;
@@ -145,6 +146,7 @@ static void on_closed(uv_handle_t *handle) {
     tt_text_fini(&self->ahead);
     if (self->has_place)
         tt_quota_give(all->places, 1);
+    tt_address_limits_leave(all->addresses, self->place);
     tt_tls_session_free(self->tls);
     free(self);
     tt_assert(all->connection_count > 0);
@@ -592,7 +594,7 @@ static void refuse(struct tt_connection *self, int status, const char *sentence)
         return;
     }
     tt_reply_fail(&sending->exchange.reply, status, sentence);
-    if (status == 503)
+    if (status == 503 || status == 429)
         sending->exchange.reply.retry_after_s = 1;
     tt_http1_fini(&self->http); /* the rest of the request: the client may linger for long */
     send_reply(sending);
@@ -816,6 +818,22 @@ void tt_connections_close_all(struct tt_connections *self) {
         close_waiting(self, wait);
 }
 
+/* Takes a new connection into the limits, or ends it. */
+static void admit(struct tt_connection *self, bool is_full) {
+    struct tt_address_limits *addresses = self->all->addresses;
+    struct tt_error why;
+    is_full = is_full || !self->has_place;
+    if (!is_full &&
+        (!addresses || tt_address_limits_enter(addresses, &self->client, &self->place, &why)))
+        return;
+    if (self->tls) /* a handshake would cost more than the reply is worth */
+        connection_close(self);
+    else if (is_full)
+        refuse(self, 503, too_many);
+    else
+        refuse(self, 429, why.text);
+}
+
 bool tt_connections_accept(struct tt_connections *self, tt_take_socket_fn *take, void *client,
                            bool only_metrics, bool is_full) {
     struct tt_connection *connection = calloc(1, sizeof(*connection));
@@ -852,16 +870,12 @@ bool tt_connections_accept(struct tt_connections *self, tt_take_socket_fn *take,
     if (!self->is_local)
         uv_tcp_nodelay(&connection->tcp, 1);
     uv_os_fd_t fd;
-    if (!self->is_local && tt_journal_is_on(&self->journal) &&
+    if (!self->is_local && (self->addresses || tt_journal_is_on(&self->journal)) &&
         uv_fileno((uv_handle_t *)&connection->tcp, &fd) == 0)
         connection->client = tt_peer_address_of(fd);
     set_reading(connection, true);
-    if (connection->wait == TT_WAIT_CLOSED || !(is_full || !connection->has_place))
-        return true;
-    if (connection->tls) /* a handshake would cost more than the reply is worth */
-        connection_close(connection);
-    else
-        refuse(connection, 503, too_many);
+    if (connection->wait != TT_WAIT_CLOSED)
+        admit(connection, is_full);
     return true;
 }
 
@@ -882,6 +896,7 @@ void tt_connections_init(struct tt_connections *self, uv_loop_t *loop,
     self->owner = owner;
     self->stopping = false;
     self->tls = NULL;
+    self->addresses = NULL;
     self->is_local = false;
     self->exchange_count = self->connection_count = 0;
     memset(&self->counts, 0, sizeof(self->counts));

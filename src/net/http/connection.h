@@ -19,6 +19,7 @@
 #define TT_NET_HTTP_CONNECTION_H
 
 #include "base/list.h"
+#include "net/access/address_limits.h"
 #include "net/http/http1.h"
 #include "net/http/http_journal.h"
 #include "net/http/http_routes.h"
@@ -55,7 +56,8 @@ struct tt_connections {
     bool stopping; /* every reply is the last of its connection */
 
     struct tt_http1_limits http_limits;
-    struct tt_quota *places; /* of connections, shared with other threads; borrowed */
+    struct tt_quota *places;             /* of connections, shared with other threads; borrowed */
+    struct tt_address_limits *addresses; /* borrowed; NULL: no limit */
     struct tt_quota_share body_budget;
     struct tt_list waits[TT_WAIT_COUNT];
     uint64_t limits_ms[TT_WAIT_COUNT]; /* 0: none */

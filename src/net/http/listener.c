@@ -118,6 +118,7 @@ static void start_connections(struct tt_listener *self, struct worker *worker,
                         options->quotas ? options->quotas : &self->own_quotas, &context, on_empty,
                         worker);
     worker->connections.tls = worker->tls;
+    worker->connections.addresses = options->addresses;
     worker->connections.is_local = worker->server.is_local = is_local;
 }
 

@@ -21,6 +21,7 @@
 #include "serve/serving.h"
 
 struct tt_access_control;
+struct tt_address_limits;
 struct tt_dashboard_access;
 struct tt_line_file;
 struct tt_listener;
@@ -50,6 +51,7 @@ struct tt_listener_options {
     struct tt_access_control *access; /* borrowed until close; NULL: everything is allowed */
     bool is_admin;                    /* the admin interface */
     struct tt_limits limits;
+    struct tt_address_limits *addresses; /* borrowed until close; NULL: none */
     struct tt_network_quotas
         *quotas; /* borrowed: shared with other listeners; NULL: its own, of `limits` */
 };

@@ -1,6 +1,7 @@
 #include "net/http2/http2_connection.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct connection {
     struct tt_http2_session session;
@@ -34,6 +35,8 @@ static void on_closed(uv_handle_t *handle) {
     tt_text_fini(&self->unsent);
     if (self->has_place)
         tt_quota_give(all->places, 1);
+    tt_address_limits_leave(all->addresses, self->session.place);
+    free(self->session.refusal);
     tt_tls_session_free(self->tls);
     free(self);
     tt_counter_add(&all->ended, 1);
@@ -282,6 +285,7 @@ void tt_http2_connections_init(struct tt_http2_connections *self, uv_loop_t *loo
     self->owner = owner;
     self->stopping = false;
     self->tls = NULL;
+    self->addresses = NULL;
     tt_list_init(&self->all);
     tt_list_init(&self->dirty);
     tt_http2_timers_init(&self->timers, limits->body_timeout_ms, limits->write_timeout_ms);
@@ -306,6 +310,17 @@ uint64_t tt_http2_connections_tick_ms(const struct tt_http2_connections *self) {
         if (all_ms[i] < shortest_ms)
             shortest_ms = all_ms[i];
     return shortest_ms >= 4 ? (uint64_t)shortest_ms / 4 : 1;
+}
+
+/* Over the limit of its address a connection is accepted for a moment, and its requests get the
+ * reason. False: no memory. */
+static bool enter_address(struct connection *self) {
+    struct tt_http2_session *session = &self->session;
+    struct tt_error why;
+    if (tt_address_limits_enter(self->all->addresses, &session->peer, &session->place, &why))
+        return true;
+    session->refusal = strdup(why.text);
+    return session->refusal != NULL;
 }
 
 bool tt_http2_connections_accept(struct tt_http2_connections *self,
@@ -346,6 +361,10 @@ bool tt_http2_connections_accept(struct tt_http2_connections *self,
     uv_os_fd_t fd;
     if (uv_fileno((uv_handle_t *)&connection->tcp, &fd) == 0)
         connection->session.peer = tt_peer_address_of(fd);
+    if (self->addresses && !enter_address(connection)) {
+        connection_close(connection);
+        return true;
+    }
     uv_tcp_nodelay(&connection->tcp, 1);
     set_reading(connection, true);
     if (!connection->is_closing)
@@ -356,6 +375,10 @@ bool tt_http2_connections_accept(struct tt_http2_connections *self,
 /* Idle connections end; those with streams must answer a PING from time to time. */
 static void check_silence(struct connection *self, int64_t now_ms) {
     int64_t silence_ms = now_ms - self->heard_at_ms;
+    if (self->session.refusal && now_ms - self->accepted_at_ms >= TT_HTTP2_REFUSED_MS) {
+        connection_close(self);
+        return;
+    }
     if (self->tls && !self->tls->is_established) {
         if (now_ms - self->accepted_at_ms >= self->all->limits->header_timeout_ms)
             connection_close(self);

@@ -23,8 +23,9 @@
 
 enum {
     TT_HTTP2_READ_BYTES = 65536,
-    TT_HTTP2_PING_MS = 20000,      /* silence until a connection with streams is asked */
-    TT_HTTP2_PING_LIMIT_MS = 20000 /* until it must have answered */
+    TT_HTTP2_PING_MS = 20000,       /* silence until a connection with streams is asked */
+    TT_HTTP2_PING_LIMIT_MS = 20000, /* until it must have answered */
+    TT_HTTP2_REFUSED_MS = 1000      /* of a connection whose requests are all refused */
 };
 
 typedef void tt_http2_changed_fn(void *owner);
@@ -44,6 +45,7 @@ struct tt_http2_connections {
     struct tt_http2_memory memory;
     struct tt_counter accepted, opened, ended; /* connections; other threads may read */
     struct tt_quota *places;                   /* of connections, shared with other threads */
+    struct tt_address_limits *addresses;       /* borrowed; NULL: no limit */
     struct tt_http2_output output;
     struct tt_tls_loop *tls;               /* borrowed; NULL: without TLS */
     char read_buffer[TT_HTTP2_READ_BYTES]; /* one for all: libuv reads and delivers at once */

@@ -24,7 +24,7 @@
 #define TT_NET_HTTP2_HTTP2_SESSION_H
 
 #include "base/list.h"
-#include "net/access/peer_address.h"
+#include "net/access/address_limits.h"
 #include "net/http2/http2_memory.h"
 #include "net/http2/http2_message.h"
 #include "net/http2/http2_output.h"
@@ -95,8 +95,11 @@ struct tt_http2_session {
     const struct tt_http2_handler *handler;
     const struct tt_http2_limits *limits;
     struct tt_http2_timers *timers;
-    void *context;                  /* of the handler */
-    struct tt_peer_address peer;    /* of the client; its owner sets it after _init */
+    void *context; /* of the handler */
+    /* Of the client, for the handler; set after _init by the session's owner: */
+    struct tt_peer_address peer;
+    struct tt_address_place *place; /* in the limits per address; NULL: none */
+    char *refusal;                  /* why its requests are to be refused; NULL: they are not */
     struct tt_list open, closed;    /* streams; `closed` are to be reported */
     struct tt_list sent;            /* messages whose bytes are in the output */
     struct tt_http2_output *output; /* while _pull runs */
