@@ -56,13 +56,22 @@ static bool less_is_better(Tutti__FactMeasure measure) {
 }
 
 double tt_fact_group_choose(const Tutti__FactRun *run, const double *values, int32_t count) {
-    double chosen = values[0], sum = 0;
+    double least = values[0], most = values[0], sum = 0;
+    int32_t above = 0;
     for (int32_t i = 0; i < count; i++) {
         if (isnan(values[i]))
             return NAN;
         sum += values[i];
-        bool better = less_is_better(run->measure) ? values[i] < chosen : values[i] > chosen;
-        chosen = better ? values[i] : chosen;
+        least = fmin(least, values[i]);
+        most = fmax(most, values[i]);
+        above += values[i] > run->above;
     }
-    return run->choose == TUTTI__FACT_CHOICE__MEAN ? sum / count : chosen;
+    bool wants_least = less_is_better(run->measure) == (run->choose != TUTTI__FACT_CHOICE__WORST);
+    switch (run->choose) {
+    case TUTTI__FACT_CHOICE__MEAN: return sum / count;
+    case TUTTI__FACT_CHOICE__SHARE_ABOVE: return (double)above / count;
+    case TUTTI__FACT_CHOICE__BEST:
+    case TUTTI__FACT_CHOICE__WORST:
+    default: return wants_least ? least : most;
+    }
 }

@@ -4,6 +4,8 @@
 #include "lab/closed_form/overlap.h"
 #include "policy/elastic/elastic_plan.h"
 
+#include <math.h>
+
 static void put_workers(const struct tt_elastic_choice *best, struct tt_text *note) {
     tt_text_puts(note, "{");
     for (int32_t k = 0, printed = 0; k < TT_ELASTIC_SIZES; k++)
@@ -65,4 +67,22 @@ json_t *tt_fact_plan(const struct tt_scenario *scenario) {
     json_object_set_new(out, "note", json_string(tt_text_string(&note)));
     tt_text_fini(&note);
     return out;
+}
+
+/* N b / l(b) for the largest b with (over / under) l(b) <= SLO. */
+static double bound(const struct tt_scenario *scenario, int64_t over, int64_t under) {
+    const struct tt_step_model *model = &scenario->models[0].step_model;
+    if (model->slo_ns == TT_NEVER)
+        return NAN;
+    int64_t budget_ns = (int64_t)((__int128)model->slo_ns * under / over);
+    int32_t b = tt_profile_largest_batch(model->whole, budget_ns, 0, model->max_batch);
+    return b == 0 ? 0
+                  : (double)scenario->device_count * b * 1e9 /
+                        (double)tt_profile_latency(model->whole, b, 0);
+}
+
+json_t *tt_fact_bounds(const struct tt_scenario *scenario) {
+    int64_t n = scenario->device_count;
+    return json_pack("{s:f,s:f}", "staggered", bound(scenario, n + 1, n), "uncoordinated",
+                     bound(scenario, 2, 1));
 }

@@ -1,5 +1,5 @@
-/* Facts of E2bird that need no run: the result of its offline phase, and the gain of overlap (E5,
- * E6). */
+/* Facts that need no run: of E2bird the result of its offline phase and the gain of overlap (E5,
+ * E6); of Symphony the bounds of one model's goodput. */
 #ifndef TT_LAB_FACTS_FACT_PLAN_H
 #define TT_LAB_FACTS_FACT_PLAN_H
 
@@ -11,5 +11,8 @@
  * equation 1; {workers, workers_ms} of the best workers whose sizes add up to max_batch, if that is
  * at most 64; and a note with both. A new reference; NULL: out of memory. */
 json_t *tt_fact_plan(const struct tt_scenario *scenario);
+/* N b / l(b) of the scenario's first model on its N devices, for the largest b with (1 + 1/N) l(b)
+ * <= SLO (`staggered`) or 2 l(b) <= SLO (`uncoordinated`). A new reference; NULL: out of memory. */
+json_t *tt_fact_bounds(const struct tt_scenario *scenario);
 
 #endif

@@ -1,6 +1,5 @@
 #include "lab/facts/fact_runs.h"
 
-#include "base/instant.h"
 #include "lab/experiment/experiment.h"
 #include "lab/facts/fact_devices.h"
 #include "lab/facts/fact_golden.h"
@@ -19,7 +18,7 @@
 #include <unistd.h>
 
 enum kind { KIND_SEARCH, KIND_RUN, KIND_DEVICES, KIND_GOLDEN, KIND_BOUND, KIND_SWEEP, KIND_PLAN };
-enum { MAX_SEEDS = 99, MAX_ALTERNATIVES = 64 };
+enum { MAX_SEEDS = TT_FACT_SEEDS_MAX, MAX_ALTERNATIVES = 64, MEDIAN = -1 };
 
 /* Whether the value is a statistic over requests: more seeds and longer runs make it better. */
 static bool is_sampled(enum kind kind) { return kind <= KIND_DEVICES; }
@@ -67,8 +66,9 @@ struct piece {
     struct tt_scenario scenario;
     struct tt_goodput_options goodput;
     struct tt_fact_sweep *sweep; /* KIND_SWEEP: replaces scenario and seeds */
-    int32_t seeds;
-    json_t *results[MAX_SEEDS]; /* NULL: not known */
+    int32_t seeds;               /* of all facts */
+    int32_t median_seeds;        /* of facts that say nothing of seeds */
+    json_t *results[MAX_SEEDS];  /* NULL: not known */
 };
 
 struct tt_fact_runs {
@@ -180,7 +180,11 @@ static int32_t add_piece(struct tt_fact_runs *self, const Tutti__Fact *fact,
         *out_err = build(self->facts, said, run, tt_text_string(&path), piece, why);
         if (!*out_err && self->options.quick && is_sampled(kind))
             shorten(piece);
+        piece->median_seeds = piece->seeds;
     }
+    if (!*out_err && kind != KIND_SWEEP && !self->options.quick && fact->seeds > 0 &&
+        fact->seeds > self->pieces[at].seeds)
+        self->pieces[at].seeds = fact->seeds;
     if (!*out_err && kind == KIND_SWEEP)
         *out_err = check_sweep(self, run, &self->pieces[at], why);
     tt_text_fini(&key);
@@ -279,18 +283,6 @@ void tt_fact_runs_free(struct tt_fact_runs *take_runs) {
 
 /* ---- running ---- */
 
-/* N b / l(b) for the largest b with (over / under) l(b) <= SLO. */
-static double bound(const struct tt_scenario *scenario, int64_t over, int64_t under) {
-    const struct tt_step_model *model = &scenario->models[0].step_model;
-    if (model->slo_ns == TT_NEVER)
-        return NAN;
-    int64_t budget_ns = (int64_t)((__int128)model->slo_ns * under / over);
-    int32_t b = tt_profile_largest_batch(model->whole, budget_ns, 0, model->max_batch);
-    return b == 0 ? 0
-                  : (double)scenario->device_count * b * 1e9 /
-                        (double)tt_profile_latency(model->whole, b, 0);
-}
-
 static json_t *compute(struct tt_fact_runs *self, int32_t job, enum tt_err *out_err,
                        struct tt_error *why) {
     struct piece *piece = &self->pieces[self->job_piece[job]];
@@ -299,9 +291,7 @@ static json_t *compute(struct tt_fact_runs *self, int32_t job, enum tt_err *out_
     json_t *out = NULL;
     *out_err = TT_OK;
     if (piece->kind == KIND_BOUND) {
-        int64_t n = scenario.device_count;
-        out = json_pack("{s:f,s:f}", "staggered", bound(&scenario, n + 1, n), "uncoordinated",
-                        bound(&scenario, 2, 1));
+        out = tt_fact_bounds(&scenario);
     } else if (piece->kind == KIND_PLAN) {
         out = tt_fact_plan(&scenario);
     } else if (piece->kind == KIND_SEARCH) {
@@ -400,36 +390,41 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The median over the seeds (the lower one of two); NAN if one is not known. */
-static double value_of(const struct piece *piece, const Tutti__FactRun *run, struct tt_text *note) {
+/* The value with that seed; MEDIAN: the median over the seeds (the lower one of two). NAN if one is
+ * not known. */
+static double value_of(const struct piece *piece, const Tutti__FactRun *run, int32_t seed,
+                       struct tt_text *note) {
+    if (seed != MEDIAN)
+        return read_measure(piece->results[seed < piece->seeds ? seed : 0], run->measure);
     if (piece->kind == KIND_SWEEP)
         return tt_fact_sweep_value(piece->sweep, run->sweep, note);
     double values[MAX_SEEDS] = {0};
-    for (int32_t s = 0; s < piece->seeds; s++) {
+    for (int32_t s = 0; s < piece->median_seeds; s++) {
         values[s] = read_measure(piece->results[s], run->measure);
         if (isnan(values[s]))
             return NAN;
     }
-    qsort(values, (size_t)piece->seeds, sizeof(*values), compare_doubles);
-    double low = values[0], high = values[piece->seeds - 1];
-    if (note && piece->seeds > 1 && high > low)
-        tt_text_printf(note, "%s%d seeds: %.5g .. %.5g", note->length ? "; " : "", piece->seeds,
-                       low, high);
+    qsort(values, (size_t)piece->median_seeds, sizeof(*values), compare_doubles);
+    double low = values[0], high = values[piece->median_seeds - 1];
+    if (note && piece->median_seeds > 1 && high > low)
+        tt_text_printf(note, "%s%d seeds: %.5g .. %.5g", note->length ? "; " : "",
+                       piece->median_seeds, low, high);
     const char *left = json_string_value(json_object_get(piece->results[0], "note"));
     if (note && left && left[0])
         tt_text_printf(note, "%s%s", note->length ? "; " : "", left);
-    return values[(piece->seeds - 1) / 2];
+    return values[(piece->median_seeds - 1) / 2];
 }
 
 /* The value of one side of a fact under its change number `over`. */
 static double side(const struct tt_fact_runs *self, const Tutti__FactRun *run,
-                   const struct tt_fact_group *group, int32_t over, struct tt_text *note) {
+                   const struct tt_fact_group *group, int32_t over, int32_t seed,
+                   struct tt_text *note) {
     double values[MAX_ALTERNATIVES];
     tt_assert(group->alternatives <= MAX_ALTERNATIVES);
     struct tt_text *own = group->alternatives == 1 && group->overs == 1 ? note : NULL;
     for (int32_t i = 0; i < group->alternatives; i++) {
         const struct piece *piece = &self->pieces[group->pieces[over * group->alternatives + i]];
-        values[i] = value_of(piece, run, own);
+        values[i] = value_of(piece, run, seed, own);
     }
     return tt_fact_group_choose(run, values, group->alternatives);
 }
@@ -450,19 +445,17 @@ static double mean_of(const struct tt_fact_runs *self, const Tutti__Fact *fact,
     return sum / (double)fact->n_mean_of;
 }
 
-double tt_fact_runs_value(const struct tt_fact_runs *self, size_t fact, struct tt_text *out_note) {
+/* The value with that seed, or with the median of each run. */
+static double value_with(const struct tt_fact_runs *self, size_t fact, int32_t seed,
+                         struct tt_text *out_note) {
     const Tutti__Fact *f = self->facts->message->fact[fact];
     const struct tt_fact_group *mine = &self->ours[fact], *others = &self->relative_to[fact];
-    if (f->n_mean_of > 0)
-        return mean_of(self, f, out_note);
-    if (!mine->pieces)
-        return NAN;
     double sum = 0, least = INFINITY, most = -INFINITY;
     for (int32_t over = 0; over < mine->overs; over++) {
-        double value = side(self, f->ours, mine, over, others->pieces ? NULL : out_note);
+        double value = side(self, f->ours, mine, over, seed, others->pieces ? NULL : out_note);
         const char *comma = out_note && out_note->length && over ? ", " : "";
         if (others->pieces) {
-            double other = side(self, f->relative_to, others, over, NULL);
+            double other = side(self, f->relative_to, others, over, seed, NULL);
             if (out_note && !isnan(value) && !isnan(other))
                 tt_text_printf(out_note, "%s%.5g / %.5g", comma, value, other);
             value = other != 0 ? value / other : NAN;
@@ -476,4 +469,25 @@ double tt_fact_runs_value(const struct tt_fact_runs *self, size_t fact, struct t
     if (isnan(sum) || f->reduce == TUTTI__FACT_REDUCE__MEAN_OF_ALL)
         return sum / mine->overs;
     return f->reduce == TUTTI__FACT_REDUCE__LEAST_OF_ALL ? least : most;
+}
+
+double tt_fact_runs_value(const struct tt_fact_runs *self, size_t fact, struct tt_text *out_note) {
+    const Tutti__Fact *f = self->facts->message->fact[fact];
+    if (f->n_mean_of > 0)
+        return mean_of(self, f, out_note);
+    if (!self->ours[fact].pieces)
+        return NAN;
+    int32_t seeds = self->options.quick ? 0 : f->seeds;
+    if (seeds <= 1)
+        return value_with(self, fact, MEDIAN, out_note);
+    double values[MAX_SEEDS], sum = 0;
+    for (int32_t s = 0; s < seeds; s++) {
+        values[s] = value_with(self, fact, s, NULL);
+        sum += values[s];
+    }
+    qsort(values, (size_t)seeds, sizeof(*values), compare_doubles);
+    if (out_note && !isnan(sum))
+        tt_text_printf(out_note, "%d seeds, middle half: %.4g .. %.4g", seeds, values[seeds / 4],
+                       values[seeds - 1 - seeds / 4]);
+    return sum / seeds;
 }

@@ -53,6 +53,10 @@ static enum tt_err check_run(const struct tt_facts *self, const Tutti__FactRun *
             return tt_facts_wrong(self, run, "any_of", why,
                                   "any_of is '%s'; it must be NAME=VALUE, such as rate=100",
                                   run->any_of[i]);
+    if (!isfinite(run->above) ||
+        (run->above != 0 && run->choose != TUTTI__FACT_CHOICE__SHARE_ABOVE))
+        return tt_facts_wrong(self, run, "above", why,
+                              "above is %g; it goes with choose: SHARE_ABOVE", run->above);
     bool is_sweep = run->measure == TUTTI__FACT_MEASURE__SWEEP_GAIN;
     if (is_sweep != (run->sweep != NULL))
         return tt_facts_wrong(self, run, "measure", why,
@@ -149,6 +153,11 @@ static enum tt_err check_runs(const struct tt_facts *self, const Tutti__Fact *fa
     if (fact->trace && (!is_golden || fact->relative_to))
         return tt_facts_wrong(self, fact->trace, NULL, why,
                               "a trace belongs to measure TRACE, relative to nothing");
+    if (fact->seeds < 0 || fact->seeds > TT_FACT_SEEDS_MAX ||
+        (fact->seeds > 0 && (is_golden || fact->ours->sweep)))
+        return tt_facts_wrong(self, fact, "seeds", why,
+                              "seeds is %d; it must be 1 .. %d, and not of a trace or a sweep",
+                              fact->seeds, TT_FACT_SEEDS_MAX);
     for (size_t i = 0; i < fact->n_over; i++)
         if (is_golden || !strchr(fact->over[i], '='))
             return tt_facts_wrong(self, fact, "over", why,

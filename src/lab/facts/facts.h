@@ -30,6 +30,8 @@ enum tt_fact_verdict {
     TT_FACT_UNJUDGED, /* --quick has no bound for it */
 };
 
+enum { TT_FACT_SEEDS_MAX = 99 };
+
 struct tt_facts {
     char *path;   /* as given; for messages */
     char *folder; /* relative file names start here */

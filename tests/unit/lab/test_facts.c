@@ -1,50 +1,9 @@
 /* Facts files: what is refused and how, what is judged how, and worked examples line by line (S1,
  * S5). */
 #include "lab/facts/fact_report.h"
-#include "lab/facts/fact_runs.h"
-
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-static char folder[] = "/tmp/tutti-facts-XXXXXX";
-
-static const char *place(const char *name) {
-    static char path[256];
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
-    return path;
-}
-
-static void put(const char *name, const char *content) {
-    struct tt_text text;
-    struct tt_error why;
-    tt_text_init(&text);
-    tt_text_puts(&text, content);
-    assert_int_equal(tt_text_write_file(place(name), &text, &why), TT_OK);
-    tt_text_fini(&text);
-}
-
-static int make_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    unlink(place("facts.pbtxt"));
-    unlink(place("example.pbtxt"));
-    unlink(place("example.state"));
-    return rmdir(folder);
-}
+#include "unit/lab/fact_files.h"
 
 #define RUN "ours { experiment: \"example.pbtxt\" } "
-#define HEAD "fact { id: \"a\" what: \"w\" published: 10 "
 #define SWEPT(claim)                                                                               \
     HEAD "ours { experiment: \"example.pbtxt\" measure: SWEEP_GAIN sweep { " claim " } } "         \
          "holds { at_least: 0.001 } }\n"
@@ -64,6 +23,8 @@ static void senseless_files_are_refused_with_their_line(void **state) {
     refused("\nfact { id: \"a\" what: \"w\" " RUN "}", ":2: 'a' shows nothing");
     refused("fact { id: \"a\" what: \"w\" published: -1 " RUN "}", "published must be > 0");
     refused(HEAD RUN "holds { } }", "holds within what");
+    refused(HEAD "ours { experiment: \"example.pbtxt\" above: 2 } }", "above is 2; it goes with");
+    refused(HEAD RUN "seeds: 100 }", "seeds is 100; it must be 1 .. 99");
     refused(HEAD RUN "holds { at_least: 2 at_most: 1 } }", "at_least <= at_most");
     refused(HEAD RUN "holds { golden: -1 } }", "must not be negative");
     refused(HEAD RUN "holds { expected: 1 } }", "expected and tolerance go together");
@@ -217,30 +178,6 @@ static void the_closing_lines_count_every_row_once(void **state) {
     tt_text_fini(&out);
 }
 
-/* Two requests per millisecond on one device, l(b) = b ms, batches whenever the device is free. */
-static const char example[] =
-    "duration_s: 0.0024 device { count: 1 } model { name: \"M\" slo_ms: 4 "
-    "profile { linear { alpha_ms: 1 } } } "
-    "load { interval_us: 500 process: UNIFORM } policy { name: \"eager\" }";
-
-static double value_of(const char *facts_text, struct tt_text *note) {
-    put("example.pbtxt", example);
-    put("facts.pbtxt", facts_text);
-    struct tt_facts facts;
-    struct tt_error why = {""};
-    struct tt_fact_runs *runs;
-    bool chosen = true;
-    struct tt_fact_runs_options options = {.workers = 1};
-    assert_int_equal(tt_facts_open(&facts, place("facts.pbtxt"), &why), TT_OK);
-    assert_int_equal(tt_fact_runs_new(&facts, &chosen, &options, &runs, &why), TT_OK);
-    assert_true(isnan(tt_fact_runs_value(runs, 0, NULL)));
-    assert_int_equal(tt_fact_runs_run(runs, &why), TT_OK);
-    double value = tt_fact_runs_value(runs, 0, note);
-    tt_fact_runs_free(runs);
-    tt_facts_close(&facts);
-    return value;
-}
-
 #define TRACED(lines)                                                                              \
     "fact { id: \"a\" what: \"w\" ours { experiment: \"example.pbtxt\" measure: TRACE } trace { "  \
     "first_request: 1 " lines " } holds { } }"
@@ -303,50 +240,6 @@ static void measures_are_read_and_divided(void **state) {
     assert_true(fabs(ratio - 0.6) < 1e-9);
     assert_string_equal(tt_text_string(&note), "1250 / 2083.3");
     tt_text_fini(&note);
-}
-
-/* Goods per second at mean gaps of 0.5, 1 and 2 ms: 2083, 1250, 833. */
-static void groups_of_runs_are_chosen_from(void **state) {
-    (void)state;
-    struct tt_text note;
-    tt_text_init(&note);
-    double best = value_of(HEAD "ours { experiment: \"example.pbtxt\" measure: GOOD_PER_S "
-                                "any_of: [\"interval_us=1000\", \"interval_us=500\"] } "
-                                "holds { at_least: 1 } }",
-                           &note);
-    assert_true(fabs(best - 5 / 0.0024) < 1e-6);
-    double mean =
-        value_of(HEAD "ours { experiment: \"example.pbtxt\" measure: GOOD_PER_S "
-                      "any_of: [\"interval_us=1000\", \"interval_us=500\"] choose: MEAN } "
-                      "holds { at_least: 1 } }",
-                 &note);
-    assert_true(fabs(mean - 4 / 0.0024) < 1e-6);
-    double least = value_of(HEAD "ours { experiment: \"example.pbtxt\" measure: LATENCY_MEAN_MS "
-                                 "any_of: [\"interval_us=500\", \"interval_us=2000\"] } "
-                                 "holds { at_least: 1 } }",
-                            &note);
-    assert_true(fabs(least - 1) < 1e-9); /* no request waits for another */
-    assert_string_equal(tt_text_string(&note), "");
-    double ratio =
-        value_of(HEAD "ours { experiment: \"example.pbtxt\" measure: GOOD_SHARE } "
-                      "relative_to { experiment: \"example.pbtxt\" measure: GOOD_SHARE } "
-                      "over: [\"interval_us=1000\", \"interval_us=500\"] "
-                      "holds { at_least: 1 } }",
-                 &note);
-    assert_true(ratio == 1);
-    assert_string_equal(tt_text_string(&note), "1 / 1, 1 / 1");
-    tt_text_fini(&note);
-}
-
-/* Two requests per gap: goods per second at gaps of 0.5 and 1 ms are 2083 and 1250. */
-static void the_results_of_over_become_one_value(void **state) {
-    (void)state;
-#define OVER(reduce)                                                                               \
-    HEAD "ours { experiment: \"example.pbtxt\" measure: GOOD_PER_S } "                             \
-         "over: [\"interval_us=1000\", \"interval_us=500\"] " reduce " holds { at_least: 1 } }"
-    assert_true(fabs(value_of(OVER("reduce: LEAST_OF_ALL"), NULL) - 3 / 0.0024) < 1e-6);
-    assert_true(fabs(value_of(OVER("reduce: MOST_OF_ALL"), NULL) - 5 / 0.0024) < 1e-6);
-    assert_true(fabs(value_of(OVER(""), NULL) - 4 / 0.0024) < 1e-6);
 }
 
 static void experiments_are_checked_before_anything_runs(void **state) {
@@ -552,17 +445,15 @@ int main(void) {
         cmocka_unit_test(golden_values_are_met_within_two_percent),
         cmocka_unit_test(classes_follow_from_the_ratio),
         cmocka_unit_test(the_closing_lines_count_every_row_once),
-        cmocka_unit_test(the_results_of_over_become_one_value),
         cmocka_unit_test(a_mean_is_that_of_other_facts),
         cmocka_unit_test(a_trace_is_compared_line_by_line),
         cmocka_unit_test(bounds_come_from_the_profile),
         cmocka_unit_test(measures_are_read_and_divided),
-        cmocka_unit_test(groups_of_runs_are_chosen_from),
         cmocka_unit_test(experiments_are_checked_before_anything_runs),
         cmocka_unit_test(gains_over_a_sweep_are_those_of_its_points),
         cmocka_unit_test(sweeps_are_checked_before_anything_runs),
         cmocka_unit_test(devices_needed_are_counted),
         cmocka_unit_test(the_shipped_facts_make_sense),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, fact_files_make, fact_files_remove);
 }
