@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Profiles of the GPU of the DVABatch and E2bird papers by an analytic model: data/gpu-titanrtx-*.csv.
+"""Profiles of the GPUs of the DVABatch, E2bird and LazyBatching papers by an analytic model: data/gpu-*.csv.
 
     scripts/gpu_profiles.py            write them
     scripts/gpu_profiles.py --check    compare what lies in data/ with what would be written
@@ -29,11 +29,21 @@ Networks are those of their public definitions. Input sizes: ImageNet networks 2
 does not say what its Unet and LinkNet see: 128 x 128 and 256 x 256 here, since with 256 x 256 a batch of 30 of Unet, which
 the paper observed, would break its QoS of 200 ms. BERT without padding to a fixed length, a row of the profile for each of
 LENGTHS.
+
+`saturating` (gpu-titanrtx-saturating-*.csv) is `fused` on a device whose terms let half of a large batch take half the time,
+as DVABatch's policy II requires: launches are issued ahead, so that a kernel takes at least LAUNCH_S, not LAUNCH_S more; a
+kernel fills the SMs evenly once it has as many tiles as there are SMs; weights are fetched behind the kernel before. Times
+are rounded down, so that twice the time of half a batch is never more by rounding.
+
+gpu-titanxp-transformer.csv: the Transformer of scripts/npu_profiles.py by nodes on LazyBatching's NVIDIA Titan Xp, fp32, a
+kernel per product, per softmax and per normalisation.
 """
 import argparse
 import math
 import os
 import sys
+
+import npu_profiles
 
 # ---- the device ----
 SMS = 72  # NVIDIA Titan RTX: both papers, and the vendor's Turing whitepaper
@@ -50,6 +60,16 @@ BYTES = 4  # fp32
 BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 LENGTHS = (8, 16, 24, 32, 48, 64, 80, 96, 128, 160, 192, 256)
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data")
+
+
+# (SMs, peak, bandwidth, L2 bandwidth): the vendor's data sheets; of the Titan Xp's L2 the ratio of the two bandwidths.
+TITAN_XP = (30, 12.15e12, 547.7e9, 1.6e12)
+
+
+def set_device(sms, peak_flops, bandwidth, l2_bandwidth):
+    """Another device for all kernels from now on."""
+    global SMS, PEAK_FLOPS, BANDWIDTH, L2_BANDWIDTH
+    SMS, PEAK_FLOPS, BANDWIDTH, L2_BANDWIDTH = sms, peak_flops, bandwidth, l2_bandwidth
 
 
 class Cost:
@@ -362,6 +382,87 @@ def table(name, fused, count, published=None):
     return "\n".join(lines) + "\n"
 
 
+# ---- the saturating device ----
+
+
+def saturating_product(m, k, n, weights, moved):
+    """As product(), with rounds that need not be whole, and without the weights' traffic."""
+    def seconds(rows, columns):
+        rounds = max(1.0, m * n / (rows * columns) / SMS)
+        flops = 2 * rows * columns / (PEAK_FLOPS * ARITHMETIC / SMS)
+        return rounds * k * max(flops, (rows + columns) * BYTES / (L2_BANDWIDTH / SMS))
+
+    return max(LAUNCH_S, min(seconds(*tile) for tile in TILES), (moved - weights) * BYTES / BANDWIDTH)
+
+
+def saturating_table(name, count):
+    """The CSV of a network in the stages of `fused`, each kernel by saturating_product()."""
+    n = network(name, True)
+    cuts = n.stages(count, 16, 0)
+    lines = ["step,kind,length,batch,latency_ns,demand"]
+    seen = []
+
+    def record(m, k, columns, moved=None, count=1):
+        assert count == 1
+        moved = m * k + k * columns + m * columns if moved is None else moved
+        seen.append(saturating_product(m, k, columns, k * columns, moved))
+        return Cost(0.0, 0.0, 0.0)
+
+    def record_stream(elements):
+        seen.append(max(LAUNCH_S, elements * BYTES / (BANDWIDTH * STREAMING)))
+        return Cost(0.0, 0.0, 0.0)
+
+    originals = globals()["product"], globals()["stream"]
+    globals()["product"], globals()["stream"] = record, record_stream
+    try:
+        for index, (first, end) in enumerate(cuts, start=1):
+            for b in BATCHES:
+                seen.clear()
+                for operator in n.operators[first:end]:
+                    operator[3](b, 0)
+                lines.append(f"stage{index},static,0,{b},{math.floor(sum(seen) * 1e9)},1.0000")
+    finally:
+        globals()["product"], globals()["stream"] = originals
+    return "\n".join(lines) + "\n"
+
+
+# ---- LazyBatching's Transformer by nodes ----
+
+
+def transformer_attention(m, length, rows, parts):
+    """Products for `parts` matrices of 512 x 512 over m positions, scores of each with `length`, softmax, normalisation."""
+    heads, width = 8, 512
+    projections = [product(m, width, (parts - 1) * width), product(m, width, width)]
+    scores = [product(m // rows, width // heads, length, count=rows * heads),
+              product(m // rows, length, width // heads, count=rows * heads)]
+    return projections + scores + [stream(2 * m * heads * length), stream(3 * m * width)]
+
+
+def transformer_ffn(m):
+    return [product(m, 512, 2048), product(m, 2048, 512), stream(2 * m * 2048), stream(3 * m * 512)]
+
+
+def transformer_table():
+    source = npu_profiles.length_at("english", 50)
+    target = npu_profiles.length_at("german", 50)
+    nodes = []
+    for layer in range(1, 7):
+        nodes.append((f"encoder{layer}_attention", "static", lambda b, t: transformer_attention(b * t, t, b, 4)))
+        nodes.append((f"encoder{layer}_ffn", "static", lambda b, t: transformer_ffn(b * t)))
+    for layer in range(1, 7):
+        nodes.append((f"decoder{layer}_self", "decoder", lambda b, _t: transformer_attention(b, target, b, 4)))
+        nodes.append((f"decoder{layer}_cross", "decoder", lambda b, _t: transformer_attention(b, source, b, 2)))
+        nodes.append((f"decoder{layer}_ffn", "decoder", lambda b, _t: transformer_ffn(b)))
+    nodes.append(("words", "decoder", lambda b, _t: [product(b, 512, 37000), stream(b * 37000)]))
+    lines = ["step,kind,length,batch,latency_ns"]
+    for name, kind, costs in nodes:
+        for length in npu_profiles.LENGTHS if kind == "static" else (0,):
+            for b in BATCHES:
+                seconds = sum(cost.seconds for cost in costs(b, length))
+                lines.append(f"{name},{kind},{length},{b},{round(seconds * 1e9)}")
+    return "\n".join(lines) + "\n"
+
+
 def tables():
     for name, count in DVABATCH:
         yield f"gpu-titanrtx-{name}-{count}.csv", table(name, True, count)
@@ -369,6 +470,14 @@ def tables():
         yield f"gpu-titanrtx-plain-{name}.csv", table(name, False, 8)
     for name, published in TABLE1.items():
         yield f"gpu-titanrtx-table1-{name}.csv", table(name, False, 8, published)
+    for name in ("linknet", "unet"):
+        yield f"gpu-titanrtx-saturating-{name}.csv", saturating_table(name, 4)
+    titan_rtx = SMS, PEAK_FLOPS, BANDWIDTH, L2_BANDWIDTH
+    set_device(*TITAN_XP)
+    try:
+        yield "gpu-titanxp-transformer.csv", transformer_table()
+    finally:
+        set_device(*titan_rtx)
 
 
 # ---- beside what is known ----
