@@ -1,4 +1,5 @@
 /* tutti models check DIR: reports every problem of a model repository without serving it. */
+#include "cmd/models_try.h"
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
 
@@ -10,16 +11,20 @@
 
 #include <stdio.h>
 
+enum { ACTION_CHECK, ACTION_TRY };
+
 struct flags {
-    const char *directory;
-    int32_t action, default_max_batch;
+    const char *directory, *model;
+    int32_t action, default_max_batch, parent;
     struct tt_model_check_options check;
-    bool json;
+    int64_t max_bytes;
+    bool json, config_stdin;
 };
 
 static const struct tt_flag_row flag_rows[] = {
-    TT_OPERAND(TT_FLAG_CHOICE, "ACTION", action, true, "check is the only action",
-               .choices = "check", .default_value = -1),
+    TT_OPERAND(TT_FLAG_CHOICE, "ACTION", action, true,
+               "check, or try, as `tutti serve --isolate-loads` does before it loads a model",
+               .choices = "check|try", .default_value = -1),
     TT_OPERAND(TT_FLAG_TEXT, "DIR", directory, true, "the model repository"),
     TT_SWITCH("load", check.loads,
               "load each model as the server does, and run one generated row: finds what only the "
@@ -34,7 +39,27 @@ static const struct tt_flag_row flag_rows[] = {
     TT_INTEGER("default-max-batch", "N", default_max_batch, 0, TT_MODEL_LIMIT_MAX_BATCH,
                TT_MODEL_DEFAULT_MAX_BATCH,
                "max_batch_size of models that can batch and whose config.pbtxt does not set it"),
+    TT_HEADING("try"),
+    TT_TEXT("model", "NAME", model, NULL, "the model to load, all its versions"),
+    TT_SWITCH("config-stdin", config_stdin,
+              "read its configuration from standard input, as JSON, instead of config.pbtxt"),
+    TT_INTEGER("max-bytes", "N", max_bytes, 0, INT64_MAX / 2, 0,
+               "memory that loading may take; 0: no limit"),
+    TT_INTEGER("parent", "PID", parent, 0, INT32_MAX, 0,
+               "the process that started this one; when it ends, so does this one"),
 };
+
+static int try_model(const struct flags *flags) {
+    if (!flags->model)
+        return tt_flags_refuse(&tt_verb_models, "try needs --model NAME");
+    const struct tt_models_try options = {.repository = flags->directory,
+                                          .model = flags->model,
+                                          .reads_config = flags->config_stdin,
+                                          .max_bytes = flags->max_bytes,
+                                          .parent = flags->parent,
+                                          .check = flags->check};
+    return tt_models_try_run(&options);
+}
 
 static int run(void *options) {
     struct flags *flags = options;
@@ -45,6 +70,8 @@ static int run(void *options) {
     limits.model_bytes = flags->check.max_model_bytes;
     tt_limits_fit(&limits, tt_memory_usable());
     flags->check.max_model_bytes = limits.model_bytes;
+    if (flags->action == ACTION_TRY)
+        return try_model(flags);
     enum tt_err err = tt_repository_scan(flags->directory, tt_engines(), flags->default_max_batch,
                                          &repository, &why);
     if (err) {
@@ -86,7 +113,7 @@ static int run(void *options) {
 const struct tt_verb tt_verb_models = {
     .name = "models",
     .summary = "check a model repository and explain every problem",
-    .usage = "check DIR [OPTIONS]",
+    .usage = "check|try DIR [OPTIONS]",
     .description =
         "Reads every model of the repository DIR (config.pbtxt, tutti.pbtxt, the ONNX files) and "
         "reports each problem with file, line and column, and what would be right. It also checks "

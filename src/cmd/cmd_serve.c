@@ -32,6 +32,7 @@
 enum { ACCESS_LOG_BYTES = 1 << 20 };          /* of lines that are not written yet */
 enum { GRPC_PORT = 8001, GRPC_DEFAULT = -1 }; /* the latter: the flag is not given */
 
+enum isolate { ISOLATE_AUTO, ISOLATE_TRUE, ISOLATE_FALSE };
 enum log_format { LOG_DEFAULT, LOG_ISO8601, LOG_JSON };
 
 struct flags {
@@ -43,6 +44,7 @@ struct flags {
     int64_t asked_connections; /* before fit_connections() */
     int64_t grace_ms, record_bytes, log_verbose;
     int32_t log_format;    /* enum log_format */
+    int32_t isolate_loads; /* enum isolate */
     int32_t grpc_tcp_port; /* GRPC_DEFAULT; 0: no gRPC */
     bool log_info, log_warning, log_error, shows_limits, as_json;
     const char *record;     /* NULL: no recording */
@@ -68,6 +70,10 @@ static const struct tt_flag_row flag_rows[] = {
                "seconds between two scans of the repository in mode poll", .scale = TT_S),
     TT_LIST("load-model", "NAME", loads, 256,
             "a model to load at start in mode explicit; * for all; may be repeated"),
+    TT_CHOICE("isolate-loads", isolate_loads, "auto|true|false", ISOLATE_AUTO,
+              "load and warm up each model in a process of its own first; one that crashes it, or "
+              "exceeds --max-model-bytes or --max-load-ms, is not loaded; auto: in the modes "
+              "explicit and poll"),
     TT_BOOL("strict-readiness", control.strict_readiness, true,
             "/v2/health/ready is 503 while a model that should serve does not; if false, only "
             "while no model serves"),
@@ -303,6 +309,9 @@ static int check_flags(struct flags *self, struct tt_log *log) {
     if (self->as_json && !self->shows_limits)
         return tt_flags_refuse(&tt_verb_serve, "--json needs --show-limits");
     tt_limits_fit(&self->limits, tt_memory_usable());
+    if (self->isolate_loads == ISOLATE_TRUE ||
+        (self->isolate_loads == ISOLATE_AUTO && control->mode != TT_CONTROL_NONE))
+        control->trial_program = "/proc/self/exe";
     control->loader.max_model_bytes = self->limits.model_bytes;
     control->loader.max_models_bytes = self->limits.models_bytes;
     if (self->shows_limits) {

@@ -6,11 +6,13 @@
 #include "base/threads/flag.h"
 #include "base/threads/lock.h"
 #include "control/auto_advisor.h"
+#include "control/load_trial.h"
 #include "control/model_entry.h"
 #include "control/override_files.h"
 #include "engine/engine_kind.h"
 #include "policy/policy.h"
 #include "serve/domain.h"
+#include "serve/limits.h"
 #include "serve/model_command.h"
 #include "serve/served_model_state.h"
 
@@ -20,7 +22,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RETRY_NS = 100 * 1000 * 1000 }; /* after a catalogue could not be allocated */
+enum {
+    RETRY_NS = 100 * 1000 * 1000, /* after a catalogue could not be allocated */
+    DEFAULT_LOAD_MS = 600000      /* of a trial load, without limits */
+};
 
 struct tt_control {
     struct tt_control_options options;
@@ -311,19 +316,50 @@ static void announce(struct tt_control *self, struct tt_model_entry *entry,
     publish(self);
 }
 
+/* Where a model was read. */
+struct load_source {
+    const char *home;   /* the repository */
+    const char *config; /* instead of its config.pbtxt; NULL: as the file says */
+};
+
+/* Loads the model in another process first, if it is to be; not when only its policy changes, and
+ * not again without batching (`source` NULL). `out_failed`: the version at fault. */
+static enum tt_err try_load(struct tt_control *self, const struct tt_model_entry *entry,
+                            const struct tt_repository_model *model,
+                            const struct load_source *source, char *out_failed, size_t capacity,
+                            struct tt_error *why) {
+    const struct tt_loader_options *loader = &self->options.loader;
+    const struct tt_limits *limits = self->options.limits;
+    if (!self->options.trial_program || loader->engine || !source || entry->chosen ||
+        !tt_repository_model_ok(model) || !model->config->engine->needs_file)
+        return TT_OK;
+    const struct tt_load_trial trial = {.program = self->options.trial_program,
+                                        .onnxruntime = loader->onnxruntime,
+                                        .strict_profile = loader->strict_profile,
+                                        .measure_stale = loader->measure_stale,
+                                        .max_bytes = loader->max_model_bytes,
+                                        .max_ms = limits ? limits->load_ms : DEFAULT_LOAD_MS,
+                                        .stop = &self->stopping};
+    return tt_load_trial_run(&trial, source->home, model->name, source->config, out_failed,
+                             capacity, why);
+}
+
 /* Loads a model that was read. `out_rows_depend`: true if it failed, and nothing was noted, since
  * the default batch size gives wrong answers; NULL: that is a failure like others. */
 static enum tt_err load_read(struct tt_control *self, struct tt_model_entry *entry,
-                             const struct tt_repository_model *model, bool *out_rows_depend,
+                             const struct tt_repository_model *model,
+                             const struct load_source *source, bool *out_rows_depend,
                              struct tt_error *why) {
     struct batch batch = {0};
     char failed[32] = "";
     announce(self, entry, model);
-    enum tt_err err =
-        tt_repository_model_ok(model)
-            ? load_versions(self, entry, model, &batch, failed, sizeof(failed), why)
-            : tt_fail(TT_ERR_INVALID, why, "%s", tt_findings_first_problem(&model->findings));
-    if (err && out_rows_depend && *failed && model->config->has_default_max_batch &&
+    enum tt_err err = try_load(self, entry, model, source, failed, sizeof(failed), why);
+    bool is_tried = !err;
+    if (!err)
+        err = tt_repository_model_ok(model)
+                  ? load_versions(self, entry, model, &batch, failed, sizeof(failed), why)
+                  : tt_fail(TT_ERR_INVALID, why, "%s", tt_findings_first_problem(&model->findings));
+    if (err && is_tried && out_rows_depend && *failed && model->config->has_default_max_batch &&
         tt_loader_rows_depend(self->loader)) {
         discard(self, &batch);
         *out_rows_depend = true;
@@ -389,7 +425,9 @@ static enum tt_err load_first_read(struct tt_control *self, struct tt_model_entr
                                    const char *home, const char *config,
                                    struct tt_repository *take_repository, struct tt_error *why) {
     bool rows_depend = false;
-    enum tt_err err = load_read(self, entry, &take_repository->models[0], &rows_depend, why);
+    const struct load_source source = {.home = home, .config = config};
+    enum tt_err err =
+        load_read(self, entry, &take_repository->models[0], &source, &rows_depend, why);
     tt_repository_free(take_repository);
     if (!rows_depend)
         return err;
@@ -401,7 +439,7 @@ static enum tt_err load_first_read(struct tt_control *self, struct tt_model_entr
         publish(self);
         return err;
     }
-    err = load_read(self, entry, &again->models[0], NULL, why);
+    err = load_read(self, entry, &again->models[0], NULL, NULL, why);
     tt_repository_free(again);
     if (!err)
         say(self, TT_LOG_WARNING, "model %s is served without batching: %s", entry->name,

@@ -37,6 +37,9 @@ struct tt_control_options {
     bool strict_readiness;          /* not ready while a model that should serve does not */
     bool exit_on_error;             /* opening fails if a model that should serve does not */
     struct tt_loader_options loader;
+    /* Tries each load in a process of this program first (control/load_trial.h); NULL: it does not.
+     * Borrowed for life. */
+    const char *trial_program;
     struct tt_recorder *recorder; /* records every domain; borrowed for life; NULL: none */
     int32_t scheduler_threads;    /* see tt_serving_use_threads */
 };

@@ -16,6 +16,8 @@ struct check {
     const struct tt_model_check_options *options;
     struct tt_findings *findings;       /* of the model at hand */
     struct tt_engine_runtime *runtimes; /* [tt_engine_kind_count()], opened when needed */
+    tt_model_try_fn *trying;            /* NULL: it is not notified */
+    void *trying_context;
 };
 
 /* ---- without loading ---- */
@@ -138,12 +140,16 @@ static enum tt_err load_version(struct check *check, struct tt_loader *loader,
     if (err)
         return err;
     const struct tt_model_settings *settings = model->settings;
+    int32_t length = settings->class_count ? settings->classes[0] : 0;
     struct tt_error reason;
-    if (!served->cells &&
-        tt_row_run(served->engine_model, settings->class_count ? settings->classes[0] : 0, &reason))
+    enum tt_err failed = served->cells ? TT_OK : tt_row_run(served->engine_model, length, &reason);
+    tt_loader_unload(loader, served);
+    if (failed == TT_ERR_NO_MEMORY && check->trying)
+        return tt_fail(TT_ERR_INVALID, why, "one row takes more memory than the limit allows: %s",
+                       reason.text);
+    if (failed)
         tt_findings_add(check->findings, TT_FINDING_REMARK, "it runs with no made-up input: %s",
                         reason.text);
-    tt_loader_unload(loader, served);
     return TT_OK;
 }
 
@@ -153,57 +159,100 @@ static enum tt_err load_versions(struct check *check, struct tt_loader *loader,
     enum tt_err err = TT_OK;
     for (int32_t i = 0; !err && i < model->version_count; i++) {
         *out_failed = model->versions[i].number;
+        if (check->trying)
+            check->trying(check->trying_context, *out_failed);
         err = load_version(check, loader, model, i, why);
     }
     return err;
 }
 
 /* As tt_control does: without batching where its rows depend on each other. */
-static void load_model(struct check *check, struct tt_loader *loader, const char *path,
-                       struct tt_repository_model *model) {
-    struct tt_error why;
+static enum tt_err load_model(struct check *check, struct tt_loader *loader, const char *path,
+                              const char *config_json, struct tt_repository_model *model,
+                              int64_t *out_failed, struct tt_error *why) {
     check->findings = &model->findings;
-    int64_t failed;
-    enum tt_err err = load_versions(check, loader, model, &failed, &why);
-    if (err && tt_loader_rows_depend(loader) && model->config->has_default_max_batch) {
-        struct tt_error reason = why;
-        struct tt_repository *again;
-        err = tt_repository_scan_model(path, model->name, tt_engines(), NULL, 0, &again, &why);
-        if (!err) {
-            err = load_versions(check, loader, &again->models[0], &failed, &why);
-            tt_repository_free(again);
-        }
-        if (!err)
-            tt_findings_add(check->findings, TT_FINDING_REMARK, "it is served without batching: %s",
-                            reason.text);
-    }
+    enum tt_err err = load_versions(check, loader, model, out_failed, why);
+    if (!err || !tt_loader_rows_depend(loader) || !model->config->has_default_max_batch)
+        return err;
+    struct tt_error reason = *why;
+    struct tt_repository *again;
+    err = tt_repository_scan_model(path, model->name, tt_engines(), config_json, 0, &again, why);
     if (err)
-        tt_findings_add(check->findings, TT_FINDING_PROBLEM, "version %lld: %s", (long long)failed,
-                        why.text);
+        return err;
+    err = load_versions(check, loader, &again->models[0], out_failed, why);
+    tt_repository_free(again);
+    if (!err)
+        tt_findings_add(check->findings, TT_FINDING_REMARK, "it is served without batching: %s",
+                        reason.text);
+    return err;
 }
 
-static enum tt_err load_all(struct tt_repository *repository,
-                            const struct tt_model_check_options *options, struct tt_error *why) {
-    struct check check = {.options = options};
+/* What models are loaded with. */
+struct bench {
+    struct tt_serving *serving;
+    struct tt_loader *loader;
+};
+
+static void close_bench(struct bench *bench) {
+    tt_loader_close(bench->loader);
+    tt_serving_close(bench->serving);
+}
+
+/* `bench` is to be closed in any case. */
+static enum tt_err open_bench(struct check *check, struct bench *bench, struct tt_error *why) {
+    const struct tt_model_check_options *options = check->options;
     struct tt_loader_options loading = {.executors = 1,
                                         .onnxruntime = options->onnxruntime,
                                         .strict_profile = options->strict_profile,
                                         .measure_stale = options->measure_stale,
                                         .max_model_bytes = options->max_model_bytes,
                                         .say = say,
-                                        .say_context = &check};
-    struct tt_serving *serving = NULL;
-    struct tt_loader *loader = NULL;
-    enum tt_err err = tt_serving_open(&serving, why);
+                                        .say_context = check};
+    *bench = (struct bench){NULL, NULL};
+    enum tt_err err = tt_serving_open(&bench->serving, why);
     if (!err)
-        err = tt_loader_open(&loading, serving, &loader, why);
-    if (!err)
-        err = tt_serving_start(serving, why);
-    for (int32_t i = 0; !err && i < repository->model_count; i++)
-        if (tt_repository_model_ok(&repository->models[i]))
-            load_model(&check, loader, repository->path, &repository->models[i]);
-    tt_loader_close(loader);
-    tt_serving_close(serving);
+        err = tt_loader_open(&loading, bench->serving, &bench->loader, why);
+    return err ? err : tt_serving_start(bench->serving, why);
+}
+
+static enum tt_err load_all(struct tt_repository *repository,
+                            const struct tt_model_check_options *options, struct tt_error *why) {
+    struct check check = {.options = options};
+    struct bench bench;
+    enum tt_err err = open_bench(&check, &bench, why);
+    for (int32_t i = 0; !err && i < repository->model_count; i++) {
+        struct tt_repository_model *model = &repository->models[i];
+        struct tt_error reason;
+        int64_t failed = 0;
+        if (tt_repository_model_ok(model) &&
+            load_model(&check, bench.loader, repository->path, NULL, model, &failed, &reason))
+            tt_findings_add(&model->findings, TT_FINDING_PROBLEM, "version %lld: %s",
+                            (long long)failed, reason.text);
+    }
+    close_bench(&bench);
+    return err;
+}
+
+enum tt_err tt_model_try(const char *path, const char *name, const char *config_json,
+                         const struct tt_model_check_options *options, tt_model_try_fn *trying,
+                         void *context, int64_t *out_version, struct tt_error *why) {
+    struct check check = {.options = options, .trying = trying, .trying_context = context};
+    struct bench bench;
+    struct tt_repository *repository;
+    enum tt_err err = tt_repository_scan_model(path, name, tt_engines(), config_json,
+                                               TT_MODEL_DEFAULT_MAX_BATCH, &repository, why);
+    if (err)
+        return err;
+    struct tt_repository_model *model = &repository->models[0];
+    if (!tt_repository_model_ok(model))
+        err = tt_fail(TT_ERR_INVALID, why, "%s", tt_findings_first_problem(&model->findings));
+    if (!err) {
+        err = open_bench(&check, &bench, why);
+        if (!err)
+            err = load_model(&check, bench.loader, path, config_json, model, out_version, why);
+        close_bench(&bench);
+    }
+    tt_repository_free(repository);
     return err;
 }
 

@@ -24,4 +24,15 @@ TT_MUST_CHECK enum tt_err tt_model_check(struct tt_repository *repository,
                                          const struct tt_model_check_options *options,
                                          struct tt_error *why);
 
+/* Called before each version is loaded. */
+typedef void tt_model_try_fn(void *context, int64_t version);
+/* Loads all versions of one model as the server does, and runs a row of each. `config_json`:
+ * instead of its config.pbtxt; NULL: as the file says. `out_version`: the last one that was tried.
+ * Errors: those of repository and loader. */
+TT_MUST_CHECK enum tt_err tt_model_try(const char *repository, const char *name,
+                                       const char *config_json,
+                                       const struct tt_model_check_options *options,
+                                       tt_model_try_fn *trying, void *context, int64_t *out_version,
+                                       struct tt_error *why);
+
 #endif

@@ -2,10 +2,12 @@
 """Model files that ask for more memory than there is: they are refused before they are loaded, with the node's name, by the
 server and by `tutti models check`; other models serve on."""
 import os
+import pathlib
+import signal
 import subprocess
 import sys
+import threading
 import unittest
-import pathlib
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -15,7 +17,7 @@ from needs import need  # noqa: E402
 
 need("numpy", "onnx", "tritonclient")
 
-from control_case import ControlCase, adder  # noqa: E402
+from control_case import ControlCase, slow  # noqa: E402
 from onnx import TensorProto, helper  # noqa: E402
 
 PROGRAM = os.environ["TUTTI_PROGRAM"]
@@ -50,7 +52,7 @@ def summed(kind, shape, **attributes):
 
 class Estimates(ControlCase):
     flags = ["--model-control-mode", "explicit", "--load-model", "one"]
-    flags += ["--max-model-bytes", str(100 * MIB), "--max-models-bytes", str(150 * MIB)]
+    flags += ["--max-model-bytes", str(100 * MIB), "--max-models-bytes", str(150 * MIB), "--isolate-loads", "false"]
 
     def fill(self):
         self.repository.put("one", {1: 1.0})
@@ -95,6 +97,106 @@ class Estimates(ControlCase):
         for kind in ("ConstantOfShape", "Expand", "RandomNormal"):
             self.assertIn("%s 'filler' (node 0) takes" % kind, done.stdout)
         self.assertIn("the weights take", done.stdout)
+
+
+def computed(rows):
+    """As `summed`, but the shape is computed: no estimate sees it, and loading folds it."""
+    nodes = [
+        helper.make_node("Mul", ["a", "b"], ["shape"]),
+        helper.make_node("ConstantOfShape", ["shape"], ["big"]),
+        helper.make_node("ReduceSum", ["big"], ["sum"], keepdims=0),
+        helper.make_node("Add", ["x", "sum"], ["y"]),
+    ]
+    a = helper.make_tensor("a", TensorProto.INT64, [2], [rows, 1024])
+    b = helper.make_tensor("b", TensorProto.INT64, [2], [1, 1])
+    return model_of(nodes, [a, b])
+
+
+class Trials(ControlCase):
+    """Each load is tried in a process of its own."""
+
+    flags = ["--model-control-mode", "explicit", "--load-model", "one", "--max-model-bytes", str(1024 * MIB)]
+
+    def fill(self):
+        self.repository.put("one", {1: 1.0})
+        self.repository.put("greedy", {1: computed(1 << 20)})
+        self.repository.put("modest", {1: computed(16)})
+        self.repository.put("late", {1: 1.0, 2: slow(layers=600)})
+
+    is_killed = False
+
+    def stop(self):
+        if not self.is_killed:
+            super().stop()
+
+    def peak(self):
+        for line in pathlib.Path("/proc/%d/status" % self.server.process.pid).read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+        raise AssertionError("no VmHWM")
+
+    def children(self):
+        """Processes of the server's that load a model."""
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == self.server.process.pid:
+                    if b"try" in (entry / "cmdline").read_bytes().split(b"\0"):
+                        found.append(int(entry.name))
+            except (OSError, IndexError, ValueError):
+                continue  # it has ended
+        return found
+
+    def test_too_much_memory(self):
+        if "libasan" in pathlib.Path("/proc/%d/maps" % self.server.process.pid).read_text():
+            self.skipTest("AddressSanitizer's memory cannot be limited")
+        before = self.peak()
+        status, answer = self.ask("POST", "/v2/repository/models/greedy/load")
+        self.assertIn(status, (400, 500, 503), answer)
+        self.assertIn("load failed for model 'greedy': version 1 is at UNAVAILABLE state", answer["error"])
+        self.assertLess(self.peak() - before, 256 * MIB)
+        self.client.load_model("modest")
+        self.assertEqual(self.infer("modest")[0], 0.0)
+        self.assertEqual(self.infer("one"), (1.0, "1"))
+
+    def test_crash(self):
+        answers = []
+        thread = threading.Thread(target=lambda: answers.append(self.ask("POST", "/v2/repository/models/late/load")))
+        thread.start()
+        killed = []
+
+        def kill():
+            for child in self.children():
+                os.kill(child, signal.SIGSEGV)
+                killed.append(child)
+            return killed or not thread.is_alive()
+
+        self.wait_until(kill, "no process was started")
+        thread.join(60)
+        self.assertTrue(killed)
+        status, answer = answers[0]
+        self.assertEqual(status, 400)
+        self.assertIn("its trial load crashed: the process ended by signal 11 (Segmentation fault)", answer["error"])
+        self.assertEqual(self.infer("one"), (1.0, "1"))
+        self.client.load_model("late")
+        self.assertTrue(self.client.is_model_ready("late", "2"))
+
+    def test_server_that_is_killed(self):
+        """A trial does not outlive its server."""
+        thread = threading.Thread(target=lambda: self.assertRaises(Exception, self.ask, "POST", "/v2/repository/models/late/load"))
+        thread.start()
+        found = []
+
+        def starts():
+            found.extend(self.children())
+            return found
+
+        self.wait_until(starts, "no process was started")
+        self.is_killed = True
+        self.server.process.kill()
+        self.server.process.wait()
+        self.wait_until(lambda: not any(pathlib.Path("/proc/%d/exe" % child).exists() for child in found), "it goes on")
+        thread.join(60)
 
 
 if __name__ == "__main__":
