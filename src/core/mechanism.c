@@ -552,6 +552,23 @@ void tt_mechanism_finished(struct tt_mechanism *self, int64_t now, struct tt_tas
     task->state = TT_TASK_FREE;
 }
 
+enum tt_err tt_mechanism_model_reserve(struct tt_mechanism *self, int32_t model,
+                                       const struct tt_step_model *step_model) {
+    struct tt_belief *belief = NULL;
+    tt_assert(self->models[model] == NULL);
+    if (!self->beliefs || self->beliefs[model])
+        return TT_OK;
+    enum tt_err err = tt_belief_new(step_model, self->lateness.percent, &belief);
+    if (!err && self->learns_outputs)
+        err = tt_belief_learn_outputs(belief);
+    if (err) {
+        tt_belief_free(belief);
+        return err;
+    }
+    self->beliefs[model] = belief;
+    return TT_OK;
+}
+
 void tt_mechanism_add_model(struct tt_mechanism *self, int64_t now, int32_t model,
                             const struct tt_step_model *step_model) {
     advance(self, now);
@@ -560,16 +577,14 @@ void tt_mechanism_add_model(struct tt_mechanism *self, int64_t now, int32_t mode
     tt_assert(step_model->max_batch <= step_model->whole->max_batch);
     tt_assert(!step_model->rules || self->waiting);
     tt_assert(step_model->rule_count <= TT_QUEUE_MAX_LEVELS + 1);
-    self->models[model] = step_model;
     if (self->overloads)
         self->overloads[model] = (struct tt_overload){.window_at = now};
     if (self->beliefs) {
-        enum tt_err err = tt_belief_new(step_model, self->lateness.percent, &self->beliefs[model]);
-        if (!err && self->learns_outputs)
-            err = tt_belief_learn_outputs(self->beliefs[model]);
+        enum tt_err err = tt_mechanism_model_reserve(self, model, step_model);
         tt_assert(err == TT_OK);
-        self->models[model] = &self->beliefs[model]->model;
+        tt_assert(self->beliefs[model]->prior == step_model);
     }
+    self->models[model] = self->beliefs ? &self->beliefs[model]->model : step_model;
     if (step_model->rules)
         tt_backlog_add_model(&self->backlog, model, step_model);
     tell_model(self, now, model, TT_CHANGE_ADDED);

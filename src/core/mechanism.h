@@ -199,8 +199,12 @@ void tt_mechanism_ready(struct tt_mechanism *self, int64_t now, struct tt_reques
 void tt_mechanism_cancelled(struct tt_mechanism *self, int64_t now, struct tt_request *request);
 /* The oldest task of its executor ended; outcome, last_step_done and the items' fates are set. */
 void tt_mechanism_finished(struct tt_mechanism *self, int64_t now, struct tt_task *task);
+/* Allocates what tt_mechanism_add_model() of this model needs, so that it cannot fail. NO_MEMORY.
+ */
+TT_MUST_CHECK enum tt_err tt_mechanism_model_reserve(struct tt_mechanism *self, int32_t model,
+                                                     const struct tt_step_model *step_model);
 /* Adds a model (borrowed until it is removed), or an executor. With learning the belief of the
- * model is allocated; the process has the memory (as policies assume for their own tables). */
+ * model is allocated, if it was not reserved; the process then has the memory. */
 void tt_mechanism_add_model(struct tt_mechanism *self, int64_t now, int32_t model,
                             const struct tt_step_model *step_model);
 void tt_mechanism_add_executor(struct tt_mechanism *self, int64_t now, int32_t executor,

@@ -419,12 +419,16 @@ static void show_slots(struct tt_served_model *model, int64_t sign) {
         tt_counter_add(&model->stats->cell_slots, sign * model->cells->slots.capacity);
 }
 
-void tt_domain_add_model(struct tt_domain *self, int64_t now, struct tt_served_model *model) {
+enum tt_err tt_domain_add_model(struct tt_domain *self, int64_t now,
+                                struct tt_served_model *model) {
     tt_assert(self->model_count < self->mechanism.model_capacity);
     tt_assert(model->domain == NULL);
     int32_t index = 0;
     while (self->models[index])
         index++;
+    enum tt_err err = tt_mechanism_model_reserve(&self->mechanism, index, &model->step_model);
+    if (err)
+        return err;
     self->model_count++;
     self->has_news = true;
     model->index = index;
@@ -439,6 +443,7 @@ void tt_domain_add_model(struct tt_domain *self, int64_t now, struct tt_served_m
         model->cells->tap = self->tap;
     show_slots(model, 1);
     tt_mechanism_add_model(&self->mechanism, now, index, &model->step_model);
+    return TT_OK;
 }
 
 void tt_domain_remove_model(struct tt_domain *self, int64_t now, struct tt_served_model *model) {

@@ -101,8 +101,9 @@ int32_t tt_domain_depth(const char *policy, int32_t asked);
 TT_MUST_CHECK enum tt_err tt_domain_new(const struct tt_domain_options *options,
                                         struct tt_domain **out_domain, struct tt_error *why);
 void tt_domain_free(struct tt_domain *take_domain);
-/* Takes the loaded model in. Its domain must be NULL. */
-void tt_domain_add_model(struct tt_domain *self, int64_t now, struct tt_served_model *model);
+/* Takes the loaded model in. Its domain must be NULL. Errors: NO_MEMORY; it is not in then. */
+TT_MUST_CHECK enum tt_err tt_domain_add_model(struct tt_domain *self, int64_t now,
+                                              struct tt_served_model *model);
 /* Takes the model out; no request of it is left. */
 void tt_domain_remove_model(struct tt_domain *self, int64_t now, struct tt_served_model *model);
 

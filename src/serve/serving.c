@@ -184,9 +184,9 @@ enum tt_err tt_serving_place(struct tt_serving *serving, struct tt_served_model 
     tt_watchdog_limit(serving->watchdog, model->max_run_ns);
     model->policy = model->choice ? model->chosen_policy : domain->policy;
     tt_scheduler_hold(serving->scheduler);
-    tt_domain_add_model(domain, tt_clock_now(), model);
+    enum tt_err err = tt_domain_add_model(domain, tt_clock_now(), model);
     tt_scheduler_resume(serving->scheduler);
-    return TT_OK;
+    return err ? tt_fail(err, why, "out of memory for model %s", model->name) : TT_OK;
 }
 
 void tt_serving_drain(struct tt_serving *serving, struct tt_served_model *model) {

@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""Every call of malloc, read, write, accept, mmap and pthread_create that serving reaches fails once, one after the other
+(tests/faults/fault_points.c). The server answers, refuses or closes, never crashes, serves the next request, keeps its
+counters, and loses no memory."""
+import ctypes
+import gzip
+import http.client
+import json
+import mmap
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+
+from needs import need  # noqa: E402
+
+need("numpy", "onnx", "tritonclient")
+
+import numpy as np  # noqa: E402
+import tritonclient.grpc as triton  # noqa: E402
+from control_case import adder  # noqa: E402
+from plain_client import PROGRAM, Server  # noqa: E402
+from server_process import free_port  # noqa: E402
+from tritonclient.utils import InferenceServerException  # noqa: E402
+
+SHIM = pathlib.Path(PROGRAM).parent / "tests" / "faults" / "fault_points.so"
+KINDS = "malloc calloc realloc aligned mmap read write writev recvmsg sendmsg accept thread".split()
+MAX_POINTS = 4096
+ROUNDS = 4  # that all leave more memory in use: a leak
+
+CONFIG = """backend: "emulated" max_batch_size: 8
+input { name: "input" data_type: TYPE_FP32 dims: 16 }
+output { name: "y" data_type: TYPE_FP32 dims: 16 }
+"""
+BODY = json.dumps({"inputs": [{"name": "input", "shape": [1, 16], "datatype": "FP32", "data": [0] * 16}]}).encode()
+LARGE = b" " * (300 << 10) + BODY
+
+
+class Point(ctypes.Structure):
+    _fields_ = [("kind", ctypes.c_uint32), ("hits", ctypes.c_uint32), ("offset", ctypes.c_uint64),
+                ("object", ctypes.c_char * 40)]  # fmt: skip
+
+
+class Board(ctypes.Structure):
+    _fields_ = [("armed", ctypes.c_int32), ("count", ctypes.c_int32), ("blocks", ctypes.c_int64),
+                ("failures", ctypes.c_uint32), ("padding", ctypes.c_uint32), ("points", Point * MAX_POINTS)]  # fmt: skip
+
+
+class FaultPoints(unittest.TestCase):
+    def setUp(self):
+        linked = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True, check=False).stdout
+        if "libasan" in linked or "libtsan" in linked:
+            self.skipTest("a sanitizer has functions of its own in these places")
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        models = pathlib.Path(folder.name) / "models"
+        for name in ("mlp", "other"):
+            (models / name / "1").mkdir(parents=True)
+            (models / name / "config.pbtxt").write_text(CONFIG)
+            (models / name / "profile.pbtxt").write_text("linear { beta_ms: 0.05 }")
+        for name in ("real", "again"):  # on ONNX Runtime
+            (models / name / "1").mkdir(parents=True)
+            (models / name / "1" / "model.onnx").write_bytes(adder(1.0))
+        path = pathlib.Path(folder.name) / "board"
+        path.write_bytes(bytes(ctypes.sizeof(Board)))
+        with open(path, "r+b") as file:
+            self.map = mmap.mmap(file.fileno(), 0)
+        self.board = Board.from_buffer(self.map)
+        self.board.armed = -1
+        self.grpc_port = free_port()
+        environment = dict(os.environ, LD_PRELOAD=str(SHIM), FAULT_BOARD=str(path))
+        self.server = Server(models, "--model-control-mode", "explicit", "--load-model", "mlp", "--load-model", "real",
+                             "--connection-threads", "2", "--isolate-loads", "false", "--grpc-port", self.grpc_port,
+                             start={"env": environment})  # fmt: skip
+
+    def ask(self, method, path, body=None, **headers):
+        """The status; 0: the connection ended."""
+        connection = http.client.HTTPConnection(self.server.address, timeout=20)
+        try:
+            connection.request(method, path, body, {k.replace("_", "-"): v for k, v in headers.items()})
+            answer = connection.getresponse()
+            answer.read()
+            return answer.status
+        except (OSError, http.client.HTTPException):
+            return 0
+        finally:
+            connection.close()
+
+    def ask_grpc(self):
+        """Three calls on a new connection; each may fail, and none hangs."""
+        x = triton.InferInput("x", [1, 4], "FP32")
+        x.set_data_from_numpy(np.zeros((1, 4), np.float32))
+        with triton.InferenceServerClient("127.0.0.1:%d" % self.grpc_port) as client:
+            for call in (
+                lambda: client.infer("real", [x], client_timeout=20),
+                lambda: client.get_model_config("mlp", client_timeout=20),
+                lambda: client.get_inference_statistics(client_timeout=20),
+            ):
+                try:
+                    call()
+                except InferenceServerException as error:
+                    self.assertNotIn("Deadline Exceeded", str(error))
+
+    def mix(self):
+        """What clients do; its statuses."""
+        infer = "/v2/models/mlp/infer"
+        real = {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [0] * 4}]}
+        self.ask_grpc()
+        return [
+            self.ask("POST", "/v2/models/real/infer", json.dumps(real)),
+            self.ask("POST", "/v2/repository/models/again/load", b"{}"),
+            self.ask("POST", "/v2/repository/models/again/unload", b"{}"),
+            self.ask("POST", infer, BODY),
+            self.ask("POST", infer, LARGE),
+            self.ask("POST", infer, gzip.compress(BODY, 1), Content_Encoding="gzip", Accept_Encoding="gzip"),
+            self.ask("POST", infer, gzip.compress(LARGE, 0), Content_Encoding="gzip"),
+            self.ask("POST", infer, iter([BODY]), Transfer_Encoding="chunked"),
+            self.ask("POST", infer, b"{"),
+            self.ask("GET", "/metrics"),
+            self.ask("GET", "/v2/models/stats"),
+            self.ask("GET", "/v2/models/mlp/config"),
+            self.ask("POST", "/v2/repository/index", b"{}"),
+            self.ask("GET", "/v2/debug/trace?seconds=1"),
+            self.ask("POST", "/v2/repository/models/other/load", b"{}"),
+            self.ask("POST", "/v2/repository/models/other/unload", b"{}"),
+        ]
+
+    def settle(self):
+        """Serves again, with nothing in flight; the counters agree."""
+        end = time.monotonic() + 20
+        while True:
+            self.assertIsNone(self.server.process.poll(), "the server ended: " + self.server.said())
+            page = {}
+            try:
+                connection = http.client.HTTPConnection(self.server.address, timeout=20)
+                connection.request("GET", "/metrics")
+                for line in connection.getresponse().read().decode().splitlines():
+                    if not line.startswith("#"):
+                        name, value = line.rsplit(" ", 1)
+                        page[name] = float(value)
+                connection.close()
+            except (OSError, http.client.HTTPException, ValueError):
+                page = {}
+            if page.get("tutti_http_in_flight") == 1 and self.ask("POST", "/v2/models/mlp/infer", BODY) == 200:
+                break
+            self.assertLess(time.monotonic(), end, "it does not recover: " + self.server.said())
+            time.sleep(0.01)
+        done = page["tutti_http_answered_total"] + page["tutti_http_gone_total"]
+        self.assertEqual(page["tutti_http_requests_total"], done + 1)
+
+    def name(self, index):
+        point = self.board.points[index]
+        return "%s at %s+0x%x" % (KINDS[point.kind], point.object.decode(), point.offset)
+
+    def fail_once(self, index):
+        """True: the point was reached."""
+        before = self.board.failures
+        self.board.armed = index
+        statuses = self.mix()
+        self.board.armed = -1
+        self.assertIsNone(self.server.process.poll(), "%s: the server ended: %s" % (self.name(index), self.server.said()))
+        for status in statuses:
+            self.assertIn(status, (0, 200, 400, 404, 408, 500, 503), self.name(index))
+        return self.board.failures > before
+
+    def blocks(self):
+        """Blocks of memory in use once everything has come to rest: the least of some looks."""
+        least = None
+        for _ in range(4):
+            self.mix()
+            self.settle()
+            least = self.board.blocks if least is None else min(least, self.board.blocks)
+        return least
+
+    def test_each_fails_once(self):
+        for _ in range(3):  # what is kept for reuse is there, and every point is known
+            self.assertEqual(set(self.mix()) - {200, 400}, set())
+        self.settle()
+        for index in range(self.board.count):
+            self.board.points[index].hits = 0
+        self.mix()
+        reached = [index for index in range(self.board.count) if self.board.points[index].hits > 0]
+        self.assertGreater(len(reached), 50)
+        kinds = {KINDS[self.board.points[index].kind] for index in reached}
+        self.assertLessEqual({"malloc", "calloc", "realloc", "read", "accept"}, kinds)
+        failed = [index for index in reached if self.fail_once(index)]
+        self.settle()
+        print("%d of %d points failed" % (len(failed), len(reached)))
+        self.assertGreater(len(failed), len(reached) * 3 // 4)  # what the clock causes comes or not
+        in_use = [self.blocks()]
+        while len(in_use) < ROUNDS and (len(in_use) == 1 or in_use[-1] > in_use[-2]):
+            for index in failed:
+                self.fail_once(index)
+            in_use.append(self.blocks())
+        if in_use[-1] > in_use[-2]:  # each round left more than the one before
+            self.find_leaks(failed)
+        self.server.process.terminate()
+        self.assertEqual(self.server.process.wait(60), 0, self.server.said())
+
+    def find_leaks(self, failed):
+        """A point leaks if each of several failures leaves more memory in use."""
+        leaks = []
+        for index in failed:
+            before, grown = self.blocks(), 0
+            for _ in range(ROUNDS):
+                self.fail_once(index)
+                now = self.blocks()
+                grown += now > before
+                before = max(before, now)
+            if grown == ROUNDS:
+                leaks.append(self.name(index))
+        self.assertEqual(leaks, [])
+
+
+if __name__ == "__main__":
+    unittest.main()
