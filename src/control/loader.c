@@ -139,9 +139,12 @@ static enum tt_err open_engine(const struct tt_loader *self, struct site *site,
             device->executors++;
             device->copy_in = emulation->copy_in;
             device->copy_out = emulation->copy_out;
+            device->delay = emulation->delay;
             site->devices[e] = e / each;
         }
         options.devices = devices;
+        options.perturbations = emulation->perturbations;
+        options.perturbation_count = emulation->perturbation_count;
     }
     enum tt_err err = tt_engine_open(&site->bench->runtime, &options, &site->engine, why);
     free(devices);

@@ -102,10 +102,25 @@ static bool same_copies(const struct tt_copy_engine *a, const struct tt_copy_eng
     return a->fixed_ns == b->fixed_ns && a->bytes_per_s == b->bytes_per_s;
 }
 
+static bool same_perturbations(const struct tt_model_emulation *a,
+                               const struct tt_model_emulation *b) {
+    if (a->perturbation_count != b->perturbation_count)
+        return false;
+    for (int32_t i = 0; i < a->perturbation_count; i++) {
+        const struct tt_perturbation *x = &a->perturbations[i], *y = &b->perturbations[i];
+        if (x->from_at != y->from_at || x->until_at != y->until_at ||
+            x->speed_permille != y->speed_permille)
+            return false;
+    }
+    return true;
+}
+
 /* Each model has its own bytes. */
 static bool same_devices(const struct tt_model_emulation *a, const struct tt_model_emulation *b) {
     return a->is_given == b->is_given && a->device_executors == b->device_executors &&
-           same_copies(&a->copy_in, &b->copy_in) && same_copies(&a->copy_out, &b->copy_out);
+           same_copies(&a->copy_in, &b->copy_in) && same_copies(&a->copy_out, &b->copy_out) &&
+           a->delay.control_ns == b->delay.control_ns && a->delay.data_ns == b->delay.data_ns &&
+           same_perturbations(a, b);
 }
 
 bool tt_placing_same(const struct tt_placing *a, const struct tt_placing *b) {

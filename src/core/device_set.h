@@ -60,11 +60,14 @@ struct tt_device_task {
     int32_t rows;            /* of all requests */
     int32_t length;          /* inputs are padded to this; 0: they stay as they are */
     enum tt_outcome outcome; /* set at completion */
-    int64_t submitted_at;    /* set by the scheduler; only devices without a clock read it */
+    int64_t submitted_at;    /* set by the scheduler: when it decided */
     int64_t start_at;        /* not before this; devices with a clock start at once */
     int64_t started_at;      /* set at completion, on the device's clock */
     int64_t ended_at;        /* the same */
-    void *user;              /* the scheduler's */
+    /* When the task's message was at the device (S4), set at completion where messages take time;
+     * 0: they do not. */
+    int64_t received_at;
+    void *user;                    /* the scheduler's */
     int32_t first_step, last_step; /* 0 and TT_DEVICE_ALL_STEPS: the whole model */
     /* Set at completion where last_step names a step; first_step - 1: none. */
     int32_t last_step_done;

@@ -251,6 +251,9 @@ struct tt_engine_ops {
 struct tt_engine {
     const struct tt_engine_ops *ops;
     int32_t executor_count;
+    /* S4: messages to executors take time. Tasks state `received_at`; none runs on the caller's
+     * thread. */
+    bool is_remote;
     tt_device_done_fn *done;
     void *done_context;
 };

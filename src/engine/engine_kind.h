@@ -25,7 +25,9 @@
 #include "base/err.h"
 #include "core/device.h"
 #include "core/engine_traits.h"
+#include "core/network_delay.h"
 #include "core/noise.h"
+#include "core/perturbation.h"
 #include "core/step_model.h"
 #include "engine/engine.h"
 #include "engine/synthetic_input.h"
@@ -47,6 +49,7 @@ struct tt_engine_device {
     struct tt_copy_engine copy_in,
         copy_out;     /* for models with input or output bytes; all 0: copies take no time */
     int64_t abort_ns; /* how long an executor is unavailable after an abort */
+    struct tt_network_delay delay; /* S4: of messages to its executors */
 };
 
 struct tt_engine_options {
@@ -62,6 +65,9 @@ struct tt_engine_options {
         jitter_permille;   /* a step takes its latency * (1 + j), j uniform in -jitter .. +jitter */
     struct tt_noise noise; /* of executions, besides the jitter */
     uint64_t seed;         /* of both */
+    /* Spans of time since the engine was opened in which its devices have another speed; copied. */
+    const struct tt_perturbation *perturbations;
+    int32_t perturbation_count;
 };
 
 /* ---- loading ---- */

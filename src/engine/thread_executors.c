@@ -1,6 +1,7 @@
 #include "engine/thread_executors.h"
 
 #include "base/clock.h"
+#include "base/instant.h"
 #include "base/line.h"
 
 #include <stdio.h>
@@ -27,7 +28,8 @@ static bool run_task(struct tt_executor_thread *self, struct tt_engine_task *tas
     self->ops->run(self, task);
     task->head.ended_at = tt_clock_now();
     if (task->infer_ns < 0)
-        task->infer_ns = task->head.ended_at - task->head.started_at;
+        task->infer_ns =
+            task->head.ended_at - tt_instant_max(task->head.started_at, task->head.received_at);
     tt_lock_take(&self->lock);
     self->current = NULL;
     bool is_lost = self->is_lost; /* not set from here on: `current` is NULL */

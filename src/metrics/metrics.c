@@ -400,6 +400,18 @@ static void lateness(void *context, int32_t index, const struct tt_domain *domai
     value(&self->page->out, self->family, tt_counter_get(&domain->meter.lateness_ns));
 }
 
+static void control_delay(void *context, int32_t index, const struct tt_domain *domain) {
+    struct domain_samples *self = context;
+    begin_domain(self, index, domain);
+    value(&self->page->out, self->family, tt_counter_get(&domain->meter.control_delay_ns));
+}
+
+static void data_delay(void *context, int32_t index, const struct tt_domain *domain) {
+    struct domain_samples *self = context;
+    begin_domain(self, index, domain);
+    value(&self->page->out, self->family, tt_counter_get(&domain->meter.data_delay_ns));
+}
+
 static void executor_times(void *context, int32_t index, const struct tt_domain *domain) {
     struct domain_samples *self = context;
     for (int32_t e = 0; e < domain->meter.executor_count; e++) {
@@ -616,6 +628,12 @@ static const struct family families[] = {
      .of_model = auto_gain, .shown = has_auto},
     {"tutti_believed_lateness_seconds", GAUGE, S_OF_NS,
      "How late decisions are believed to come, at most", DOMAIN(lateness)},
+    {"tutti_believed_control_delay_seconds", GAUGE, S_OF_NS,
+     "How long a message to an executor is believed to travel, the longest of the domain",
+     DOMAIN(control_delay)},
+    {"tutti_believed_data_delay_seconds", GAUGE, S_OF_NS,
+     "What each row of a batch is believed to add to that, the longest of the domain",
+     DOMAIN(data_delay)},
     {"tutti_domain_executors", GAUGE, AS_COUNTED, "Executors of each scheduling domain",
      DOMAIN(executor_count)},
     {"tutti_domain_executors_to_add", GAUGE, AS_COUNTED,

@@ -68,6 +68,7 @@ static void start(void *context, int64_t now, struct tt_task *task) {
         .head.executor = self->first_executor + task->executor,
         .head.count = task->count,
         .head.rows = task->rows,
+        .head.submitted_at = task->dispatched_at,
         .head.first_step = task->first_step,
         .head.last_step = task->last_step,
         .head.length = model->pad ? length : 0,
@@ -100,8 +101,8 @@ static bool may_run_here(const struct tt_domain *self, const struct tt_domain_ta
                          int64_t spent_ns) {
     const struct tt_task *task = slot->task;
     const struct tt_served_model *model = self->models[task->model];
-    return self->engine->ops->run_here && !model->varies && task->first_step == 0 &&
-           task->last_step == model->step_model.step_count - 1 &&
+    return self->engine->ops->run_here && !self->engine->is_remote && !model->varies &&
+           task->first_step == 0 && task->last_step == model->step_model.step_count - 1 &&
            tt_mechanism_oldest(&self->mechanism, task->executor) == task &&
            tt_short_runs_expects(&model->short_runs, task->rows) &&
            spent_ns < tt_short_runs_budget(&model->short_runs, task->rows,
@@ -254,10 +255,16 @@ static enum tt_err record_parties(struct tt_domain *self, struct tt_recorder *re
     return err;
 }
 
+static struct tt_network_delay given_delay(const struct tt_limits *limits) {
+    return (struct tt_network_delay){limits->control_delay_us * TT_US,
+                                     limits->data_delay_us * TT_US};
+}
+
 /* Adds the observers, before the first event. */
 static enum tt_err observe(struct tt_domain *self, const struct tt_domain_options *options,
                            const struct tt_mechanism_options *limits, struct tt_error *why) {
-    enum tt_err err = tt_domain_meter_init(&self->meter, &self->mechanism, why);
+    enum tt_err err =
+        tt_domain_meter_init(&self->meter, &self->mechanism, given_delay(options->limits), why);
     if (!err && options->trace)
         err = tt_trace_add(options->trace, &self->mechanism, self->policy, &self->tap, why);
     if (err || !options->recorder)
@@ -317,18 +324,20 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
                                  .abort = abort_executor,
                                  .ended = ended,
                                  .gone = gone};
-    struct tt_mechanism_options mechanism = {.model_capacity = options->model_capacity,
-                                             .executor_capacity = options->executor_count,
-                                             .max_batch = options->max_batch,
-                                             .depth = self->depth,
-                                             .request_limit = (int32_t)options->limits->requests,
-                                             .request_reserve = 1024,
-                                             .has_rules = true,
-                                             .learn_percent =
-                                                 (int32_t)options->limits->learn_percent,
-                                             .learns_outputs = options->limits->learn_percent > 0,
-                                             .refuses_early = options->limits->learn_percent > 0,
-                                             .lateness_ns = options->limits->lateness_us * TT_US};
+    struct tt_mechanism_options mechanism = {
+        .model_capacity = options->model_capacity,
+        .executor_capacity = options->executor_count,
+        .max_batch = options->max_batch,
+        .depth = self->depth,
+        .request_limit = (int32_t)options->limits->requests,
+        .request_reserve = 1024,
+        .has_rules = true,
+        .learn_percent = (int32_t)options->limits->learn_percent,
+        .learns_outputs = options->limits->learn_percent > 0,
+        .refuses_early = options->limits->learn_percent > 0,
+        .lateness_ns = options->limits->lateness_us * TT_US,
+        .learns_delays = options->engine->is_remote && options->limits->learn_percent > 0,
+        .delay = given_delay(options->limits)};
     enum tt_err err = tt_mechanism_init(&self->mechanism, &mechanism, &carrier, why);
     if (err)
         return err;
@@ -674,7 +683,9 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
     bool fails = was_cut || (*model->failure && engine_task->head.outcome == TT_OUTCOME_ABORTED);
     task->outcome = fails ? TT_OUTCOME_FAILED : engine_task->head.outcome;
     task->last_step_done = engine_task->head.last_step_done;
-    task->started_at = engine_task->head.started_at;
+    /* Until its message had arrived, the device did nothing (S4). */
+    task->received_at = self->engine->is_remote ? engine_task->head.received_at : -1;
+    task->started_at = tt_instant_max(engine_task->head.started_at, task->received_at);
     task->ended_at = engine_task->head.ended_at;
     self->has_news = true;
     if (model->cells)
@@ -693,7 +704,7 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
         inference->state = member->state;
         inference->first_row = member->first_row;
         if (task->first_step == 0) {
-            inference->started_at = engine_task->head.started_at;
+            inference->started_at = task->started_at;
             inference->input_ns = inference->infer_ns = 0;
         }
         inference->input_ns += engine_task->input_ns;

@@ -77,6 +77,13 @@ static void note_belief(const struct tt_mechanism *domain, int32_t index) {
     }
 }
 
+/* S4 */
+static void note_delay(struct tt_domain_meter *self, const struct tt_mechanism *domain) {
+    struct tt_network_delay delay = tt_mechanism_longest_delay(domain, self->given_delay);
+    tt_counter_set(&self->control_delay_ns, delay.control_ns);
+    tt_counter_set(&self->data_delay_ns, delay.data_ns);
+}
+
 static void observe(struct tt_observer *observer, const struct tt_event *event) {
     struct tt_domain_meter *self = TT_CONTAINER_OF(observer, struct tt_domain_meter, observer);
     if (event->kind == TT_EVENT_ARRIVED) {
@@ -96,6 +103,8 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
             note_belief(event->domain, event->index);
         if (event->change == TT_CHANGE_BELIEF)
             tt_counter_add(&served_at(event->domain, event->index)->stats->belief_moves, 1);
+    } else if (event->kind == TT_EVENT_EXECUTOR) {
+        note_delay(self, event->domain);
     } else if (event->kind == TT_EVENT_DECIDE) {
         tt_counter_set(&self->lateness_ns, event->domain->lateness.believed_ns);
     } else if (event->kind == TT_EVENT_FINISHED && event->task->started_at >= 0) {
@@ -119,7 +128,8 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
 }
 
 enum tt_err tt_domain_meter_init(struct tt_domain_meter *self, struct tt_mechanism *mechanism,
-                                 struct tt_error *why) {
+                                 struct tt_network_delay given_delay, struct tt_error *why) {
+    self->given_delay = given_delay;
     self->executor_count = mechanism->executor_capacity;
     self->busy_ns = calloc((size_t)self->executor_count, sizeof(*self->busy_ns));
     if (!self->busy_ns)

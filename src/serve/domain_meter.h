@@ -13,8 +13,11 @@
 
 struct tt_domain_meter {
     struct tt_observer observer;
-    struct tt_counter *busy_ns;    /* [executor_capacity] */
-    struct tt_counter lateness_ns; /* that decisions are believed to have */
+    struct tt_counter *busy_ns;                        /* [executor_capacity] */
+    struct tt_counter lateness_ns;                     /* that decisions are believed to have */
+    struct tt_counter control_delay_ns, data_delay_ns; /* that messages to executors have, the
+                                                          longest (S4) */
+    struct tt_network_delay given_delay;               /* where it is not learnt */
     int32_t executor_count;
     struct tt_load_window load;
     /* S9: what advice about executors has learned (serve/domain_advice.h); read and written between
@@ -27,6 +30,7 @@ struct tt_domain_meter {
 /* Observes from now on; the requests' users are struct tt_inference. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_domain_meter_init(struct tt_domain_meter *self,
                                                struct tt_mechanism *mechanism,
+                                               struct tt_network_delay given_delay,
                                                struct tt_error *why);
 /* A request ended before the mechanism knew of it. */
 static inline void tt_domain_meter_rejected(struct tt_domain_meter *self, int64_t now) {

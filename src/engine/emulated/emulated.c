@@ -1,6 +1,7 @@
 #include "engine/emulated/emulated.h"
 
 #include "base/clock.h"
+#include "base/instant.h"
 #include "base/prng.h"
 #include "core/profile.h"
 #include "engine/emulated/emulated_cells.h"
@@ -21,6 +22,7 @@ struct emulated_executor {
     struct tt_emulated_device *device;
     int32_t place; /* the executor's index on its device */
     int64_t abort_ns;
+    struct tt_network_delay delay; /* S4: of messages to it */
     int32_t jitter_permille;
     struct tt_noise noise;
     struct tt_prng prng; /* source of jitter and noise */
@@ -31,6 +33,9 @@ struct emulated_engine {
     struct tt_thread_engine threads; /* first */
     struct tt_emulated_device *devices;
     int32_t device_count;
+    struct tt_perturbation *perturbations; /* since opened_at */
+    int32_t perturbation_count;
+    int64_t opened_at;
 };
 
 struct emulated_model {
@@ -181,6 +186,17 @@ static int64_t with_noise(struct emulated_executor *self, int64_t work_ns) {
     return work_ns + (int64_t)((__int128)work_ns * ppm / 1000000);
 }
 
+/* How long work that begins at `at` takes at the speeds that the device has meanwhile. */
+static int64_t at_speed(const struct emulated_executor *self, int64_t at, int64_t work_ns) {
+    const struct emulated_engine *engine = engine_of(self->thread.engine);
+    if (engine->perturbation_count == 0)
+        return work_ns;
+    int64_t from_ns = tt_instant_max(at - engine->opened_at, 0);
+    return tt_perturbation_end(engine->perturbations, engine->perturbation_count, from_ns,
+                               work_ns) -
+           from_ns;
+}
+
 /* Waits for one step that begins at *at, and sets *at to its end. False if the task was aborted. */
 static bool compute(struct emulated_executor *self, const struct emulated_model *model,
                     int32_t step, int32_t rows, int32_t length, int64_t extra_ns, int64_t *at) {
@@ -189,8 +205,9 @@ static bool compute(struct emulated_executor *self, const struct emulated_model 
     int32_t demand_ppm = model->demand_ppm
                              ? model->demand_ppm(model->latency_context, rows, length, step)
                              : TT_DEMAND_WHOLE;
-    tt_emulated_device_begin(self->device, self->place, &self->thread.eventcount, *at,
-                             with_noise(self, work_ns), demand_ppm);
+    work_ns = at_speed(self, *at, with_noise(self, work_ns));
+    tt_emulated_device_begin(self->device, self->place, &self->thread.eventcount, *at, work_ns,
+                             demand_ppm);
     while (tt_executor_thread_asked(&self->thread) != TT_EXECUTOR_ABORT) {
         int64_t until_at;
         if (tt_emulated_device_ended(self->device, self->place, tt_clock_now(), &until_at)) {
@@ -226,7 +243,7 @@ static void give_up(struct emulated_executor *self, struct tt_engine_task *task)
 static void run_steps(struct emulated_executor *self, struct tt_engine_task *task,
                       const struct emulated_model *model) {
     int32_t length = length_of(self, task, &model->signature);
-    int64_t at = task->head.started_at;
+    int64_t at = tt_instant_max(task->head.started_at, task->head.received_at);
     if (task->head.first_step == 0 &&
         !copy(self, &self->device->copy_in, model->input_bytes, &at)) {
         give_up(self, task);
@@ -270,12 +287,26 @@ static bool pass(void *context, int32_t step, int32_t rows, int32_t length, int6
 
 static void run_cells(struct emulated_executor *self, struct emulated_model *model,
                       struct tt_engine_task *task) {
-    struct cell_time time = {.self = self, .model = model, .at = task->head.started_at};
+    struct cell_time time = {.self = self,
+                             .model = model,
+                             .at = tt_instant_max(task->head.started_at, task->head.received_at)};
     struct tt_emulated_clock clock = {
         .thread = &self->thread, .pass = pass, .context = &time, .asked = tt_executor_thread_asked};
     tt_emulated_cells_run(&model->cells, task, &clock);
     if (task->head.outcome == TT_OUTCOME_ABORTED)
         recover(self);
+}
+
+/* S4: waits until the task's message has arrived. Messages travel while earlier tasks run. False:
+ * the task was aborted before. */
+static bool receive(struct emulated_executor *self, struct tt_engine_task *task) {
+    if (self->delay.control_ns == 0 && self->delay.data_ns == 0)
+        return true;
+    int64_t at = task->head.submitted_at + tt_network_delay_of(self->delay, task->head.rows);
+    if (!wait_until(self, at))
+        return false;
+    task->head.received_at = at;
+    return true;
 }
 
 static void emulated_run(struct tt_executor_thread *thread, struct tt_engine_task *task) {
@@ -285,6 +316,10 @@ static void emulated_run(struct tt_executor_thread *thread, struct tt_engine_tas
     tt_assert(task->head.first_step <= task->head.last_step);
     tt_assert(task->head.last_step < model->step_count);
     tt_assert((model->cells.options.cells != NULL) == (task->kind != TT_ENGINE_REQUESTS));
+    if (!receive(self, task)) {
+        give_up(self, task);
+        return;
+    }
     if (model->cells.options.cells) {
         run_cells(self, model, task);
         return;
@@ -312,6 +347,7 @@ static enum tt_err emulated_renew(struct tt_executor_thread *thread,
     self->device = old->device;
     self->place = old->place;
     self->abort_ns = old->abort_ns;
+    self->delay = old->delay;
     self->jitter_permille = old->jitter_permille;
     self->noise = old->noise;
     tt_prng_init(&self->prng, (uint64_t)old_thread->index, 0);
@@ -363,6 +399,7 @@ static void emulated_close(struct tt_engine *take_engine) {
     for (int32_t d = 0; d < self->device_count; d++)
         tt_emulated_device_fini(&self->devices[d]);
     free(self->devices);
+    free(self->perturbations);
     tt_thread_engine_free(&self->threads);
 }
 
@@ -393,6 +430,7 @@ static enum tt_err add_device(struct emulated_engine *self, struct tt_engine_dev
     if (tt_emulated_device_init(device, given.executors) != TT_OK)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a device");
     self->device_count++;
+    self->threads.engine.is_remote |= given.delay.control_ns > 0 || given.delay.data_ns > 0;
     device->copy_in = given.copy_in;
     device->copy_out = given.copy_out;
     for (int32_t e = 0; e < given.executors; e++) {
@@ -400,6 +438,7 @@ static enum tt_err add_device(struct emulated_engine *self, struct tt_engine_dev
         executor->device = device;
         executor->place = e;
         executor->abort_ns = given.abort_ns;
+        executor->delay = given.delay;
     }
     return TT_OK;
 }
@@ -424,6 +463,20 @@ static enum tt_err add_devices(struct emulated_engine *self,
     return TT_OK;
 }
 
+static enum tt_err take_perturbations(struct emulated_engine *self,
+                                      const struct tt_engine_options *options,
+                                      struct tt_error *why) {
+    size_t bytes = sizeof(*self->perturbations) * (size_t)options->perturbation_count;
+    if (bytes == 0)
+        return TT_OK;
+    self->perturbations = malloc(bytes);
+    if (!self->perturbations)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for an emulated engine");
+    memcpy(self->perturbations, options->perturbations, bytes);
+    self->perturbation_count = options->perturbation_count;
+    return TT_OK;
+}
+
 enum tt_err tt_emulated_engine_open(const struct tt_engine_options *options,
                                     struct tt_engine **out_engine, struct tt_error *why) {
     static const struct tt_thread_engine_layout layout = {
@@ -435,7 +488,10 @@ enum tt_err tt_emulated_engine_open(const struct tt_engine_options *options,
     if (err)
         return err;
     struct emulated_engine *self = engine_of(&threads->engine);
-    err = add_devices(self, options, why);
+    self->opened_at = tt_clock_now();
+    err = take_perturbations(self, options, why);
+    if (!err)
+        err = add_devices(self, options, why);
     for (int32_t i = 0; !err && i < options->executor_count; i++) {
         struct emulated_executor *executor = executor_at(self, i);
         executor->jitter_permille = options->jitter_permille;

@@ -8,7 +8,7 @@
 #define TT_LAB_PLAN_PAUSES_H
 
 #include "base/err.h"
-#include "sim/perturbation.h"
+#include "core/perturbation.h"
 
 #include <signal.h>
 

@@ -169,6 +169,72 @@ static void take_emulated_cells(const struct tt_model_settings *self,
                                   "max_output is for kind SEQ2SEQ: leave it out");
 }
 
+static void take_network(struct tt_model_settings *self, const Tutti__ModelEmulatedNetwork *given,
+                         struct tt_findings *findings) {
+    if (!given)
+        return;
+    bool is_good = given->control_us >= 0 && given->control_us <= 1e6 &&
+                   given->data_us_per_row >= 0 && given->data_us_per_row <= 1e5;
+    if (!is_good)
+        tt_model_settings_problem(self, findings, given, NULL,
+                                  "a network has control_us from 0 to 1e6 and data_us_per_row from "
+                                  "0 to 1e5, not %g and %g",
+                                  given->control_us, given->data_us_per_row);
+    else if (given->control_us == 0 && given->data_us_per_row == 0)
+        tt_model_settings_problem(self, findings, given, NULL,
+                                  "a network without control_us and data_us_per_row has no effect: "
+                                  "leave it out");
+    else
+        self->emulation.delay =
+            (struct tt_network_delay){(int64_t)(given->control_us * 1e3 + 0.5),
+                                      (int64_t)(given->data_us_per_row * 1e3 + 0.5)};
+}
+
+/* The span; a problem is reported. `from_s`: where the span before it ends. */
+static void take_perturbation(struct tt_model_settings *self,
+                              const Tutti__ModelEmulatedPerturbation *given, double from_s,
+                              struct tt_findings *findings) {
+    static const double max_s = 1e6;
+    bool ends = given->until_s != 0;
+    if (!(given->from_s >= from_s && given->from_s <= max_s) ||
+        (ends && !(given->until_s > given->from_s && given->until_s <= max_s))) {
+        tt_model_settings_problem(self, findings, given, NULL,
+                                  "a span is from_s %g to until_s %g; it begins at %g or later, "
+                                  "ends after its beginning, and by %g",
+                                  given->from_s, given->until_s, from_s, max_s);
+        return;
+    }
+    if (!(given->speed >= 0 && given->speed <= 1000) || given->speed == 1 ||
+        (given->speed > 0 && given->speed < 0.001) || (!ends && given->speed == 0)) {
+        tt_model_settings_problem(
+            self, findings, given, "speed",
+            "speed is %g; it is from 0.001 to 1000, or 0 in a span that ends; "
+            "1 has no effect",
+            given->speed);
+        return;
+    }
+    struct tt_model_emulation *emulation = &self->emulation;
+    emulation->perturbations[emulation->perturbation_count++] = (struct tt_perturbation){
+        .from_at = (int64_t)(given->from_s * 1e9 + 0.5),
+        .until_at = ends ? (int64_t)(given->until_s * 1e9 + 0.5) : INT64_MAX / 4,
+        .speed_permille = (int32_t)(given->speed * TT_SPEED_NORMAL + 0.5)};
+}
+
+static void take_perturbations(struct tt_model_settings *self, const Tutti__ModelEmulation *given,
+                               struct tt_findings *findings) {
+    if (given->n_perturb > TT_MODEL_MAX_PERTURBATIONS) {
+        tt_model_settings_problem(self, findings, given, "perturb",
+                                  "%zu spans of perturb; there are at most %d", given->n_perturb,
+                                  TT_MODEL_MAX_PERTURBATIONS);
+        return;
+    }
+    double from_s = 0;
+    for (size_t i = 0; i < given->n_perturb; i++) {
+        take_perturbation(self, given->perturb[i], from_s, findings);
+        from_s = given->perturb[i]->until_s != 0 ? given->perturb[i]->until_s : 1e300;
+    }
+}
+
 static void take_emulation(struct tt_model_settings *self, struct tt_findings *findings) {
     enum { MAX_EXECUTORS = 4096 };
     static const int64_t max_bytes = INT64_C(1) << 40;
@@ -191,6 +257,8 @@ static void take_emulation(struct tt_model_settings *self, struct tt_findings *f
         tt_model_settings_problem(self, findings, given, NULL,
                                   "input_bytes and output_bytes are from 0 to %lld",
                                   (long long)max_bytes);
+    take_network(self, given->network, findings);
+    take_perturbations(self, given, findings);
     take_copies(self, given->copy_in, &self->emulation.copy_in, findings);
     take_copies(self, given->copy_out, &self->emulation.copy_out, findings);
     if (given->cells && (given->input_bytes > 0 || given->output_bytes > 0))

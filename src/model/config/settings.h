@@ -8,6 +8,8 @@
 
 #include "base/err.h"
 #include "core/device.h"
+#include "core/network_delay.h"
+#include "core/perturbation.h"
 #include "core/step_model.h"
 #include "core/tensor.h"
 #include "model/onnx/cut.h"
@@ -15,7 +17,7 @@
 #include "model/text/textproto.h"
 #include "tutti_model.pb-c.h"
 
-enum { TT_MODEL_MAX_CLASSES = 32, TT_MODEL_MAX_EXITS = 64 };
+enum { TT_MODEL_MAX_CLASSES = 32, TT_MODEL_MAX_EXITS = 64, TT_MODEL_MAX_PERTURBATIONS = 16 };
 
 /* The devices of an emulated model, and what its rows cost to move there. */
 struct tt_model_emulation {
@@ -24,6 +26,9 @@ struct tt_model_emulation {
     struct tt_copy_engine copy_in, copy_out;
     int64_t input_bytes, output_bytes;      /* of one row */
     const Tutti__ModelEmulatedCells *cells; /* NULL: it is not one of cells; borrowed */
+    struct tt_network_delay delay;          /* S4 */
+    struct tt_perturbation perturbations[TT_MODEL_MAX_PERTURBATIONS]; /* since they were opened */
+    int32_t perturbation_count;
 };
 
 struct tt_model_settings {

@@ -274,11 +274,88 @@ static void test_thousands_of_devices_fit(void **state) {
     engine = pair;
 }
 
+/* Opens an engine of one executor in place of the pair; returns the pair. */
+static struct tt_engine *open_other(struct tt_engine_options options) {
+    struct tt_engine *pair = engine;
+    struct tt_error why;
+    options.executor_count = 1;
+    options.queue_depth = BENCH_DEPTH;
+    options.done = bench_done;
+    options.done_context = &bench;
+    assert_int_equal(tt_emulated_engine_open(&options, &engine, &why), TT_OK);
+    return pair;
+}
+
+static void close_other(struct tt_engine *pair) {
+    engine->ops->close(engine);
+    engine = pair;
+}
+
+/* S4: two messages travel at once. Aborted on the way, a task has not begun. */
+static void test_messages_travel(void **state) {
+    (void)state;
+    assert_false(engine->is_remote);
+    struct tt_engine_device device = {.executors = 1, .delay = {100 * TT_MS, 5 * TT_MS}};
+    struct tt_engine *pair =
+        open_other((struct tt_engine_options){.devices = &device, .device_count = 1});
+    assert_true(engine->is_remote);
+    struct profile profile = {.per_step_ns = 1};
+    struct tt_engine_model *model = load(&profile, 1);
+    struct tt_engine_member members[3];
+    struct tt_engine_task tasks[3] = {one_member(model, &members[0], 0),
+                                      one_member(model, &members[1], 0),
+                                      one_member(model, &members[2], 0)};
+    int64_t now = tt_clock_now();
+    for (int i = 0; i < 3; i++) {
+        tasks[i].head.rows = 1;
+        tasks[i].head.submitted_at = i < 2 ? now : now + 3600 * TT_S;
+        tt_engine_submit(engine, &tasks[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_ptr_equal(bench_wait(&bench), &tasks[i]);
+        assert_int_equal(tasks[i].head.outcome, TT_OUTCOME_DONE);
+        assert_int_equal(tasks[i].head.received_at, now + 105 * TT_MS);
+        assert_true(tasks[i].head.ended_at > tasks[i].head.received_at);
+        engine->ops->result_release(members[i].result);
+    }
+    tt_engine_abort(engine, &tasks[2]);
+    assert_ptr_equal(bench_wait(&bench), &tasks[2]);
+    assert_int_equal(tasks[2].head.outcome, TT_OUTCOME_ABORTED);
+    assert_int_equal(tasks[2].head.received_at, 0);
+    assert_int_equal(profile.calls, 2);
+    engine->ops->unload(model);
+    close_other(pair);
+}
+
+/* Devices that stop for 200 ms, and take three times as long from then on. */
+static void test_devices_of_another_speed(void **state) {
+    (void)state;
+    static const struct tt_perturbation spans[] = {{0, 200 * TT_MS, 0},
+                                                   {200 * TT_MS, INT64_MAX / 4, 333}};
+    int64_t before_at = tt_clock_now();
+    struct tt_engine *pair = open_other(
+        (struct tt_engine_options){.perturbations = spans, .perturbation_count = TT_COUNT(spans)});
+    struct profile profile = {.per_step_ns = 10 * TT_MS};
+    struct tt_engine_model *model = load(&profile, 1);
+    for (int i = 0; i < 2; i++) {
+        struct tt_engine_member member;
+        struct tt_engine_task task = one_member(model, &member, 0);
+        bench_run(&bench, &task);
+        assert_int_equal(task.head.outcome, TT_OUTCOME_DONE);
+        assert_true(task.head.ended_at >= before_at + (200 + 30 * (i + 1)) * TT_MS);
+        assert_true(task.head.ended_at - task.head.started_at >= 30 * TT_MS);
+        engine->ops->result_release(member.result);
+    }
+    engine->ops->unload(model);
+    close_other(pair);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_outputs_and_time),         cmocka_unit_test(test_padding_and_misfits),
         cmocka_unit_test(test_abort_in_the_middle),      cmocka_unit_test(test_yield),
-        cmocka_unit_test(test_thousands_of_devices_fit),
+        cmocka_unit_test(test_thousands_of_devices_fit), cmocka_unit_test(test_messages_travel),
+        cmocka_unit_test(test_devices_of_another_speed),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

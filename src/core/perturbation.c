@@ -1,4 +1,4 @@
-#include "sim/perturbation.h"
+#include "core/perturbation.h"
 
 #include "base/instant.h"
 

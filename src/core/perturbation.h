@@ -1,10 +1,10 @@
-/* Spans of time in which the simulated devices run at another speed than their profiles say: a
- * profile that is wrong, a device that is slow for a while, or one that stops.
+/* Spans of time in which simulated and emulated devices run at another speed than their profiles
+ * say: a profile that is wrong, a device that is slow for a while, or one that stops.
  *
  * A step does its work at the speed of each span that it runs through. A span `at_start` applies to
  * the steps that begin in it, for all of their work, and to no other. Pure; integers only. */
-#ifndef TT_SIM_PERTURBATION_H
-#define TT_SIM_PERTURBATION_H
+#ifndef TT_CORE_PERTURBATION_H
+#define TT_CORE_PERTURBATION_H
 
 #include <stdbool.h>
 #include <stdint.h>
