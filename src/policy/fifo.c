@@ -19,23 +19,56 @@ void tt_fifo_init(struct tt_fifo *self, enum tt_fifo_order order) {
     tt_list_init(&self->list);
 }
 
+static struct tt_request *request_at(struct tt_list_node *node) {
+    return TT_CONTAINER_OF(node, struct tt_request, link);
+}
+
+/* Groups stand in order of their numbers. */
+static int32_t group_of(const struct tt_fifo *self, const struct tt_request *request) {
+    int32_t level = self->order == TT_FIFO_PRIORITY ? request->priority : 0;
+    if (level < 0)
+        return 0;
+    if (level >= TT_FIFO_GROUPS / 2 - 1)
+        return TT_FIFO_GROUPS - 1;
+    return 2 * level + 1 + ((request->number & TT_REQUEST_LATE) != 0);
+}
+
+/* The node behind which the request belongs, which is not the first. */
+static struct tt_list_node *place_of(struct tt_fifo *self, const struct tt_request *request,
+                                     int32_t group) {
+    uint64_t up_to = self->groups & (UINT64_MAX >> (TT_FIFO_GROUPS - 1 - group));
+    if (up_to == 0)
+        return &self->list.head;
+    struct tt_list_node *node = self->tails[TT_FIFO_GROUPS - 1 - __builtin_clzll(up_to)];
+    while (node != &self->list.head && before(self->order, request, request_at(node)))
+        node = node->prev;
+    return node;
+}
+
 void tt_fifo_insert(struct tt_fifo *self, struct tt_request *request) {
-    struct tt_list_node *position = &self->list.head;
+    int32_t group = group_of(self, request);
+    uint64_t bit = UINT64_C(1) << group;
     struct tt_request *first = tt_fifo_first(self);
-    if (first && before(self->order, request, first))
-        position = &first->link;
-    else
-        while (
-            position->prev != &self->list.head &&
-            before(self->order, request, TT_CONTAINER_OF(position->prev, struct tt_request, link)))
-            position = position->prev;
-    tt_list_insert_before(position, &request->link);
+    bool leads = first && before(self->order, request, first);
+    struct tt_list_node *place = leads ? &self->list.head : place_of(self, request, group);
+    if (!(self->groups & bit) || self->tails[group] == place)
+        self->tails[group] = &request->link;
+    self->groups |= bit;
+    tt_list_insert_before(place->next, &request->link);
     self->count++;
     self->rows += request->rows;
 }
 
 void tt_fifo_remove(struct tt_fifo *self, struct tt_request *request) {
     tt_assert(self->count > 0);
+    int32_t group = group_of(self, request);
+    if (self->tails[group] == &request->link) {
+        struct tt_list_node *prev = request->link.prev;
+        if (prev != &self->list.head && group_of(self, request_at(prev)) == group)
+            self->tails[group] = prev;
+        else
+            self->groups &= ~(UINT64_C(1) << group);
+    }
     tt_list_remove(&request->link);
     self->count--;
     self->rows -= request->rows;
@@ -45,14 +78,21 @@ void tt_fifo_check(const struct tt_fifo *self, int32_t model) {
     int32_t count = 0;
     int64_t rows = 0;
     const struct tt_request *previous = NULL;
+    uint64_t groups = 0;
     for (struct tt_request *r = tt_fifo_first(self); r; r = tt_fifo_next(self, r)) {
         tt_assert(r->state == TT_REQUEST_QUEUED);
         tt_assert(r->model == model);
         tt_assert(!previous || before(self->order, previous, r));
         previous = r;
+        groups |= UINT64_C(1) << group_of(self, r);
+        const struct tt_request *after = tt_fifo_next(self, r);
+        tt_assert(!after || group_of(self, r) <= group_of(self, after));
+        if (!after || group_of(self, r) != group_of(self, after))
+            tt_assert(self->tails[group_of(self, r)] == &r->link);
         count++;
         rows += r->rows;
     }
+    tt_assert(groups == self->groups);
     tt_assert(count == self->count);
     tt_assert(rows == self->rows);
 }

@@ -30,16 +30,23 @@ enum tt_fifo_order {
     TT_FIFO_DEADLINE, /* by (deadline, arrival number): the head has the earliest deadline */
 };
 
+/* Groups of requests that stand together: those of a priority level that are in time, and those
+ * that were made late (core/waiting.h). Levels of 31 or more are one group. Without
+ * priorities there are two groups. */
+enum { TT_FIFO_GROUPS = 64 };
+
 struct tt_fifo {
     struct tt_list list;
     enum tt_fifo_order order;
+    uint64_t groups;                            /* bit g: group g has requests */
+    struct tt_list_node *tails[TT_FIFO_GROUPS]; /* the last of each group that has */
     int32_t count;
     int64_t rows;
 };
 
 void tt_fifo_init(struct tt_fifo *self, enum tt_fifo_order order);
-/* O(1) for a request that belongs at the end or at the very front; otherwise a scan from the end.
- */
+/* O(1) for a request that belongs at the end of its group or at the very front; otherwise a scan
+ * from the end of its group. */
 void tt_fifo_insert(struct tt_fifo *self, struct tt_request *request);
 void tt_fifo_remove(struct tt_fifo *self, struct tt_request *request);
 /* The head, and the request behind `request`; NULL: none. */
