@@ -216,6 +216,12 @@ static void drop_head(struct tt_deferred_model *self, struct tt_deferred_queue *
     tt_list_push_back(&self->dropped, &head->link);
 }
 
+static void drop_skipped(struct tt_deferred_model *self, struct tt_deferred_queue *q) {
+    while (q->skipped > 0)
+        drop_head(self, q, TT_DROP_EARLY);
+    clear_skips(q);
+}
+
 /* ---- forming batches ---- */
 
 /* The time that a batch is formed for: b rows start at max(sent_at + d_data b, free_at). */
@@ -490,6 +496,8 @@ void tt_deferred_model_form(struct tt_deferred_model *self, int32_t model, int64
     struct moment t = moment_of(now, INT64_MIN, self->options.delay);
     if (q->count > 0)
         form(self, q, &t, out_candidate);
+    if (self->overload_ppm == PPM && !q->lull)
+        drop_skipped(self, q); /* so that the backlog, which admits arrivals, counts none of them */
     set_timer(self, model, out_candidate);
 }
 
@@ -557,9 +565,7 @@ void tt_deferred_model_granted(struct tt_deferred_model *self, int64_t now,
         t = late;
     }
     int32_t want = wanted_rows(self, q, c.size, grant->idle);
-    while (q->skipped > 0)
-        drop_head(self, q, TT_DROP_EARLY);
-    clear_skips(q);
+    drop_skipped(self, q);
     int32_t waited = q->count;
     int32_t rows = take_rows(q, want, batch);
     out_dispatched->taken = true;
@@ -632,6 +638,25 @@ void tt_deferred_model_measure(struct tt_deferred_model *self, int32_t model, in
     out_load->beta_share = clamp128((__int128)q->rate_mhz * whole->beta_ns / 1000, share_limit);
 }
 
+/* The largest b with l(b) + (2 N / (N + 1)) b / r <= D, messages included: so many rows are fresh
+ * enough whenever one of N executors becomes free, though they become free irregularly
+ * (core/overload.h). r is the rate of the arrivals. */
+static int32_t refilled_size(const struct tt_deferred_model *self,
+                             const struct tt_deferred_queue *q, int32_t executors) {
+    const struct tt_network_delay delay = self->options.delay;
+    int32_t low = 1, high = q->model->max_batch + 1;
+    while (high - low > 1) {
+        int32_t size = low + (high - low) / 2;
+        __int128 gather_ns = (__int128)INT64_C(1000000000000) * 2 * executors * size /
+                             ((__int128)(executors + 1) * q->rate_mhz);
+        if (q->latency[size] + tt_network_delay_of(delay, size) + gather_ns <= q->model->slo_ns)
+            low = size;
+        else
+            high = size;
+    }
+    return low;
+}
+
 static int32_t min_size_of(const struct tt_deferred_model *self, const struct tt_deferred_queue *q,
                            const struct tt_deferred_fleet *fleet) {
     int64_t psi, min_size;
@@ -645,7 +670,10 @@ static int32_t min_size_of(const struct tt_deferred_model *self, const struct tt
         if (self->overload_ppm > 0 && q->rate_mhz > 0) {
             int64_t served = clamp128((__int128)q->rate_mhz * PPM / fleet->need_ppm, q->rate_mhz);
             int64_t limit = gather_milli(self, q, tt_instant_max(1, served)) / 1000;
-            min_size += (tt_instant_max(min_size, limit) - min_size) * self->overload_ppm / PPM;
+            limit = q->latency[limit] > q->centre[limit]
+                        ? tt_instant_min(limit, refilled_size(self, q, fleet->executors))
+                        : tt_instant_max(limit, min_size);
+            min_size += (limit - min_size) * self->overload_ppm / PPM;
         }
         return (int32_t)min_size;
     case TT_FLOOR_STAGGERED: return staggered_size(q, fleet->executors);

@@ -65,7 +65,12 @@
  * with batches of gather. Below 1.03 nothing changes. From 1.03 to 1.10, in proportion, two things
  * change: the sustainable minimum size rises to gather at rate / need (the rate that can be served;
  * rounded down), and partial deferral extends to frontrun. If requests must be dropped anyway, the
- * largest sustainable batches drop the fewest. `overload` off disables this. A burst stays in the
+ * largest sustainable batches drop the fewest. Where runs differ in length (the tail is more than
+ * the centre), executors become free irregularly, and too few fresh rows wait for some of them. So
+ * the minimum size is then at most the largest b with l(b) + (2 N / (N + 1)) b / r <= D
+ * (core/overload.h), r being the rate of the arrivals. From 1.10 on skipped heads are dropped at
+ * once, not when a batch is dispatched. They would not be served, and while they wait, queue rules
+ * refuse arrivals that would. `overload` off disables this. A burst stays in the
  * rates for seconds after its end. In a lull the model's minimum size is 1 and its deferral is
  * partial. A lull is: the last quarter of the model's SLO brought less than half the rows that its
  * rate predicts, and that prediction is at least 64 rows. A rate window with so few rows restarts
