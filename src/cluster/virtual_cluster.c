@@ -153,12 +153,15 @@ static void node_event(struct tt_virtual_cluster *self, int64_t now,
                         ? tt_virtual_network_link(&self->network, event->from, event->to)->life
                         : node->life;
     if (!node->is_alive || event->life != life ||
-        (event->kind == TT_EVENT_TICK && event->at != node->tick_at))
+        (event->kind == TT_EVENT_TICK && event->at != node->tick_at) ||
+        (event->kind == TT_EVENT_MEMBER && event->at != node->member_at))
         return;
     if (node->frozen_until_at > now) {
         event->at = node->frozen_until_at;
         if (event->kind == TT_EVENT_TICK)
             node->tick_at = event->at;
+        if (event->kind == TT_EVENT_MEMBER)
+            node->member_at = event->at;
         tt_virtual_network_schedule(&self->network, *event);
         event->bytes = NULL; /* they went along */
         return;
@@ -173,10 +176,14 @@ static void node_event(struct tt_virtual_cluster *self, int64_t now,
         cancel(self, now, node, event->number);
     else if (event->kind == TT_EVENT_ACTED)
         tt_virtual_models_acted(self, now, node);
-    else if (event->kind == TT_EVENT_RECORDED)
-        tt_scheduler_role_recorded(&node->as.scheduler, now, (uint64_t)event->number);
+    else if (event->kind == TT_EVENT_TOLD)
+        tt_virtual_member_told(node, now, event);
+    else if (event->kind == TT_EVENT_MEMBER)
+        tt_membership_tick(&node->member, now);
     else
         tick(node, now);
+    if (event->kind == TT_EVENT_TOLD || event->kind == TT_EVENT_MEMBER)
+        tt_virtual_member_plan(node);
     tt_virtual_node_end_turn(self, node, now);
 }
 
@@ -187,13 +194,15 @@ static void handle(struct tt_virtual_cluster *self, struct tt_virtual_event *eve
     case TT_EVENT_FAULT_ENDS: tt_virtual_fault_end(self, event->at, event->number); break;
     case TT_EVENT_TIMEOUT: tt_virtual_fault_time_out(self, event->at, event->number); break;
     case TT_EVENT_WISH: tt_virtual_models_wish(self, event->at, pick_frontend(self)); break;
+    case TT_EVENT_ASKED: tt_virtual_coordination_asked(self, event); break;
     case TT_EVENT_MESSAGE:
     case TT_EVENT_ACTED:
     case TT_EVENT_CANCEL:
     case TT_EVENT_LINK:
     case TT_EVENT_RAN:
     case TT_EVENT_RAN_IN_VAIN:
-    case TT_EVENT_RECORDED:
+    case TT_EVENT_TOLD:
+    case TT_EVENT_MEMBER:
     case TT_EVENT_TICK: node_event(self, event->at, event); break;
     }
 }
@@ -330,15 +339,19 @@ enum tt_err tt_virtual_cluster_run(const struct tt_virtual_options *options,
     tt_prng_init(&self->prng, options->seed, 0);
     enum tt_err err = tt_virtual_network_init(&self->network, count, options->seed,
                                               options->delay_ns, options->loss_permille);
-    if (!self->nodes || !self->sees)
+    if (!self->nodes || !self->sees ||
+        tt_virtual_coordination_init(&self->service, count, options->seed))
         err = TT_ERR_NO_MEMORY;
     if (!err)
         err = start_all(self);
     if (!err)
         run(self);
+    if (!err)
+        out_result->members = tt_virtual_coordination_members(self, self->network.now);
     for (int32_t i = 0; self->nodes && i < count; i++)
         tt_virtual_node_stop(self, &self->nodes[i]);
     tt_virtual_network_fini(&self->network);
+    tt_virtual_coordination_fini(&self->service);
     free(self->requests);
     free(self->nodes);
     free(self->sees);

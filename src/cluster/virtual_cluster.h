@@ -20,7 +20,8 @@
  * judge from the endings.
  *
  * Implemented in virtual_cluster.c (clients, events, checks), virtual_node.c (roles),
- * virtual_models.c (loading), virtual_faults.c and virtual_network.c (links). */
+ * virtual_models.c (loading), virtual_coordination.c, virtual_faults.c and virtual_network.c
+ * (links). */
 #ifndef TT_CLUSTER_VIRTUAL_CLUSTER_H
 #define TT_CLUSTER_VIRTUAL_CLUSTER_H
 
@@ -77,6 +78,7 @@ struct tt_virtual_options {
 struct tt_virtual_result {
     int64_t events, accepted, refused, answered, cancelled, gone, claims, wishes, wished, unwished,
         unserved, stale, returned, suspected, avoided;
+    int32_t members;     /* that the coordination service has in the end */
     char violation[256]; /* empty: none */
 };
 

@@ -103,7 +103,7 @@ void tt_virtual_fault_begin(struct tt_virtual_cluster *self, int64_t now, int64_
                                           .kind = TT_EVENT_TIMEOUT,
                                           .number = index});
     } else if (fault->kind == TT_FAULT_RECORD) {
-        self->record_faults++;
+        self->service.faults++;
     } else if (fault->kind == TT_FAULT_LEAVE) {
         if (node->is_alive && node->role == TT_ROLE_BACKEND) {
             tt_backend_leave(&node->as.backend);
@@ -130,7 +130,7 @@ void tt_virtual_fault_end(struct tt_virtual_cluster *self, int64_t now, int64_t 
     } else if (fault->kind == TT_FAULT_CUT) {
         for_cut_pairs(self, now, fault, heal_pair);
     } else if (fault->kind == TT_FAULT_RECORD) {
-        self->record_faults--;
+        self->service.faults--;
     }
 }
 

@@ -26,7 +26,9 @@ enum tt_virtual_event_kind {
     TT_EVENT_FAULT,       /* fault `number` begins */
     TT_EVENT_FAULT_ENDS,  /* fault `number` ends */
     TT_EVENT_TIMEOUT,     /* the cut of fault `number` has lasted too long for its links */
-    TT_EVENT_RECORDED,    /* the coordination service answers node `to` about epoch `number` */
+    TT_EVENT_ASKED,       /* the coordination service gets a request of node `to`, in `bytes` */
+    TT_EVENT_TOLD,        /* node `to` gets the answer in `bytes` */
+    TT_EVENT_MEMBER,      /* node `to` looks after its membership */
     TT_EVENT_TICK,        /* node `to` asked to be called */
 };
 

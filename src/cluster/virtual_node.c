@@ -68,17 +68,8 @@ static void on_record(void *context, int64_t now, uint64_t epoch) {
     self->result->claims++;
     if (self->options->claimed)
         self->options->claimed(self->options->context, now, epoch);
-    if (self->record_faults > 0)
-        return; /* no answer; the claim stands without it */
-    if (epoch > self->recorded)
-        self->recorded = epoch;
-    int64_t takes = 2 * TT_MS + (int64_t)tt_prng_below(&self->prng, 10 * TT_MS);
-    tt_virtual_network_schedule(&self->network,
-                                (struct tt_virtual_event){.at = now + takes,
-                                                          .kind = TT_EVENT_RECORDED,
-                                                          .to = node->number,
-                                                          .life = node->life,
-                                                          .number = (int64_t)self->recorded});
+    tt_membership_record(&node->member, now, epoch);
+    tt_virtual_member_plan(node);
 }
 
 /* ---- life of a node ---- */
@@ -104,8 +95,10 @@ enum tt_err tt_virtual_node_start(struct tt_virtual_cluster *self, struct tt_vir
         node->as.scheduler.context = node;
         node->as.scheduler.record = on_record;
     }
-    if (!err)
+    if (!err) {
         tt_virtual_models_start(node);
+        tt_virtual_member_start(node, now);
+    }
     node->is_alive = err == TT_OK;
     return err;
 }

@@ -6,6 +6,7 @@
 #define TT_CLUSTER_VIRTUAL_NODE_H
 
 #include "cluster/virtual_cluster.h"
+#include "cluster/virtual_coordination.h"
 #include "cluster/virtual_network.h"
 
 struct tt_virtual_cluster;
@@ -23,8 +24,10 @@ struct tt_virtual_node {
     uint32_t life;
     int64_t frozen_until_at; /* in the past: it is not */
     int64_t tick_at;         /* of the tick to come */
-    uint64_t claimed;        /* backend: the highest epoch of the claims delivered to this life */
-    uint64_t obeyed;         /* backend: of the latest grant that it accepted */
+    struct tt_membership member;
+    int64_t member_at; /* of its look to come */
+    uint64_t claimed;  /* backend: the highest epoch of the claims delivered to this life */
+    uint64_t obeyed;   /* backend: of the latest grant that it accepted */
 };
 
 struct tt_virtual_client {
@@ -43,8 +46,7 @@ struct tt_virtual_cluster {
     bool *sees; /* [node_count][node_count]: the first knows of a link to the second */
     struct tt_virtual_client *requests;
     int64_t request_count, request_capacity;
-    uint64_t recorded; /* epoch in the coordination service */
-    int32_t record_faults;
+    struct tt_virtual_coordination service;
     struct tt_frame_record records[TT_FRAME_MAX_RECORDS];
     uint8_t bytes[TT_FRAME_HEAD_BYTES + TT_FRAME_MAX_RECORDS * TT_FRAME_RECORD_BYTES];
     struct tt_virtual_result *result;
