@@ -183,6 +183,7 @@ function(tutti_shared_library)
   cmake_parse_arguments(arg "" "" "LAYERS" ${ARGN})
   set(map ${PROJECT_SOURCE_DIR}/src/embed/tutti.map)
   set_source_files_properties(${PROJECT_SOURCE_DIR}/src/base/err.c ${PROJECT_SOURCE_DIR}/src/base/threads/perturb.c
+    ${PROJECT_SOURCE_DIR}/src/control/load_trial.c
     ${PROJECT_SOURCE_DIR}/src/model/config/config_work.c ${PROJECT_SOURCE_DIR}/src/record/record_setup.c
     PROPERTIES COMPILE_OPTIONS -fPIC)
   add_library(tutti_shared SHARED ${PROJECT_SOURCE_DIR}/src/embed/embed.c)
