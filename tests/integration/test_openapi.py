@@ -42,8 +42,11 @@ class OpenApi(unittest.TestCase):
         (model / "1").mkdir(parents=True)
         (model / "config.pbtxt").write_text(CONFIG)
         (model / "profile.pbtxt").write_text("linear { alpha_ms: 0.1 beta_ms: 0.1 }")
-        cls.server = Server(model.parent, "--model-control-mode", "explicit", "--load-model", "m")
+        cls.server = Server(model.parent, "--model-control-mode", "explicit", "--load-model", "m", "--shared-memory")
         cls.addClassCleanup(cls.server.end, signal.SIGTERM)
+        cls.region = pathlib.Path("/dev/shm/tutti_openapi_%d" % os.getpid())
+        cls.region.write_bytes(bytes(64))
+        cls.addClassCleanup(cls.region.unlink)
         cls.document = json.loads(cls.ask("get", "/openapi.json")[2])
 
     @classmethod
@@ -97,17 +100,20 @@ class OpenApi(unittest.TestCase):
             self.matches(described["schema"], value, where)
             if status == 200 and isinstance(value, dict) and "$ref" in described["schema"]:
                 # The document names what is there.
-                named = self.schema(described["schema"]).get("properties", {})
-                if "Config" not in described["schema"]["$ref"] and named:
+                schema = self.schema(described["schema"])
+                named = schema.get("properties", {})
+                if "Config" not in described["schema"]["$ref"] and named and not schema.get("additionalProperties"):
                     self.assertLessEqual(set(value), set(named), where)
         return status
 
     def test_every_path_answers_as_described(self):
-        bodies = {"/infer": INFER, "/index": {}, "/logging": {"log_verbose_level": 0}, "/setting": {}}
+        region = {"key": "/" + self.region.name, "byte_size": 64}
+        generate = {"id": "7", "x": [1, 2]}
+        bodies = {"/infer": INFER, "/generate": generate, "/generate_stream": generate, "/register": region, "/index": {}, "/logging": {"log_verbose_level": 0}, "/setting": {}}
         order = sorted(self.document["paths"], key=lambda path: (path.endswith("/unload"), path))
         for path in order:
             for method, operation in self.document["paths"][path].items():
-                url = path.replace("{model}", "m").replace("{version}", "1")
+                url = path.replace("{model}", "m").replace("{version}", "1").replace("{region}", "r")
                 body = next((b for end, b in bodies.items() if path.endswith(end)), {} if method == "post" else None)
                 self.assertEqual("requestBody" in operation, method == "post", path)
                 with self.subTest(method=method, path=path):
@@ -123,6 +129,10 @@ class OpenApi(unittest.TestCase):
             ("get", "/v2/models/{model}/ready", "/v2/models/no/ready", None),
             ("post", "/v2/models/{model}/infer", "/v2/models/no/infer", INFER),
             ("post", "/v2/models/{model}/infer", "/v2/models/m/infer", {"inputs": []}),
+            ("post", "/v2/models/{model}/generate", "/v2/models/m/generate", {}),
+            ("post", "/v2/models/{model}/generate_stream", "/v2/models/no/generate_stream", {}),
+            ("get", "/v2/systemsharedmemory/region/{region}/status", "/v2/systemsharedmemory/region/no/status", None),
+            ("post", "/v2/systemsharedmemory/region/{region}/register", "/v2/systemsharedmemory/region/r/register", {}),
             ("post", "/v2/repository/models/{model}/load", "/v2/repository/models/no/load", {}),
             ("post", "/v2/repository/index", "/v2/repository/index", {"ready": 1}),
             ("post", "/v2/logging", "/v2/logging", {"log_info": "yes"}),
@@ -133,7 +143,7 @@ class OpenApi(unittest.TestCase):
 
     def test_no_other_method_is_served(self):
         for path, operations in self.document["paths"].items():
-            url = path.replace("{model}", "m").replace("{version}", "1")
+            url = path.replace("{model}", "m").replace("{version}", "1").replace("{region}", "r")
             for method in set(METHODS) - set(operations):
                 if (method, path) == ("post", "/v2/models/{model}/trace/setting"):
                     continue  # as /v2/trace/setting
