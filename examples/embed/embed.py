@@ -47,7 +47,7 @@ class Error(ctypes.Structure):
     _fields_ = [("text", ctypes.c_char * 1024)]
 
 
-DONE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(Answer))
+DONE = WORD = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(Answer))
 
 
 class TuttiError(Exception):
@@ -68,6 +68,7 @@ class Server:
         self.callbacks = {}
         self.next_key = 1
         self.done = DONE(self.on_done)  # one for all; it must live as long as the server
+        self.word = WORD(self.on_word)  # likewise
         self.server = ctypes.c_void_p()
         texts = (ctypes.c_char_p * len(options))(*[option.encode() for option in options])
         self.check(self.library.tutti_open, repository.encode(), texts, len(options), ctypes.byref(self.server))
@@ -78,21 +79,28 @@ class Server:
         if code != 0:
             raise TuttiError(code, why.text.decode())
 
-    def on_done(self, key, answer):
-        callback = self.callbacks.pop(key)
-        answer = answer.contents
-        if answer.code != 0:
-            callback(None, TuttiError(answer.code, answer.why.decode()))
-            return
+    def outputs(self, answer):
         outputs = {}
         for tensor in answer.outputs[: answer.output_count]:
             shape = tensor.shape[: tensor.rank]
             data = ctypes.string_at(tensor.bytes, tensor.size_bytes)
             outputs[tensor.name.decode()] = (tensor.datatype.decode(), shape, data)
-        callback(outputs, None)
+        return outputs
 
-    def submit(self, model, inputs, callback, timeout_us=0):
-        """`inputs`: {name: (datatype, shape, bytes)}. callback(outputs, error). Returns the id for cancel()."""
+    def on_word(self, key, answer):
+        self.callbacks[key][1](self.outputs(answer.contents))
+
+    def on_done(self, key, answer):
+        callback = self.callbacks.pop(key)[0]
+        answer = answer.contents
+        if answer.code != 0:
+            callback(None, TuttiError(answer.code, answer.why.decode()))
+        else:
+            callback(self.outputs(answer), None)
+
+    def submit(self, model, inputs, callback, timeout_us=0, word=None):
+        """`inputs`: {name: (datatype, shape, bytes)}. callback(outputs, error). `word`: of a model that emits words,
+        word(outputs) with each. Returns the id for cancel()."""
         kept = []
         tensors = (Tensor * len(inputs))()
         for tensor, (name, (datatype, shape, data)) in zip(tensors, inputs.items()):
@@ -105,13 +113,14 @@ class Server:
             model=model.encode(), inputs=tensors, input_count=len(inputs), timeout_us=timeout_us
         )
         key, self.next_key = self.next_key, self.next_key + 1
-        self.callbacks[key] = callback
+        self.callbacks[key] = callback, word
         number = ctypes.c_uint64()
         try:
             self.check(
-                self.library.tutti_submit,
+                self.library.tutti_stream if word else self.library.tutti_submit,
                 self.server,
                 ctypes.byref(request),
+                *([self.word] if word else []),
                 self.done,
                 ctypes.c_void_p(key),
                 ctypes.byref(number),

@@ -10,9 +10,8 @@
  *  3. tutti_close() cancels what is in flight, waits for it, and frees everything.
  *
  * Threads: all functions may be called from any thread at any time, but nothing after tutti_close()
- * has begun. `done` is called on a thread of the library, one call at a time. It may call
- * tutti_submit(), tutti_cancel() and tutti_statistics(), must not call tutti_close(), and should
- * return soon: the next answer waits for it.
+ * has begun. `done` and `word` are called on a thread of the library, one call at a time. They may
+ * call all functions but tutti_close(), and should return soon: the next answer waits for them.
  *
  * Errors: a function that can fail returns an enum tutti_code. Its message goes to the struct
  * tutti_error, which may be NULL, and says what was wrong, where, and what would be right. A bug in
@@ -86,6 +85,10 @@ struct tutti_answer {
 };
 typedef void tutti_done_fn(void *context, const struct tutti_answer *answer);
 
+/* A word of a model that emits: the one output of `word`, a row of shape [1, 1, ...]; `code` is
+ * TUTTI_OK. Borrowed until the function returns. */
+typedef void tutti_word_fn(void *context, const struct tutti_answer *word);
+
 /* "0.2.0". Static storage. */
 TUTTI_API const char *tutti_version(void);
 
@@ -104,6 +107,14 @@ TUTTI_API enum tutti_code tutti_open(const char *repository, const char *const *
 TUTTI_API enum tutti_code tutti_submit(struct tutti_server *server,
                                        const struct tutti_request *request, tutti_done_fn *done,
                                        void *context, uint64_t *out_id, struct tutti_error *why);
+/* The same for a model that emits words, as decoders of cells do: `word` is called with each word
+ * when it exists, on the thread of `done` and before it; `done` has all outputs, put together. A
+ * program that takes words too slowly gets TUTTI_CANCELLED (option max-stream-words). UNSUPPORTED:
+ * the model emits none. */
+TUTTI_API enum tutti_code tutti_stream(struct tutti_server *server,
+                                       const struct tutti_request *request, tutti_word_fn *word,
+                                       tutti_done_fn *done, void *context, uint64_t *out_id,
+                                       struct tutti_error *why);
 /* `done` is then called with TUTTI_CANCELLED, or with the answer that was there first. NOT_FOUND:
  * there is no such request any more. */
 TUTTI_API enum tutti_code tutti_cancel(struct tutti_server *server, uint64_t id);

@@ -35,6 +35,7 @@ _Static_assert((int)TUTTI_INVALID == (int)TT_ERR_INVALID &&
 
 struct call {
     struct tutti_server *server;
+    tutti_word_fn *word; /* NULL: it is not streamed */
     tutti_done_fn *done;
     void *context;
     uint32_t index, generation;
@@ -44,7 +45,8 @@ struct call {
     struct tt_inference *inference;
     enum tt_err err;
     struct tt_error why;
-    struct tt_list_node node; /* in `free` or `ended` of the server */
+    struct tt_list_node node;      /* in `free` or `ended` of the server */
+    struct tt_list_node word_node; /* in `worded` of the server */
 };
 
 struct tutti_server {
@@ -60,6 +62,7 @@ struct tutti_server {
     struct call **calls;
     int64_t call_count, call_capacity, in_flight;
     struct tt_list free, ended;
+    struct tt_list worded; /* calls in flight with words to pass on */
     bool closing;
 };
 
@@ -109,19 +112,60 @@ static uint64_t id_of(const struct call *call) {
     return (uint64_t)call->generation << 32 | call->index;
 }
 
+static void on_emitted(void *context, struct tt_inference *inference) {
+    struct call *call = context;
+    tt_assert(call->inference == inference);
+    if (!tt_list_linked(&call->word_node))
+        tt_list_push_back(&call->server->worded, &call->word_node);
+}
+
 static void on_done(void *context, struct tt_inference *inference, enum tt_err err,
                     const char *why) {
     struct call *call = context;
     tt_assert(call->inference == inference);
     call->is_ended = true;
+    if (tt_list_linked(&call->word_node)) /* its words are passed on before its end */
+        tt_list_remove(&call->word_node);
     call->err = err ? tt_fail(err, &call->why, "%s", why && *why ? why : tt_err_name(err)) : TT_OK;
     tt_list_push_back(&call->server->ended, &call->node);
 }
 
 /* ---- the library's thread ---- */
 
+static struct tutti_tensor tensor_of(const struct tt_tensor_spec *spec,
+                                     const struct tt_tensor_view *view) {
+    return (struct tutti_tensor){.name = spec->name,
+                                 .datatype = tt_dtype_name(spec->dtype),
+                                 .shape = view->shape.dims,
+                                 .rank = view->shape.rank,
+                                 .bytes = view->bytes,
+                                 .size_bytes = view->size_bytes};
+}
+
+/* Passes on the words that are there. Without the lock while it calls: a word stays until this
+ * thread takes the next one. */
+static void pass_words(struct call *call) {
+    struct tt_lock *lock = &call->server->lock;
+    const struct tt_signature *signature = tt_served_model_signature(call->model);
+    int32_t emitted = tt_served_model_emitted(call->model);
+    for (;;) {
+        struct tt_tensor_view view;
+        tt_lock_take(lock);
+        bool any = tt_inference_next_word(call->inference, &view);
+        tt_lock_give(lock);
+        if (!any)
+            return;
+        const struct tutti_tensor word = tensor_of(&signature->outputs[emitted], &view);
+        const struct tutti_answer answer = {
+            .id = id_of(call), .code = TUTTI_OK, .why = "", .outputs = &word, .output_count = 1};
+        call->word(call->context, &answer);
+    }
+}
+
 /* Without the lock: the outputs are the inference's until it is released. */
 static void tell(struct call *call) {
+    if (call->word)
+        pass_words(call);
     struct tutti_tensor outputs[TT_MAX_TENSORS];
     struct tutti_answer answer = {
         .id = id_of(call), .code = code_of(call->err), .why = call->why.text, .outputs = outputs};
@@ -129,13 +173,7 @@ static void tell(struct call *call) {
     struct tt_tensor_view views[TT_MAX_TENSORS];
     for (int32_t i = 0; !call->err && i < signature->output_count; i++) {
         tt_inference_output(call->inference, i, &views[i]);
-        outputs[answer.output_count++] =
-            (struct tutti_tensor){.name = signature->outputs[i].name,
-                                  .datatype = tt_dtype_name(signature->outputs[i].dtype),
-                                  .shape = views[i].shape.dims,
-                                  .rank = views[i].shape.rank,
-                                  .bytes = views[i].bytes,
-                                  .size_bytes = views[i].size_bytes};
+        outputs[answer.output_count++] = tensor_of(&signature->outputs[i], &views[i]);
     }
     call->done(call->context, &answer);
 }
@@ -146,12 +184,17 @@ static void *thread_main(void *context) {
     for (;;) {
         tt_lock_take(&self->lock);
         tt_port_drain(self->port);
-        struct tt_list_node *node = tt_list_first(&self->ended);
+        struct tt_list_node *worded = tt_list_first(&self->worded);
+        struct tt_list_node *node = worded ? NULL : tt_list_first(&self->ended);
+        if (worded)
+            tt_list_remove(worded);
         if (node)
             tt_list_remove(node);
         bool is_over = self->closing && self->in_flight == 0;
         tt_lock_give(&self->lock);
-        if (node) {
+        if (worded) {
+            pass_words(TT_CONTAINER_OF(worded, struct call, word_node));
+        } else if (node) {
             struct call *call = TT_CONTAINER_OF(node, struct call, node);
             tell(call);
             tt_lock_take(&self->lock);
@@ -243,6 +286,7 @@ enum tutti_code tutti_open(const char *repository, const char *const *options, i
     tt_log_init(&self->log, STDERR_FILENO, false);
     tt_list_init(&self->free);
     tt_list_init(&self->ended);
+    tt_list_init(&self->worded);
     enum tt_err err = copy_texts(self, repository, options, option_count, error_of(why));
     if (!err)
         err = tt_embed_options_init(&self->options, (const char *const *)self->texts + 1,
@@ -338,9 +382,10 @@ static enum tt_err fill_request(struct tt_kserve_request *to, const struct tutti
     return err;
 }
 
-enum tutti_code tutti_submit(struct tutti_server *server, const struct tutti_request *request,
-                             tutti_done_fn *done, void *context, uint64_t *out_id,
-                             struct tutti_error *why) {
+/* `word` NULL: it is not streamed. */
+static enum tutti_code submit(struct tutti_server *server, const struct tutti_request *request,
+                              tutti_word_fn *word, tutti_done_fn *done, void *context,
+                              uint64_t *out_id, struct tutti_error *why) {
     if (!done)
         return code_of(tt_fail(TT_ERR_INVALID, error_of(why), "done is NULL"));
     tt_lock_take(&server->lock);
@@ -359,9 +404,12 @@ enum tutti_code tutti_submit(struct tutti_server *server, const struct tutti_req
     if (!err)
         err = tt_kserve_begin(&call->request, server->port, call->model, &call->inference,
                               error_of(why));
+    if (!err && word)
+        err = tt_inference_stream(call->inference, on_emitted, error_of(why));
     if (err) {
         give_call(call);
     } else {
+        call->word = word;
         call->done = done;
         call->context = context;
         if (out_id)
@@ -371,6 +419,20 @@ enum tutti_code tutti_submit(struct tutti_server *server, const struct tutti_req
     }
     tt_lock_give(&server->lock);
     return code_of(err);
+}
+
+enum tutti_code tutti_submit(struct tutti_server *server, const struct tutti_request *request,
+                             tutti_done_fn *done, void *context, uint64_t *out_id,
+                             struct tutti_error *why) {
+    return submit(server, request, NULL, done, context, out_id, why);
+}
+
+enum tutti_code tutti_stream(struct tutti_server *server, const struct tutti_request *request,
+                             tutti_word_fn *word, tutti_done_fn *done, void *context,
+                             uint64_t *out_id, struct tutti_error *why) {
+    if (!word)
+        return code_of(tt_fail(TT_ERR_INVALID, error_of(why), "word is NULL"));
+    return submit(server, request, word, done, context, out_id, why);
 }
 
 enum tutti_code tutti_cancel(struct tutti_server *server, uint64_t id) {

@@ -48,7 +48,7 @@ def code(name):
 
 def make_models(folder):
     models = pathlib.Path(folder) / "models"
-    maker = [sys.executable, ROOT / "scripts" / "make_models.py", "--out", models, "--only", "mlp"]
+    maker = [sys.executable, ROOT / "scripts" / "make_models.py", "--out", models, "--only", "mlp", "seq2seq64"]
     subprocess.run(maker, check=True, capture_output=True)
     for name, profile in ("echo", "linear { beta_ms: 0.001 }"), ("long", "linear { beta_ms: 3000 }"):
         (models / name / "1").mkdir(parents=True)
@@ -120,6 +120,78 @@ class Embed(unittest.TestCase):
         datatype, shape, data = outputs["output"]
         self.assertEqual((datatype, shape), (expected["datatype"], expected["shape"]))
         self.assertEqual(array.array("f", data), array.array("f", expected["data"]))
+
+    # --- word by word ---
+
+    TOKENS = array.array("q", [5, 6, 7])
+
+    def words_of(self, server, count=3, **options):
+        """The words as they came, and the whole answer."""
+        words, answers = [], queue.Queue()
+        tokens = array.array("q", [5 + i for i in range(count)])
+        server.submit(
+            "seq2seq64", {"tokens": ("INT64", [1, count], tokens.tobytes())}, lambda *answer: answers.put(answer),
+            word=lambda outputs: words.append(outputs), **options
+        )  # fmt: skip
+        return words, answers.get(timeout=60)
+
+    def test_words_are_the_answers(self):
+        server = self.open()
+        for count in 1, 3, 9:
+            tokens = array.array("q", [5 + i for i in range(count)])
+            inputs = {"tokens": ("INT64", [1, count], tokens.tobytes())}
+            whole, error = self.ask(server, "seq2seq64", inputs)
+            self.assertIsNone(error)
+            words, (outputs, error) = self.words_of(server, count)
+            self.assertIsNone(error)
+            self.assertEqual(outputs, whole)
+            datatype, shape, data = whole["word"]
+            self.assertEqual(shape, [1, len(words)])
+            self.assertTrue(all(set(word) == {"word"} and word["word"][:2] == (datatype, [1, 1]) for word in words))
+            self.assertEqual(b"".join(word["word"][2] for word in words), data)
+
+    def test_a_word_may_cancel_its_request(self):
+        server = self.open()
+        answers, numbers, words = queue.Queue(), queue.Queue(), []
+
+        def on_word(outputs):
+            words.append(outputs)
+            if len(words) == 1:
+                server.cancel(numbers.get(timeout=60))
+
+        tokens = ("INT64", [1, 3], self.TOKENS.tobytes())
+        numbers.put(server.submit("seq2seq64", {"tokens": tokens}, lambda *answer: answers.put(answer), word=on_word))
+        outputs, error = answers.get(timeout=60)
+        self.assertTrue(outputs or error.code == code("CANCELLED"), error)
+        self.assertTrue(words)
+
+    def test_words_need_a_model_that_emits_them(self):
+        with self.assertRaises(TuttiError) as raised:
+            self.open().submit("echo", {"INPUT0": ("FP32", [1, 4], b"\0" * 16)}, self.fail, word=self.fail)
+        self.assertEqual(raised.exception.code, code("UNSUPPORTED"))
+        self.assertIn("model 'echo' emits nothing", str(raised.exception))
+
+    def test_the_example_prints_words(self):
+        compiler = shutil.which("cc")
+        if not compiler:
+            self.skipTest("no C compiler")
+        program, libraries = pathlib.Path(self.folder.name, "words"), pathlib.Path(LIBRARY).parent
+        command = [compiler, "-Wall", "-Werror", "-I", ROOT / "include", "-o", program]
+        command += [ROOT / "examples" / "embed" / "words.c", "-L", libraries, "-ltutti", "-pthread"]
+        subprocess.run([*command, "-Wl,-rpath," + str(libraries)], check=True)
+        words, _ = self.words_of(self.open())
+        expected = [array.array("q", word["word"][2])[0] for word in words]
+        done = subprocess.run(
+            [program, self.models, "seq2seq64", "tokens", *map(str, self.TOKENS)],
+            capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout.split("\n")[:-1], [*map(str, expected), "%d words" % len(expected)])
+        refused = subprocess.run(
+            [program, self.models, "mlp", "input", "1"], capture_output=True, text=True, timeout=120
+        )
+        self.assertEqual((refused.returncode, refused.stdout), (1, ""))
+        self.assertIn("not submitted: ", refused.stderr)
 
     # --- errors ---
 
