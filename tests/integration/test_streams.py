@@ -29,7 +29,7 @@ need("numpy", "onnx")
 from plain_client import Server, get  # noqa: E402
 from server_process import free_port  # noqa: E402
 
-MODELS = ["seq2seq64", "lazy", "padded"]
+MODELS = ["seq2seq64", "lazy", "padded", "decoupled"]
 ENDLESS_WORDS = 100000  # a word takes a cell, and a cell tens of microseconds: seconds
 STREAM_WORDS = 16384
 
@@ -42,6 +42,11 @@ def make_models(folder):
     settings = (models / "seq2seq64" / "tutti.pbtxt").read_text()
     endless = re.sub(r"threshold: \d+ eos: \d+", "threshold: %d eos: 1000000" % ENDLESS_WORDS, settings)
     assert endless != settings
+    decoupled = models / "decoupled"
+    decoupled.mkdir()
+    (decoupled / "config.pbtxt").write_text("model_transaction_policy { decoupled: true }\n")
+    (decoupled / "1").symlink_to(models / "seq2seq64" / "1")
+    (decoupled / "tutti.pbtxt").write_text(settings)
     for name, text in [
         ("lazy", settings + '\npolicy { name: "lazy" }\n'),
         ("padded", settings + '\npolicy { name: "window" option { key: "same_length" value: "off" } }\n'),
@@ -135,6 +140,11 @@ class Streams(unittest.TestCase):
         for thread in threads:
             thread.join()
         self.assertEqual(wrong, [])
+
+    def test_a_decoupled_model_says_so(self):
+        """Triton's clients read it, and then use a stream."""
+        config = json.loads(get(self.server.address, "/v2/models/decoupled/config")[2])
+        self.assertEqual(config["model_transaction_policy"], {"decoupled": True})
 
     def test_an_event_names_model_and_request(self):
         body = {"tokens": [5, 6, 7], "id": 'a"\n', "max_tokens": 3}

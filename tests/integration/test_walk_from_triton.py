@@ -336,11 +336,14 @@ class Moved(ControlCase):
     def test_sequences_and_ensembles(self):
         self.is_refused("chat", "pipeline")
 
-    @promise(
-        "`decoupled`, `batch_input`, `batch_output`, ragged batches, custom operators, `cc_model_filenames`, `reshape`"
-    )
+    @promise("`decoupled`")
+    def test_decoupled(self):
+        """One that emits words is served by test_streams.py."""
+        self.is_refused("stream")
+
+    @promise("`batch_input`, `batch_output`, ragged batches, custom operators, `cc_model_filenames`, `reshape`")
     def test_what_is_not_supported(self):
-        self.is_refused("stream", "counted", "scattered", "ragged", "custom", "capable", "reshaped")
+        self.is_refused("counted", "scattered", "ragged", "custom", "capable", "reshaped")
 
     @promise("an unknown field")
     def test_unknown_fields(self):

@@ -149,10 +149,6 @@ void tt_model_config_find_engine(struct tt_model_config *self, const struct tt_e
 /* A setting that changes answers is a problem; one that only tunes is a remark. */
 static void check_unsupported(struct tt_config_work *work) {
     const Inference__ModelConfig *message = work->config->message;
-    if (message->model_transaction_policy && message->model_transaction_policy->decoupled)
-        tt_config_problem(
-            work, message->model_transaction_policy, "decoupled",
-            "decoupled models (any number of responses per request) cannot be served");
     if (message->n_batch_input > 0)
         tt_config_problem(work, message, "batch_input", "batch_input is not supported");
     if (message->n_batch_output > 0)
@@ -257,6 +253,17 @@ void tt_model_config_check(const struct tt_model_config *self, const struct tt_o
                                   .onnx_path = onnx_path,
                                   .findings = findings};
     tt_config_compare_tensors(&work);
+}
+
+void tt_model_config_check_decoupled(const struct tt_model_config *self, bool emits,
+                                     struct tt_findings *findings) {
+    const Inference__ModelTransactionPolicy *policy = self->message->model_transaction_policy;
+    struct tt_config_work work = {.config = (struct tt_model_config *)self, .findings = findings};
+    if (policy && policy->decoupled && !emits)
+        tt_config_problem(&work, policy, "decoupled",
+                          "decoupled models (any number of responses per request) are models that "
+                          "emit words, as decoders of cells do; this one has one answer: leave it "
+                          "out");
 }
 
 static bool contains(const int64_t *versions, size_t count, int64_t version) {

@@ -19,7 +19,7 @@
  * - dynamic_batching, if max_batch_size > 1 and no scheduler is named.
  *
  * Rejected, since a client would get something other than requested: sequence batching, ensembles,
- * decoupled models, ragged batches, batch inputs and outputs. So are backends for which this
+ * ragged batches, batch inputs and outputs. So are backends for which this
  * program has no engine (core/engine_traits.h). Settings that only tune Triton's own machinery have
  * no effect; a remark says so. */
 #ifndef TT_MODEL_CONFIG_CONFIG_H
@@ -116,6 +116,9 @@ tt_model_config_engine(const struct tt_model_config *self, const struct tt_engin
 TT_MUST_CHECK enum tt_err tt_model_config_as_file(const struct tt_model_config *self,
                                                   struct tt_findings *findings,
                                                   struct tt_onnx_file **out_file);
+/* A decoupled model must emit words; `emits`: it does. After _complete. */
+void tt_model_config_check_decoupled(const struct tt_model_config *self, bool emits,
+                                     struct tt_findings *findings);
 /* Checks that the file of another version fits, too. */
 void tt_model_config_check(const struct tt_model_config *self, const struct tt_onnx_file *onnx,
                            const char *onnx_path, struct tt_findings *findings);

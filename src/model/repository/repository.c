@@ -149,6 +149,14 @@ static enum tt_err read_version(struct tt_repository_model *model,
     return TT_OK;
 }
 
+/* True for a model whose answer consists of words, which a stream gets as they come. */
+static bool emits(const struct tt_cells *cells) {
+    bool any = false;
+    for (int32_t i = 0; cells && i < cells->signature.output_count; i++)
+        any = any || tt_cells_is_emitted(cells, i);
+    return any;
+}
+
 /* The highest version completes the configuration; the others must agree with it. */
 static enum tt_err read_onnx_files(struct tt_repository_model *model,
                                    const struct tt_engine_list *engines,
@@ -169,6 +177,8 @@ static enum tt_err read_onnx_files(struct tt_repository_model *model,
             err = tt_model_config_complete(model->config, engines, onnx, path,
                                            cells ? cells->signature.max_batch : default_max_batch,
                                            &model->findings);
+        if (!err && !completed)
+            tt_model_config_check_decoupled(model->config, emits(cells), &model->findings);
         completed = true;
         free(onnx);
         if (err)
