@@ -364,5 +364,6 @@ function(tutti_plugins)
   foreach(test test_async_host test_async_emulated test_async_cuda)
     target_link_options(${test} PRIVATE -Wl,--wrap=calloc) # tests/unit/device/failing_calloc.h
   endforeach()
+  target_link_options(test_durable_file PRIVATE -Wl,--wrap=fsync,--wrap=rename)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tutti DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 endfunction()

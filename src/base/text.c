@@ -1,5 +1,7 @@
 #include "base/text.h"
 
+#include "base/durable_file.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -165,10 +167,10 @@ enum tt_err tt_text_write_file(const char *path, const struct tt_text *text, str
         return err;
     }
     size_t written = text->length ? fwrite(text->bytes, 1, text->length, file) : 0;
-    int closed = fclose(file);
-    enum tt_err err = TT_OK;
-    if (written != text->length || closed != 0 || rename(temporary.bytes, path) != 0) {
-        err = tt_fail(TT_ERR_IO, why, "%s: %s", path, strerror(errno));
+    int error = written == text->length ? 0 : errno;
+    enum tt_err err = tt_durable_close(file);
+    if (error || err || tt_durable_rename(temporary.bytes, path)) {
+        err = tt_fail(TT_ERR_IO, why, "%s: %s", path, strerror(error ? error : errno));
         unlink(temporary.bytes);
     }
     tt_text_fini(&temporary);

@@ -39,7 +39,8 @@ const char *tt_text_string(const struct tt_text *self);
 /* Reads the whole file. Errors: NOT_FOUND, IO, NO_MEMORY; over `limit_bytes`: INVALID. */
 TT_MUST_CHECK enum tt_err tt_text_read_file(const char *path, size_t limit_bytes,
                                             struct tt_text *out_text, struct tt_error *why);
-/* Writes `text` to `path` through a temporary file beside it, so readers never see half of it. */
+/* Writes `text` to `path` through a temporary file beside it: readers find the old text or the new
+ * one, also after a loss of power (base/durable_file.h). */
 TT_MUST_CHECK enum tt_err tt_text_write_file(const char *path, const struct tt_text *text,
                                              struct tt_error *why);
 

@@ -1,5 +1,6 @@
 #include "slicer/slicer.h"
 
+#include "base/durable_file.h"
 #include "base/instant.h"
 #include "base/regular_file.h"
 #include "base/sort.h"
@@ -300,7 +301,9 @@ enum tt_err tt_slicer_write(struct tt_slicer *self, const char *directory, struc
     if (!err)
         err = check_stages(self, part, why);
     /* Another process may have made the same cut in the meantime: it is kept. */
-    if (!err && rename(part, directory) != 0 && errno != ENOTEMPTY && errno != EEXIST)
+    if (!err && tt_durable_directory(part))
+        err = tt_fail(TT_ERR_IO, why, "%s: %s", part, strerror(errno));
+    if (!err && tt_durable_rename(part, directory) && errno != ENOTEMPTY && errno != EEXIST)
         err = tt_fail(TT_ERR_IO, why, "%s: %s", directory, strerror(errno));
     tt_machine_remove(part);
     free(origin);

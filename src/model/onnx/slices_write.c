@@ -1,5 +1,6 @@
 #include "model/onnx/slices.h"
 
+#include "base/durable_file.h"
 #include "model/text/textproto.h"
 
 #include <errno.h>
@@ -389,7 +390,7 @@ static enum tt_err write_all(struct writer *w) {
     enum tt_err err = TT_OK;
     for (int32_t s = 0; !err && s < w->plan->stage_count; s++)
         err = write_stage(w, s);
-    if (fclose(w->weights) != 0 && !err)
+    if (tt_durable_close(w->weights) && !err)
         err = io(w, "weights.bin");
     return err ? err : write_manifest(w);
 }
