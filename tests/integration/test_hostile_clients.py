@@ -5,6 +5,7 @@ import base64
 import http.client
 import json
 import pathlib
+import select
 import socket
 import sys
 import threading
@@ -187,6 +188,39 @@ class Memory(HostileCase):
         if not self.is_sanitized():  # four are unpacked at a time, and no more than the budget is kept
             self.assertLess(self.peak() - before, 64 * MIB + 5 * 48 * MIB)
         self.assertEqual(self.infer("one"), (1.0, "1"))
+
+
+class Eviction(HostileCase):
+    flags = HostileCase.flags + ["--max-receive-bytes", str(8 * MIB)]
+
+    def test_the_largest_goes_first(self):
+        """A client that has sent much of a body and then waits gives way to one that sends less."""
+        hog = self.dial()
+        hog.sendall(head(INFER, 7 * MIB) + b" " * (6 * MIB))
+        small = [self.dial() for _ in range(4)]
+        for found in small:
+            found.sendall(head(INFER, MIB) + b" " * (MIB // 4))
+        body = b" " * (4 * MIB) + BODY
+
+        def is_given_up():  # once all that it sent has arrived
+            self.ask("POST", INFER, body)
+            return select.select([hog], [], [], 0)[0]
+
+        self.wait_until(is_given_up, "it keeps its place")
+        reply = hog.recv(4096)
+        self.assertIn(b" 503 ", reply)
+        self.assertIn(b"this one holds the most of it", reply)
+        self.assertIn(b"Retry-After", reply)
+        status, answer = self.ask("POST", INFER, body)
+        self.assertEqual(status, 200, answer)
+        for found in small:
+            found.sendall(b" " * (MIB - MIB // 4 - len(BODY)) + BODY)
+            self.assertIn(b" 200 ", found.recv(4096))
+        # One that would be the largest itself is refused.
+        for found in [self.dial(), self.dial()]:
+            found.sendall(head(INFER, 4 * MIB) + b" " * (3 * MIB))
+        large = b" " * (6 * MIB) + BODY
+        self.wait_until(lambda: self.ask("POST", INFER, large)[0] == 503, "it is served")
 
 
 class Names(HostileCase):

@@ -885,6 +885,30 @@ static size_t body_limit(void *context, const char *target) {
                                        self->limits->body_bytes);
 }
 
+/* Gives up the request that holds most of what has arrived of bodies, if it holds more than the one
+ * that asks; of equals the one that has been sent for longest. It is answered, with the reason. */
+static bool make_room(void *context, const struct tt_http1_request *asking, size_t bytes) {
+    struct tt_connections *self = context;
+    const struct tt_list *bodies = &self->waits[TT_WAIT_BODY];
+    struct tt_connection *largest = NULL;
+    size_t most = asking->budget_bytes + bytes;
+    for (struct tt_list_node *node = tt_list_first(bodies); node;
+         node = tt_list_next(bodies, node)) {
+        struct tt_connection *other = TT_CONTAINER_OF(node, struct tt_connection, node);
+        const struct tt_http1_request *request = other->http.request;
+        if (request && request != asking && request->budget_bytes > most) {
+            largest = other;
+            most = request->budget_bytes;
+        }
+    }
+    if (!largest)
+        return false;
+    refuse(largest, 503,
+           "bodies that are being received exceed their limit, and this one holds the most of it; "
+           "send it faster, or in parts, or later");
+    return true;
+}
+
 void tt_connections_init(struct tt_connections *self, uv_loop_t *loop,
                          const struct tt_limits *limits, struct tt_network_quotas *quotas,
                          const struct tt_http_context *context, tt_connections_changed_fn *on_empty,
@@ -911,6 +935,7 @@ void tt_connections_init(struct tt_connections *self, uv_loop_t *loop,
                                  .body_limit = body_limit,
                                  .context = self,
                                  .budget = &self->body_budget,
+                                 .make_room = make_room,
                                  .keeps_origin = true,
                                  .keeps_trace = tt_journal_is_on(&self->journal)};
     for (int wait = 0; wait < TT_WAIT_COUNT; wait++) {

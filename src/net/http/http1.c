@@ -278,7 +278,10 @@ static bool take_budget(struct tt_http1 *self, size_t bytes) {
     struct tt_http1_request *request = self->request;
     if (!budget)
         return true;
-    if (!tt_quota_share_take(budget, (int64_t)bytes)) {
+    tt_http1_make_room_fn *make_room = self->limits->make_room;
+    if (!tt_quota_share_take(budget, (int64_t)bytes) &&
+        !(make_room && make_room(self->limits->context, request, bytes) &&
+          tt_quota_share_take(budget, (int64_t)bytes))) {
         refuse(request, 503,
                "bodies that are being received take %lld bytes, and with this one more than the "
                "limit of %lld; try again later",

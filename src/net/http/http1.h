@@ -30,6 +30,11 @@
 
 /* The limit of one request's body by its target; at most `body_bytes`. */
 typedef size_t tt_http1_body_limit_fn(void *context, const char *target);
+/* Makes room in the budget for `bytes` more of this request's body, by giving up another request.
+ * False: there is none to give up. */
+struct tt_http1_request;
+typedef bool tt_http1_make_room_fn(void *context, const struct tt_http1_request *request,
+                                   size_t bytes);
 
 struct tt_http1_limits {
     size_t head_bytes; /* request line and headers; chunk extensions and trailers as much again */
@@ -43,6 +48,7 @@ struct tt_http1_limits {
     /* Bytes of all bodies together. It counts what has arrived, not what a Content-Length promises:
      * a client that sends nothing takes nothing from the others. NULL: no limit. */
     struct tt_quota_share *budget;
+    tt_http1_make_room_fn *make_room; /* NULL: none is made */
     bool keeps_origin; /* requests get `host`, `origin`, `token` and `is_cross_site` */
     bool keeps_trace;  /* requests get `trace` */
 };
