@@ -26,13 +26,11 @@ need("numpy", "onnx", "tritonclient")
 import numpy as np  # noqa: E402
 import tritonclient.grpc as triton  # noqa: E402
 from control_case import adder  # noqa: E402
+from fault_board import KINDS, SHIM, Board  # noqa: E402
 from plain_client import PROGRAM, Server  # noqa: E402
 from server_process import free_port  # noqa: E402
 from tritonclient.utils import InferenceServerException  # noqa: E402
 
-SHIM = pathlib.Path(PROGRAM).parent / "tests" / "faults" / "fault_points.so"
-KINDS = "malloc calloc realloc aligned mmap read write writev recvmsg sendmsg accept thread".split()
-MAX_POINTS = 4096
 ROUNDS = 4  # that all leave more memory in use: a leak
 
 CONFIG = """backend: "emulated" max_batch_size: 8
@@ -41,16 +39,6 @@ output { name: "y" data_type: TYPE_FP32 dims: 16 }
 """
 BODY = json.dumps({"inputs": [{"name": "input", "shape": [1, 16], "datatype": "FP32", "data": [0] * 16}]}).encode()
 LARGE = b" " * (300 << 10) + BODY
-
-
-class Point(ctypes.Structure):
-    _fields_ = [("kind", ctypes.c_uint32), ("hits", ctypes.c_uint32), ("offset", ctypes.c_uint64),
-                ("object", ctypes.c_char * 40)]  # fmt: skip
-
-
-class Board(ctypes.Structure):
-    _fields_ = [("armed", ctypes.c_int32), ("count", ctypes.c_int32), ("blocks", ctypes.c_int64),
-                ("failures", ctypes.c_uint32), ("padding", ctypes.c_uint32), ("points", Point * MAX_POINTS)]  # fmt: skip
 
 
 class FaultPoints(unittest.TestCase):

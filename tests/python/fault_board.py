@@ -1,0 +1,19 @@
+"""The table that a preloaded tests/faults/fault_points.c shares with a test: which calls of the system there are, and which
+fails next."""
+import ctypes
+import os
+import pathlib
+
+SHIM = pathlib.Path(os.environ["TUTTI_PROGRAM"]).parent / "tests" / "faults" / "fault_points.so"
+KINDS = "malloc calloc realloc aligned mmap read write writev recvmsg sendmsg accept thread".split()
+MAX_POINTS = 4096
+
+
+class Point(ctypes.Structure):
+    _fields_ = [("kind", ctypes.c_uint32), ("hits", ctypes.c_uint32), ("offset", ctypes.c_uint64),
+                ("object", ctypes.c_char * 40)]  # fmt: skip
+
+
+class Board(ctypes.Structure):
+    _fields_ = [("armed", ctypes.c_int32), ("count", ctypes.c_int32), ("blocks", ctypes.c_int64),
+                ("failures", ctypes.c_uint32), ("padding", ctypes.c_uint32), ("points", Point * MAX_POINTS)]  # fmt: skip
