@@ -500,6 +500,7 @@ static enum tt_err load_version(struct tt_loader *self, const struct tt_reposito
     const struct tt_engine_ops *ops = bench->engine->ops;
     if (ops->stage_slots && !version->cells)
         served->step_model.slots = ops->stage_slots(profiles.loaded);
+    served->step_model.may_exit = model->settings->message->n_exit > 0;
     return TT_OK;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/instant.h"
 #include "base/line.h"
+#include "core/follow.h"
 #include "core/observer.h"
 #include "core/slot_quota.h"
 #include "core/waiting.h"
@@ -526,6 +527,7 @@ void tt_mechanism_finished(struct tt_mechanism *self, int64_t now, struct tt_tas
     tt_assert(task->last_step_done >= -1); /* a block may take it back before its first step */
     tt_assert(task->last_step_done <= task->last_step);
     tt_assert(task->outcome != TT_OUTCOME_DONE || task->last_step_done == task->last_step);
+    tt_assert(task->after == NULL);
     NOTIFY(self, .kind = TT_EVENT_FINISHED, .task = task);
     if (self->beliefs)
         learn(self, now, task);
@@ -537,7 +539,9 @@ void tt_mechanism_finished(struct tt_mechanism *self, int64_t now, struct tt_tas
     bool by_cells = task->items[0].subgraph != NULL;
     if (by_cells)
         settle_cells(self, task);
-    for (int32_t i = 0; !by_cells && i < task->count; i++) {
+    if (task->follower)
+        tt_follow_finished(self, task);
+    for (int32_t i = 0; !by_cells && !task->follower && i < task->count; i++) {
         task->items[i].ending = settle(self, task, &task->items[i]);
         tt_slot_quota_settle(self, task->items[i].request);
         if (task->outcome == TT_OUTCOME_ABORTED)
@@ -773,6 +777,7 @@ struct tt_task *tt_mechanism_run_begin(struct tt_mechanism *self, int32_t execut
     task->rows = task->padded_rows = 0;
     task->count = task->begin_count = 0;
     task->user = NULL;
+    task->after = task->follower = NULL;
     task->outcome = TT_OUTCOME_DONE;
     task->last_step_done = first_step - 1;
     task->started_at = task->ended_at = task->received_at = -1;
@@ -879,6 +884,8 @@ static void stop_oldest(struct tt_mechanism *self, int32_t executor) {
     struct tt_executor *e = &self->executors[executor];
     tt_assert(e->queued > 0);
     tt_assert(!e->stopping);
+    tt_assert(e->tasks[e->oldest].after == NULL);
+    tt_assert(e->tasks[e->oldest].follower == NULL);
     e->stopping = true;
 }
 

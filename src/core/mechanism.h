@@ -45,10 +45,11 @@
  *   - RUN of cells: the cells are ready and of one type. Their subgraphs are in flight on no other
  *     executor.
  *   - RUN that ends before the last step: enough slots between steps are free (core/slot_quota.h).
+ *   - RUN of the members of a task that has not ended: see core/follow.h.
  *   - DROP: the request is QUEUED. By cells it may also be RUNNING.
  *   - YIELD, ABORT: the executor is busy. At most one of them per task. ABORT never addresses a
- *     task of cells. YIELD needs slots as RUN does.
- * Every request leaves exactly once. */
+ *     task of cells. Neither addresses a task that follows another or is followed. YIELD needs
+ * slots as RUN does. Every request leaves exactly once. */
 #ifndef TT_CORE_MECHANISM_H
 #define TT_CORE_MECHANISM_H
 

@@ -22,6 +22,16 @@ static void check_kept_rows(const struct tt_mechanism *self) {
     tt_assert(kept == 0);
 }
 
+/* D4: requests belong to the task that runs them, which the tasks that follow it wait for. */
+static const struct tt_task *owner_of(const struct tt_task *task) {
+    tt_assert(!task->follower || task->follower->after == task);
+    while (task->after) {
+        tt_assert(task->after->state == TT_TASK_QUEUED && task->after->follower == task);
+        task = task->after;
+    }
+    return task;
+}
+
 void tt_mechanism_check(const struct tt_mechanism *self) {
     int64_t gone = 0;
     for (int32_t i = 0; i <= TT_ENDING_CANCELLED; i++)
@@ -63,11 +73,12 @@ void tt_mechanism_check(const struct tt_mechanism *self) {
             if (k >= e->queued)
                 continue;
             int32_t rows = 0;
+            const struct tt_task *owner = owner_of(task);
             for (int32_t item = 0; item < task->count; item++) {
                 const struct tt_request *request = task->items[item].request;
                 bool by_cells = task->items[item].subgraph != NULL;
                 tt_assert(request->state == TT_REQUEST_RUNNING || (by_cells && request->reported));
-                tt_assert(by_cells ? request->cells_in_flight > 0 : request->task == task);
+                tt_assert(by_cells ? request->cells_in_flight > 0 : request->task == owner);
                 rows += request->rows;
             }
             tt_assert(rows == task->rows);

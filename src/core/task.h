@@ -7,6 +7,9 @@
  * An executor owns as many tasks as its depth and reuses them. A pointer to a task is valid until
  * the policy's `finished` returns.
  *
+ * D4: a task may take up the members of a task that has not ended (core/follow.h). It begins when
+ * that task has ended, without another decision.
+ *
  * This is the mechanism's own task. The carrier makes a device task (core/device_set.h) of it. */
 #ifndef TT_CORE_TASK_H
 #define TT_CORE_TASK_H
@@ -83,6 +86,9 @@ struct tt_task {
     int64_t start_at;      /* earliest start */
     struct tt_task_item *items;
     void *user; /* the carrier's */
+    /* D4: the task whose members it takes up, until that task has finished; and the task that takes
+     * up its own members. NULL: none. */
+    struct tt_task *after, *follower;
     /* Set when the task finishes: */
     enum tt_outcome outcome;
     int32_t last_step_done; /* first_step - 1: none */

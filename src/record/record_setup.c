@@ -172,6 +172,7 @@ void *tt_record_model_pack(const struct tt_step_model *model, size_t head_bytes,
     m.dec_timesteps = model->dec_timesteps;
     m.n_executor = (size_t)model->executor_count;
     m.executor = (int32_t *)model->executors;
+    m.may_exit = model->may_exit;
     m.n_rule = (size_t)model->rule_count;
     m.rule = rule_pointers;
     void *bytes = good ? pack(&m.base, head_bytes, out_bytes) : NULL;
@@ -278,6 +279,7 @@ static enum tt_err fill_model(struct tt_record_model *self, const Tutti__Recorde
                                     .dec_timesteps = m->dec_timesteps,
                                     .executor_count = (int32_t)m->n_executor,
                                     .executors = executors,
+                                    .may_exit = m->may_exit,
                                     .window_ns = m->window_ns,
                                     .preferred_count = (int32_t)m->n_preferred,
                                     .preferred = preferred,

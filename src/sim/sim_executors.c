@@ -132,6 +132,10 @@ static void begin_oldest(struct tt_simulation *self, int32_t number) {
     executor->yielding = false;
     executor->walked = false;
     executor->last_step_done = task->first_step - 1;
+    if (task->after) {
+        executor->phase = TT_SIM_FOLLOWING;
+        return;
+    }
     int64_t delay_ns = tt_network_delay_of(executor->delay, task->rows); /* S4 */
     task->received_at = tt_instant_add(task->dispatched_at, delay_ns);
     int64_t at = tt_instant_max(task->received_at, task->start_at);
@@ -203,9 +207,19 @@ void tt_sim_executor_leave(struct tt_simulation *self, int32_t number) {
     tt_sim_executor_plan(self, number, TT_NEVER);
 }
 
+/* D4: the task has ended, so the one that takes up its members may begin if its executor has come
+ * to it. */
+static void let_follow(struct tt_simulation *self, const struct tt_task *follower) {
+    int32_t number = follower->executor;
+    if (self->executors[number].phase == TT_SIM_FOLLOWING &&
+        tt_mechanism_oldest(&self->mechanism, number) == follower)
+        begin_oldest(self, number);
+}
+
 static void finish(struct tt_simulation *self, int32_t number, enum tt_outcome outcome) {
     struct tt_sim_executor *executor = &self->executors[number];
     struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
+    const struct tt_task *follower = task->follower;
     executor->phase = TT_SIM_IDLE;
     if (task->received_at > self->now) /* it was stopped before */
         task->received_at = -1;
@@ -217,7 +231,9 @@ static void finish(struct tt_simulation *self, int32_t number, enum tt_outcome o
     } else if (executor->walked && outcome != TT_OUTCOME_ABORTED) {
         settle_walk(self, &executor->walk, task);
     }
-    for (int32_t i = 0; self->any_exit && outcome != TT_OUTCOME_ABORTED && i < task->count; i++)
+    /* With a follower a request exits where that one ends. */
+    bool may_exit = self->any_exit && outcome != TT_OUTCOME_ABORTED && !follower;
+    for (int32_t i = 0; may_exit && i < task->count; i++)
         take_exit(self, task, &task->items[i]);
     tt_mechanism_finished(&self->mechanism, self->now, task);
     self->reported = true;
@@ -226,6 +242,8 @@ static void finish(struct tt_simulation *self, int32_t number, enum tt_outcome o
         begin_oldest(self, number);
     else if (self->mechanism.executors[number].state == TT_EXECUTOR_DRAINING)
         tt_sim_executor_leave(self, number);
+    if (follower)
+        let_follow(self, follower);
 }
 
 static void step_ended(struct tt_simulation *self, int32_t number) {
@@ -285,6 +303,7 @@ static void executor_due(struct tt_simulation *self, int32_t number) {
     case TT_SIM_COPYING_OUT: finish(self, number, TT_OUTCOME_DONE); break;
     case TT_SIM_STOPPING: finish(self, number, executor->outcome); break;
     case TT_SIM_IDLE:
+    case TT_SIM_FOLLOWING:
     case TT_SIM_BETWEEN:
     case TT_SIM_RUNNING: {
         const bool is_due = false;

@@ -14,6 +14,7 @@
 
 enum tt_sim_phase {
     TT_SIM_IDLE,
+    TT_SIM_FOLLOWING, /* D4: its oldest task takes up the members of one that has not ended */
     TT_SIM_WAITING,
     TT_SIM_COPYING_IN,
     TT_SIM_RUNNING,

@@ -28,6 +28,7 @@ struct step_world_model {
     bool padded;
     int32_t min_rows; /* of every step, for policies by cells */
     int32_t slots;
+    bool may_exit;
 };
 
 struct step_world_entry { /* one step that ran */
@@ -40,6 +41,7 @@ struct step_world {
     struct step_world_model models[WORLD_MODELS];
     int32_t model_count, executors, depth;
     int64_t busy_until_at;
+    int64_t d_ctrl_ns; /* how long a task's message takes */
     struct tt_sim_arrival arrivals[WORLD_REQUESTS];
     int32_t arrival_count;
     const char *policy;
@@ -102,8 +104,10 @@ static inline void step_world_over(void *context, int64_t now, const struct tt_t
 static inline enum tt_err step_world_create(void *context, struct tt_mechanism *mechanism,
                                             struct tt_error *why) {
     struct step_world *self = context;
-    struct tt_policy_setup setup = {
-        .domain = mechanism, .options = self->options, .option_count = self->option_count};
+    struct tt_policy_setup setup = {.domain = mechanism,
+                                    .d_ctrl_ns = self->d_ctrl_ns,
+                                    .options = self->options,
+                                    .option_count = self->option_count};
     return tt_policy_create(mechanism, self->policy, &setup, why);
 }
 
@@ -139,6 +143,7 @@ static inline void step_world_make(struct step_world *self, int32_t m) {
                                .max_batch = from->max_batch,
                                .padded = from->padded,
                                .slots = from->slots,
+                               .may_exit = from->may_exit,
                                .output_quantiles = from->output ? self->quantiles[m] : NULL};
 }
 
@@ -161,6 +166,7 @@ static inline void step_world_open(struct step_world *self) {
         .devices = devices,
         .device_count = self->executors,
         .depth = self->depth ? self->depth : 1,
+        .d_ctrl_ns = self->d_ctrl_ns,
         .check = true,
         .source = {.context = self, .next = step_world_next},
         .observer = {.context = self,
