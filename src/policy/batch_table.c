@@ -211,13 +211,15 @@ void tt_batch_table_add(struct tt_batch_table *self, int32_t number, struct tt_r
 bool tt_batch_table_may_stretch(const struct tt_batch_table *self, int32_t number) {
     const struct tt_part *part = &self->parts[number];
     const struct tt_batch_row *batch = &self->batches[part->batch];
-    return part->state == TT_PART_ENDED && batch->id == self->next_id - 1 && batch->live == 1 &&
-           !batch->splits && part->stage < self->stage_count - 1;
+    return (part->state == TT_PART_ENDED || part->state == TT_PART_RUNNING) &&
+           batch->id == self->next_id - 1 && batch->live == 1 && !batch->splits &&
+           part->stage < self->stage_count - 1;
 }
 
 /* D2: the newcomers become a part of the same batch. */
 int32_t tt_batch_table_stretch(struct tt_batch_table *self, int32_t number) {
     struct tt_part *part = &self->parts[number];
+    tt_assert(part->state == TT_PART_ENDED);
     tt_assert(tt_batch_table_may_stretch(self, number) && tt_batch_table_room(self) > 0);
     int32_t newcomers = take_part(self, part->batch, TT_PART_QUEUED, 0);
     part->state = TT_PART_HELD;
@@ -288,13 +290,38 @@ void tt_batch_table_run(struct tt_batch_table *self, int32_t number) {
         self->buffers[part->stage]++;
 }
 
-void tt_batch_table_ended(struct tt_batch_table *self, int32_t number) {
+void tt_batch_table_follow(struct tt_batch_table *self, int32_t number) {
     struct tt_part *part = &self->parts[number];
-    tt_assert(part->state == TT_PART_RUNNING && tt_list_empty(&part->requests));
+    tt_assert(part->state == TT_PART_RUNNING && !part->is_followed);
+    tt_assert(part->stage < self->stage_count - 1);
+    tt_assert(tt_batch_table_has_buffer(self, part->stage + 1));
+    part->is_followed = true;
+    if (part->stage + 1 < self->stage_count - 1)
+        self->buffers[part->stage + 1]++;
+}
+
+/* The stage has read the part's input and written its output. */
+static void end_stage(struct tt_batch_table *self, struct tt_part *part) {
     self->batches[part->batch].done[part->stage] += part->rows;
     if (part->stage > 0)
         self->owed[part->stage - 1] += part->pairs;
     part->pairs = part->stage < self->stage_count - 1 ? 1 : 0;
+}
+
+void tt_batch_table_advance(struct tt_batch_table *self, int32_t number) {
+    struct tt_part *part = &self->parts[number];
+    tt_assert(part->state == TT_PART_RUNNING && part->is_followed);
+    end_stage(self, part);
+    part->stage++;
+    part->is_followed = false;
+    settle(self);
+}
+
+void tt_batch_table_ended(struct tt_batch_table *self, int32_t number) {
+    struct tt_part *part = &self->parts[number];
+    tt_assert(part->state == TT_PART_RUNNING && tt_list_empty(&part->requests));
+    tt_assert(!part->is_followed);
+    end_stage(self, part);
     part->state = TT_PART_ENDED;
     drop_rows(self, part, part->rows, part->count);
     settle(self);
@@ -380,6 +407,9 @@ void tt_batch_table_check(const struct tt_batch_table *self) {
             held[boundary] += part->pairs;
         if (part->state == TT_PART_RUNNING && part->stage < self->stage_count - 1)
             held[part->stage]++;
+        tt_assert(!part->is_followed || part->state == TT_PART_RUNNING);
+        if (part->is_followed && part->stage + 1 < self->stage_count - 1)
+            held[part->stage + 1]++;
         if (part->state == TT_PART_HELD)
             tt_assert(self->batches[part->batch].held == p && self->batches[part->batch].live == 2);
     }

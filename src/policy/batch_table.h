@@ -48,7 +48,8 @@ struct tt_part {
     int32_t pairs; /* number of buffers that hold its input */
     int32_t elder; /* the part that must leave the model before this one runs; -1: none */
     int32_t younger;
-    int32_t next; /* the part behind it in its queue or list; -1: none */
+    int32_t next;     /* the part behind it in its queue or list; -1: none */
+    bool is_followed; /* RUNNING: the next stage has been submitted for it, too */
     enum tt_part_state state;
 };
 
@@ -101,7 +102,8 @@ int32_t tt_batch_table_new(struct tt_batch_table *self, int64_t now);
 /* stretch: holds the ended part. Returns an empty part of the same batch in the first queue, which
  * the caller must fill at once. Needs room for a request. */
 int32_t tt_batch_table_stretch(struct tt_batch_table *self, int32_t part);
-/* True if the part is all of the latest batch, is not split, and has not ended the last stage. */
+/* True if the part is all of the latest batch, is not split, and has not ended the last stage. For
+ * a running part: whether that will hold when its stage ends. */
 bool tt_batch_table_may_stretch(const struct tt_batch_table *self, int32_t part);
 /* Appends a request, which must be in no list, to a part that waits in the first queue. */
 void tt_batch_table_add(struct tt_batch_table *self, int32_t part, struct tt_request *request);
@@ -116,6 +118,11 @@ void tt_batch_table_push(struct tt_batch_table *self, int32_t part);
 int32_t tt_batch_table_front(const struct tt_batch_table *self, int32_t stage);
 /* Moves the front part from its queue to RUNNING. The caller takes its requests out of its list. */
 void tt_batch_table_run(struct tt_batch_table *self, int32_t part);
+/* D4: the next stage of a running part is submitted before the part has ended this one. Occupies
+ * the buffer behind that stage, which must be free. _advance: the part has ended its stage and now
+ * runs the next one. */
+void tt_batch_table_follow(struct tt_batch_table *self, int32_t part);
+void tt_batch_table_advance(struct tt_batch_table *self, int32_t part);
 /* The part has ended its stage. The caller then calls _keep for each request that goes to the next
  * stage, and _kept after the last. _kept frees an empty part, and merges a part that has caught up
  * with the held one. */

@@ -1,14 +1,27 @@
 #include "policy/diversity.h"
 
 #include "base/instant.h"
-#include "policy/batch_table.h"
+#include "policy/diversity_state.h"
 #include "policy/joining.h"
 #include "policy/queued.h"
 #include "policy/sharing_gain.h"
 
 #include <stdlib.h>
 
-enum { BS_MAX, PAIRS, WINDOW, COMP_WAIT, STRETCH, SPLIT, INPUT, WIDTH, BESIDE, DROP, OPTION_COUNT };
+enum {
+    BS_MAX,
+    PAIRS,
+    WINDOW,
+    COMP_WAIT,
+    STRETCH,
+    SPLIT,
+    INPUT,
+    WIDTH,
+    BESIDE,
+    DROP,
+    AHEAD,
+    OPTION_COUNT
+};
 enum { MAX_ACTIVE = 1024, NOT_GIVEN = -1, PENDING = -1 };
 enum { STRETCH_ON, STRETCH_OFF, STRETCH_PAYS };
 enum { INPUT_OFF, INPUT_ON, INPUT_PAYS };
@@ -48,28 +61,19 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                        "whether a new batch starts beside running ones; pays: only if the profile "
                        "predicts that the device has enough capacity left"),
     [DROP] = TT_DROP_SPEC,
+    [AHEAD] = TT_CHOICE_SPEC(
+        "ahead", "off|on", 0,
+        "whether the next stage of a batch is submitted when a stage begins, so that devices go on "
+        "without the scheduler; not for a batch that may still stretch, split or exit there"),
 };
 
-struct tt_policy {
-    struct tt_queues queues;       /* pending requests; idle executors */
-    struct tt_batch_table *tables; /* [model_capacity] */
-    int32_t *running;              /* [executor_capacity]: the part that it runs; -1: none */
-    int32_t executor_count;
-    int32_t bs_max, pairs, width;
-    int64_t window_ns, comp_wait_ns;
-    bool stretches, asks_profile, splits, input, asks_gain, asks_room;
-};
 TT_QUEUED_POLICY;
 
 /* ---- stages ---- */
 
-static const struct tt_step_model *model_of(const struct tt_policy *self, int32_t model) {
-    return self->queues.domain->models[model];
-}
-
-/* The first step of a stage. If there are more steps than stages, they are distributed evenly. */
-static int32_t first_step(const struct tt_policy *self, int32_t model, int32_t stage) {
-    int32_t steps = model_of(self, model)->step_count, stages = self->tables[model].stage_count;
+int32_t tt_diversity_first_step(const struct tt_policy *self, int32_t model, int32_t stage) {
+    int32_t steps = tt_diversity_model_of(self, model)->step_count,
+            stages = self->tables[model].stage_count;
     return (int32_t)((int64_t)stage * steps / stages);
 }
 
@@ -77,39 +81,45 @@ static int32_t first_step(const struct tt_policy *self, int32_t model, int32_t s
 static int32_t stage_of(const struct tt_policy *self, int32_t model, int32_t step) {
     int32_t stage = 0;
     while (stage + 1 < self->tables[model].stage_count &&
-           first_step(self, model, stage + 1) <= step)
+           tt_diversity_first_step(self, model, stage + 1) <= step)
         stage++;
     return stage;
 }
 
-static bool serves(const struct tt_policy *self, int32_t executor, int32_t model, int32_t stage) {
+bool tt_diversity_serves(const struct tt_policy *self, int32_t executor, int32_t model,
+                         int32_t stage) {
     int32_t stages = self->tables[model].stage_count;
     if (self->executor_count >= stages)
         return executor % stages == stage;
     return stage % self->executor_count == executor;
 }
 
-/* The idle executor of the smallest number that serves the stage; -1: none. */
-static int32_t idle_for(const struct tt_policy *self, int32_t model, int32_t stage) {
+int32_t tt_diversity_idle_for(const struct tt_policy *self, int32_t model, int32_t stage) {
     for (int32_t e = 0; e < self->executor_count; e++)
-        if (tt_heap_contains(&self->queues.idle, e) && serves(self, e, model, stage))
+        if (tt_heap_contains(&self->queues.idle, e) && tt_diversity_serves(self, e, model, stage))
             return e;
     return -1;
 }
 
-/* The time from the first step of `stage` to the end for `rows` rows. */
-static int64_t remaining(const struct tt_policy *self, int32_t model, int32_t stage, int32_t rows,
-                         int32_t length) {
-    const struct tt_step_model *m = model_of(self, model);
+int64_t tt_diversity_remaining(const struct tt_policy *self, int32_t model, int32_t stage,
+                               int32_t rows, int32_t length) {
+    const struct tt_step_model *m = tt_diversity_model_of(self, model);
     int64_t sum = 0;
-    for (int32_t s = first_step(self, model, stage); s < m->step_count; s++)
+    for (int32_t s = tt_diversity_first_step(self, model, stage); s < m->step_count; s++)
         sum += tt_profile_latency(m->steps[s].profile, rows, length);
     return sum;
 }
 
-static int32_t max_rows(const struct tt_policy *self, int32_t model) {
-    int32_t allowed = model_of(self, model)->max_batch;
+int32_t tt_diversity_max_rows(const struct tt_policy *self, int32_t model) {
+    int32_t allowed = tt_diversity_model_of(self, model)->max_batch;
     return self->bs_max < allowed ? self->bs_max : allowed;
+}
+
+int64_t tt_diversity_comp_wait(const struct tt_policy *self, int32_t model, int32_t length) {
+    if (self->comp_wait_ns != NOT_GIVEN)
+        return self->comp_wait_ns;
+    return tt_profile_latency(tt_diversity_model_of(self, model)->whole,
+                              tt_diversity_max_rows(self, model), length);
 }
 
 /* D2: the number of pending rows that find slots between the stages. If no batch is active, the
@@ -123,7 +133,7 @@ static int32_t slot_room(const struct tt_policy *self, int32_t model) {
 
 /* The number of pending rows that may begin as one batch, in addition to the `there` rows in it. */
 static int32_t max_coming(const struct tt_policy *self, int32_t model, int32_t there) {
-    int32_t limit = max_rows(self, model) - there, room = slot_room(self, model);
+    int32_t limit = tt_diversity_max_rows(self, model) - there, room = slot_room(self, model);
     return room < limit ? room : limit;
 }
 
@@ -147,17 +157,19 @@ static void diversity_cancelled(struct tt_policy *self, int64_t now, struct tt_r
 static void diversity_finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
     (void)now;
     struct tt_batch_table *table = &self->tables[task->model];
-    int32_t part = self->running[task->executor];
-    tt_assert(part >= 0);
+    int32_t part = tt_diversity_part_of(task);
     int32_t stage = table->parts[part].stage;
-    self->running[task->executor] = -1;
     tt_queues_executor_freed(&self->queues, task->executor);
+    if (task->follower) {
+        tt_batch_table_advance(table, part);
+        return;
+    }
     tt_batch_table_ended(table, part);
     for (int32_t i = 0; i < task->count; i++) {
         struct tt_request *request = task->items[i].request;
         if (request->state != TT_REQUEST_QUEUED)
             continue;
-        if (request->step == first_step(self, task->model, stage + 1))
+        if (request->step == tt_diversity_first_step(self, task->model, stage + 1))
             tt_batch_table_keep(table, part, request);
         else /* D8: its condition sent it to another step */
             tt_batch_table_skip(table, part, stage_of(self, task->model, request->step) - 1,
@@ -168,13 +180,12 @@ static void diversity_finished(struct tt_policy *self, int64_t now, const struct
 
 /* ---- decisions ---- */
 
-/* D6: true if the two halves, one after the other, take no longer than the whole batch. */
-static bool is_too_large(const struct tt_policy *self, int32_t model, int32_t stage, int32_t rows,
-                         int32_t length) {
+bool tt_diversity_is_too_large(const struct tt_policy *self, int32_t model, int32_t stage,
+                               int32_t rows, int32_t length) {
     int32_t more = (rows + 1) / 2, less = rows / 2;
-    return less > 0 && remaining(self, model, stage, rows, length) >=
-                           remaining(self, model, stage, more, length) +
-                               remaining(self, model, stage, less, length);
+    return less > 0 && tt_diversity_remaining(self, model, stage, rows, length) >=
+                           tt_diversity_remaining(self, model, stage, more, length) +
+                               tt_diversity_remaining(self, model, stage, less, length);
 }
 
 static int32_t length_of(const struct tt_part *part) {
@@ -192,7 +203,8 @@ static int32_t length_of(const struct tt_part *part) {
 static void split_and_push(struct tt_policy *self, int32_t model, int32_t part) {
     struct tt_batch_table *table = &self->tables[model];
     const struct tt_part *p = &table->parts[part];
-    if (self->splits && is_too_large(self, model, p->stage + 1, p->rows, length_of(p))) {
+    if (self->splits &&
+        tt_diversity_is_too_large(self, model, p->stage + 1, p->rows, length_of(p))) {
         int32_t younger = tt_batch_table_split(table, part, (p->rows + 1) / 2);
         if (younger >= 0) {
             /* Recursion depth: the number of halvings of a batch, at most 12. */
@@ -207,7 +219,7 @@ static void split_and_push(struct tt_policy *self, int32_t model, int32_t part) 
 static bool will_split(const struct tt_policy *self, int32_t model, int32_t stage, int32_t rows,
                        int32_t length) {
     for (int32_t s = stage; self->splits && s < self->tables[model].stage_count; s++)
-        if (is_too_large(self, model, s, rows, length))
+        if (tt_diversity_is_too_large(self, model, s, rows, length))
             return true;
     return false;
 }
@@ -218,21 +230,22 @@ static int32_t class_of(const struct tt_policy *self, const struct tt_request *r
         return 0;
     if (self->width > 0)
         return (request->length - 1) / self->width;
-    return tt_profile_length_index(model_of(self, request->model)->whole, request->length);
+    return tt_profile_length_index(tt_diversity_model_of(self, request->model)->whole,
+                                   request->length);
 }
 
 /* The number of pending requests that are searched for those of one class. Unlimited if there is
  * only one class. Otherwise enough to fill a batch if every fourth request is of its class. So the
  * cost of a decision does not grow with the queue. */
 static int32_t search_limit(const struct tt_policy *self, int32_t model) {
-    return self->input ? 4 * max_rows(self, model) + 64 : INT32_MAX;
+    return self->input ? 4 * tt_diversity_max_rows(self, model) + 64 : INT32_MAX;
 }
 
 /* Registers every request that `fill` can meet with the gain computation. */
 static void survey(const struct tt_policy *self, int32_t model, struct tt_joining *out_joining) {
     const struct tt_fifo *fifo = &self->queues.fifos[model];
     int32_t looked = 0, enough = search_limit(self, model);
-    tt_joining_begin(out_joining, model_of(self, model), self->queues.domain->now);
+    tt_joining_begin(out_joining, tt_diversity_model_of(self, model), self->queues.domain->now);
     for (const struct tt_request *r = tt_fifo_first(fifo); r && looked < enough; looked++) {
         tt_joining_expect(out_joining, r);
         r = tt_fifo_next(fifo, r);
@@ -272,13 +285,14 @@ static bool pays(const struct tt_policy *self, int32_t model, const struct tt_pa
                  int32_t room) {
     const struct tt_fifo *fifo = &self->queues.fifos[model];
     const struct tt_stretch_case stretch = {
-        .model = model_of(self, model),
-        .next_step = first_step(self, model, part->stage + 1),
+        .model = tt_diversity_model_of(self, model),
+        .next_step = tt_diversity_first_step(self, model, part->stage + 1),
         .held = part->rows,
         .held_length = length_of(part),
         .coming = fifo->rows < room ? (int32_t)fifo->rows : room,
         .coming_length = tt_fifo_first(fifo)->length,
-        .beside = idle_for(self, model, part->stage + 1) != idle_for(self, model, 0),
+        .beside = tt_diversity_idle_for(self, model, part->stage + 1) !=
+                  tt_diversity_idle_for(self, model, 0),
     };
     return tt_stretch_pays(&stretch);
 }
@@ -291,15 +305,12 @@ static bool may_stretch(const struct tt_policy *self, int64_t now, int32_t model
     const struct tt_request *head = tt_fifo_first(&self->queues.fifos[model]);
     if (!self->stretches || self->input || !head || !tt_batch_table_may_stretch(table, part))
         return false;
-    int64_t wait_ns = self->comp_wait_ns;
+    int64_t wait_ns = tt_diversity_comp_wait(self, model, length_of(p));
     int32_t coming = max_coming(self, model, p->rows), stage = p->stage;
-    if (wait_ns == NOT_GIVEN)
-        wait_ns =
-            tt_profile_latency(model_of(self, model)->whole, max_rows(self, model), length_of(p));
     /* A free buffer is needed behind the first stage, and another where the parts meet. */
     if (now - batch->created_at > wait_ns || head->rows > coming ||
         !tt_batch_table_has_buffer(table, 0) || table->buffers[stage] >= table->pair_count ||
-        tt_batch_table_room(table) == 0 || idle_for(self, model, 0) < 0 ||
+        tt_batch_table_room(table) == 0 || tt_diversity_idle_for(self, model, 0) < 0 ||
         will_split(self, model, stage + 1, p->rows, length_of(p)))
         return false;
     return !self->asks_profile || pays(self, model, p, coming);
@@ -322,12 +333,12 @@ static void run(struct tt_policy *self, struct tt_mechanism *actions, int32_t ex
                 int32_t model, int32_t number) {
     struct tt_batch_table *table = &self->tables[model];
     struct tt_part *part = &table->parts[number];
-    tt_assert(self->running[executor] < 0);
     tt_batch_table_run(table, number);
     int32_t length = length_of(part), rows = part->rows;
     int32_t first = TT_CONTAINER_OF(tt_list_first(&part->requests), struct tt_request, link)->step;
-    int32_t last = part->stage + 1 == table->stage_count ? model_of(self, model)->step_count
-                                                         : first_step(self, model, part->stage + 1);
+    int32_t last = part->stage + 1 == table->stage_count
+                       ? tt_diversity_model_of(self, model)->step_count
+                       : tt_diversity_first_step(self, model, part->stage + 1);
     struct tt_task *task = tt_mechanism_run_begin(actions, executor, model, first, last - 1);
     task->length = length;
     struct tt_list_node *node;
@@ -335,7 +346,6 @@ static void run(struct tt_policy *self, struct tt_mechanism *actions, int32_t ex
         tt_list_remove(node);
         tt_mechanism_run_add(actions, TT_CONTAINER_OF(node, struct tt_request, link));
     }
-    self->running[executor] = number;
     tt_heap_remove(&self->queues.idle, executor);
     tt_mechanism_run_commit(actions,
                             tt_queues_arrives_at(&self->queues, actions->now, executor, rows));
@@ -347,7 +357,7 @@ static void run_waiting(struct tt_policy *self, struct tt_mechanism *actions, in
     for (int32_t stage = table->stage_count - 1; stage >= 0; stage--) {
         int32_t part, executor;
         while ((part = tt_batch_table_front(table, stage)) >= 0 &&
-               (executor = idle_for(self, model, stage)) >= 0)
+               (executor = tt_diversity_idle_for(self, model, stage)) >= 0)
             run(self, actions, executor, model, part);
     }
 }
@@ -358,10 +368,11 @@ static int64_t window_of(const struct tt_policy *self, int32_t model, int32_t le
         return self->window_ns;
     if (!self->input)
         return 0;
-    return remaining(self, model, 0, max_rows(self, model), length) -
+    return tt_diversity_remaining(self, model, 0, tt_diversity_max_rows(self, model), length) -
            (self->tables[model].stage_count == 1
                 ? 0
-                : remaining(self, model, 1, max_rows(self, model), length));
+                : tt_diversity_remaining(self, model, 1, tt_diversity_max_rows(self, model),
+                                         length));
 }
 
 /* The instant at which the pending requests become a batch, as far as it depends on them.
@@ -396,16 +407,17 @@ static bool beside_pays(const struct tt_policy *self, int32_t model) {
     int64_t demand = 0;
     for (int32_t e = 0; e < self->executor_count; e++) {
         const struct tt_task *task = tt_mechanism_oldest(domain, e);
-        if (!task)
+        if (!task || task->after)
             continue;
-        const struct tt_step *step = &model_of(self, task->model)->steps[task->first_step];
+        const struct tt_step *step =
+            &tt_diversity_model_of(self, task->model)->steps[task->first_step];
         demand += tt_profile_demand(step->profile, task->rows, task->length);
         running++;
     }
     int32_t rows = fifo->rows < limit ? (int32_t)fifo->rows : limit;
-    return tt_beside_pays(
-        running, demand,
-        tt_profile_demand(model_of(self, model)->whole, rows, tt_fifo_first(fifo)->length));
+    return tt_beside_pays(running, demand,
+                          tt_profile_demand(tt_diversity_model_of(self, model)->whole, rows,
+                                            tt_fifo_first(fifo)->length));
 }
 
 /* The executor that would run a new batch, if one may begin (the window apart); -1: none. */
@@ -415,10 +427,11 @@ static int32_t may_begin(const struct tt_policy *self, int32_t model) {
     if (!head || table->queues[0].first >= 0 || !tt_batch_table_has_buffer(table, 0) ||
         tt_batch_table_room(table) == 0 || head->rows > slot_room(self, model))
         return -1;
-    bool full = table->active_rows > 0 && table->active_rows + head->rows > max_rows(self, model);
+    bool full = table->active_rows > 0 &&
+                table->active_rows + head->rows > tt_diversity_max_rows(self, model);
     if ((self->input && full) || (self->asks_room && !beside_pays(self, model)))
         return -1;
-    return idle_for(self, model, 0);
+    return tt_diversity_idle_for(self, model, 0);
 }
 
 static void begin(struct tt_policy *self, int64_t now, struct tt_mechanism *actions,
@@ -446,6 +459,8 @@ static void diversity_decide(struct tt_policy *self, int64_t now, struct tt_mech
         run_waiting(self, actions, m);
         begin(self, now, actions, m);
     }
+    if (self->submits_ahead)
+        tt_diversity_follow(self, actions);
 }
 
 static int64_t diversity_next_at(const struct tt_policy *self) {
@@ -462,7 +477,7 @@ static void diversity_model_changed(struct tt_policy *self, int64_t now, int32_t
     tt_queues_model_changed(&self->queues, model, change);
     if (change != TT_CHANGE_ADDED)
         return;
-    int32_t steps = model_of(self, model)->step_count;
+    int32_t steps = tt_diversity_model_of(self, model)->step_count;
     tt_batch_table_start(&self->tables[model], steps < TT_BATCH_STAGES ? steps : TT_BATCH_STAGES,
                          self->pairs);
 }
@@ -475,10 +490,11 @@ static void diversity_check(const struct tt_policy *self) {
             tt_batch_table_check(&self->tables[m]);
     for (int32_t e = 0; e < self->executor_count; e++) {
         const struct tt_task *task = tt_mechanism_oldest(domain, e);
-        tt_assert((task != NULL) == (self->running[e] >= 0));
         if (task) {
-            const struct tt_part *part = &self->tables[task->model].parts[self->running[e]];
+            const struct tt_part *part =
+                &self->tables[task->model].parts[tt_diversity_part_of(task)];
             tt_assert(part->state == TT_PART_RUNNING && part->rows == task->rows);
+            tt_assert(task->after || part->is_followed == (task->follower != NULL));
         }
     }
 }
@@ -487,7 +503,6 @@ static void diversity_free(struct tt_policy *take_self) {
     for (int32_t m = 0; take_self->tables && m < take_self->queues.domain->model_capacity; m++)
         tt_batch_table_fini(&take_self->tables[m]);
     free(take_self->tables);
-    free(take_self->running);
     tt_queued_free(take_self);
 }
 
@@ -496,11 +511,8 @@ static void diversity_free(struct tt_policy *take_self) {
 static enum tt_err tables_init(struct tt_policy *self, const struct tt_mechanism *domain) {
     self->executor_count = domain->executor_capacity;
     self->tables = calloc((size_t)domain->model_capacity, sizeof(*self->tables));
-    self->running = calloc((size_t)domain->executor_capacity, sizeof(*self->running));
-    if (!self->tables || !self->running)
+    if (!self->tables)
         return TT_ERR_NO_MEMORY;
-    for (int32_t e = 0; e < self->executor_count; e++)
-        self->running[e] = -1;
     enum tt_err err = TT_OK;
     for (int32_t m = 0; m < domain->model_capacity && !err; m++)
         err = tt_batch_table_init(&self->tables[m], MAX_ACTIVE);
@@ -521,6 +533,7 @@ static enum tt_err diversity_init(struct tt_policy *self, const struct tt_policy
     self->input = values[INPUT] != INPUT_OFF;
     self->asks_gain = values[INPUT] == INPUT_PAYS;
     self->asks_room = values[BESIDE] != 0;
+    self->submits_ahead = values[AHEAD] != 0;
     self->width = (int32_t)values[WIDTH];
     return err ? err : tables_init(self, setup->domain);
 }

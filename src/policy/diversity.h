@@ -28,6 +28,18 @@
  * bs_max + 64 pending requests. All batches together have at most bs_max rows. No batch is
  * stretched, because batches enter the pipeline independently.
  *
+ * D4, `ahead: on`: when a batch begins a stage, its next stage is submitted, too. That one begins
+ * without another decision (core/follow.h). This is the last action of a decision. It is taken only
+ * if it is certain that the batch goes on as it is:
+ *   - it cannot be stretched when it ends the stage: it is full, not the latest, or split, or by
+ *     the profile it will then be older than `comp_wait`;
+ *   - it is not catching up, and will not be split there;
+ *   - its model has no exits (of those in an arrivals file the policy does not know: such a request
+ *     leaves where the next stage ends);
+ *   - no part waits for the next stage, and the buffer behind that is free.
+ * The next stage goes to an idle executor. If none is idle, it goes behind the only task of the
+ * batch's own executor, or to the only executor of that stage if that has room (`depth`).
+ *
  * Decisions where the paper is silent:
  * - A batch that would split at a later boundary at its present size is "known to split", and is
  *   not stretched.
@@ -49,7 +61,7 @@
  * Options: `bs_max` (64, at most the model's maximum), `pairs` (2), `window` (0; with `input: on`
  * the first stage's duration at bs_max), `comp_wait` (not given: the whole model's latency at
  * bs_max), `stretch` (on), `split` (on), `beside` (always), `input` (off), `width`, `drop` (drops
- * hopeless heads of the pending queue).
+ * hopeless heads of the pending queue), `ahead` (off).
  *
  * Cost: O(1) per table operation; a split visits the part's requests once; O(models + stages) per
  * decision. */
