@@ -21,6 +21,11 @@
  *     `run_here`, on the caller's.
  *  4. The outputs stay valid until `tt_engine_result_release`.
  *
+ * D4: a task may take up the members of a task that has not ended (`after`). It begins as soon as
+ * that task has ended, on any executor, without its caller in between. The engine passes on each
+ * member's `state`. A member that failed keeps its error and is not computed. If the first task
+ * ended other than as DONE, the second ends as ABORTED. `done` may come for the second one first.
+ *
  * If a batch fails, the executor runs its members one by one, so that only the offender gets the
  * error. An aborted task has no results: its members have TT_ERR_CANCELLED and may run again. A
  * preempted task has results only for members that left early; its members have TT_OK.
@@ -32,6 +37,7 @@
 
 #include "base/err.h"
 #include "base/line.h"
+#include "base/threads/flag.h"
 #include "core/device_set.h"
 #include "core/tensor.h"
 
@@ -139,6 +145,17 @@ enum tt_engine_members {
     TT_ENGINE_SEQUENCES, /* `sequences`: whole chains in step, of a model of cells */
 };
 
+/* D4: what a task and the one that takes up its members know of each other. The engine's. */
+struct tt_engine_hand_on {
+    struct tt_engine_task *follower; /* names this task; under the lock of this task's executor */
+    bool is_over;                    /* it has run; under the same lock */
+    bool is_refused;                 /* the task named did not end as DONE: this one must not run */
+    struct tt_flag may_begin;        /* what the task named leaves is here */
+    int64_t
+        ended_at; /* on the device's own clock; 0: the device has none, or the task is not over */
+    int64_t begins_at; /* the `ended_at` of the task named */
+};
+
 struct tt_engine_task {
     struct tt_device_task head; /* first: the part that schedulers and remote devices see */
     struct tt_engine_model *model;
@@ -149,6 +166,11 @@ struct tt_engine_task {
         struct tt_engine_cell *cells;
         struct tt_engine_sequence *sequences;
     };
+    /* D4: a task of requests, submitted before this one, whose members these are, in the same
+     * order; NULL: none. Its steps come before, and the caller has not taken it back when it
+     * submits this one. At most one task names it. A member's `state` is NULL here. */
+    struct tt_engine_task *after;
+    struct tt_engine_hand_on hand_on; /* the engine's */
     bool together;  /* members: none leaves early or skips steps; for measurements */
     bool diverging; /* sequences: ends when the first member finishes a chain; else all wait */
     int32_t stop;   /* the engine's: how it was asked to stop; under the executor's lock */

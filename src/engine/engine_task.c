@@ -24,6 +24,8 @@ void tt_engine_task_begin(struct tt_engine_task *task, const struct tt_signature
         member->first_row = 0;
         member->next_step = -1;
         member->skips = 0;
+        if (task->after && member->err) /* D4: it failed there */
+            continue;
         if (!room) {
             member->err = tt_fail(TT_ERR_NO_MEMORY, member->why, "out of memory for a batch of %d",
                                   task->member_count);

@@ -17,7 +17,8 @@ struct tt_engine_valid_members {
 void tt_engine_valid_members_fini(struct tt_engine_valid_members *self);
 /* Clears the members' results and lists the members that can run. A member gets its error here, and
  * is left out, if its inputs are invalid or do not fit those of the first valid member. If there is
- * no memory, all are left out. For tasks of requests only. */
+ * no memory, all are left out. So is a member that failed in the task named by `after`. For tasks
+ * of requests only. */
 void tt_engine_task_begin(struct tt_engine_task *task, const struct tt_signature *signature,
                           struct tt_engine_valid_members *valid);
 /* Records that `step` ended at `at`, if the caller asked for it. */

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/instant.h"
 #include "base/line.h"
+#include "engine/task_follow.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +11,23 @@
 
 /* ---- one executor ---- */
 
+/* D4: lets the task that takes up the members of `before` begin. The lock: its executor may be
+ * replaced meanwhile. */
+static void hand_on(struct tt_engine *engine, struct tt_engine_task *follower,
+                    const struct tt_engine_task *before) {
+    struct tt_thread_engine *self = TT_CONTAINER_OF(engine, struct tt_thread_engine, engine);
+    int32_t executor = follower->head.executor; /* the task may be back after the next call */
+    tt_task_follow_hand_on(follower, before);
+    tt_lock_take(&self->lost_lock);
+    tt_eventcount_notify(&tt_thread_engine_executor(self, executor)->eventcount);
+    tt_lock_give(&self->lost_lock);
+}
+
 /* False: the executor was replaced while the task ran. */
 static bool run_task(struct tt_executor_thread *self, struct tt_engine_task *task, bool is_here) {
+    bool runs = !task->after || tt_task_follow_await(task, &self->eventcount);
     tt_lock_take(&self->lock);
-    task->head.started_at = tt_clock_now();
+    task->head.started_at = task->hand_on.begins_at > 0 ? task->hand_on.begins_at : tt_clock_now();
     self->current = task;
     self->is_here = is_here;
     if (self->ops->arm)
@@ -25,7 +39,8 @@ static bool run_task(struct tt_executor_thread *self, struct tt_engine_task *tas
     task->cell_count = 0;
     task->input_ns = 0;
     task->infer_ns = -1;
-    self->ops->run(self, task);
+    if (runs)
+        self->ops->run(self, task);
     task->head.ended_at = tt_clock_now();
     if (task->infer_ns < 0)
         task->infer_ns =
@@ -33,9 +48,12 @@ static bool run_task(struct tt_executor_thread *self, struct tt_engine_task *tas
     tt_lock_take(&self->lock);
     self->current = NULL;
     bool is_lost = self->is_lost; /* not set from here on: `current` is NULL */
+    struct tt_engine_task *follower = tt_task_follow_over(task);
     tt_lock_give(&self->lock);
     if (is_lost)
         task->head.outcome = TT_OUTCOME_LOST;
+    if (follower)
+        hand_on(self->engine, follower, task);
     self->engine->done(self->engine->done_context, &task->head);
     return !is_lost;
 }
@@ -132,14 +150,26 @@ void tt_thread_engine_submit(void *self, struct tt_device_task *head) {
     struct tt_engine_task *task = tt_engine_task_of(head);
     struct tt_executor_thread *executor = executor_of(self, task);
     task->stop = TT_EXECUTOR_GO;
+    tt_task_follow_init(task);
+    struct tt_engine_task *after = task->after; /* the task is the executor's once it is queued */
     bool queued = tt_ring_push(&executor->queue, task);
     tt_assert(queued);
     tt_eventcount_notify(&executor->eventcount);
+    if (!after)
+        return;
+    struct tt_executor_thread *first = executor_of(self, after);
+    tt_lock_take(&first->lock);
+    bool is_over = tt_task_follow_name(task);
+    tt_lock_give(&first->lock);
+    if (is_over)
+        hand_on(self, task, after);
 }
 
 void tt_thread_engine_run_here(struct tt_engine *engine, struct tt_engine_task *task) {
     struct tt_executor_thread *executor = executor_of(engine, task);
     task->stop = TT_EXECUTOR_GO;
+    tt_task_follow_init(task);
+    tt_assert(task->after == NULL);
     (void)run_task(executor, task, true); /* such an executor is never replaced */
 }
 
@@ -314,6 +344,7 @@ static bool watch_replace(struct tt_engine *engine, const struct tt_engine_runni
     tt_lock_take(&old->lock);
     bool loses = spare && is_running(old, running) && !old->is_here;
     old->is_lost |= loses;
+    struct tt_engine_task *follower = loses ? tt_task_follow_lost(old->current) : NULL;
     tt_lock_give(&old->lock);
     if (!loses)
         return false;
@@ -323,12 +354,14 @@ static bool watch_replace(struct tt_engine *engine, const struct tt_engine_runni
         tt_assert(moved);
     }
     old->spare = NULL;
-    self->executors[old->index] = spare;
     tt_lock_take(&self->lost_lock);
+    self->executors[old->index] = spare;
     old->next = self->lost;
     self->lost = old;
     tt_lock_give(&self->lost_lock);
     tt_eventcount_notify(&spare->eventcount);
+    if (follower)
+        hand_on(engine, follower, NULL);
     return true;
 }
 

@@ -80,7 +80,7 @@ struct tt_thread_engine {
     size_t executor_bytes;
     struct tt_executor_thread **executors; /* [executor_count], each of executor_bytes */
     int32_t queue_depth, started;
-    struct tt_lock lost_lock;        /* guards the list below */
+    struct tt_lock lost_lock;        /* guards the list below, and writing and waking `executors` */
     struct tt_executor_thread *lost; /* replaced ones whose threads are not joined, by `next` */
 };
 

@@ -50,7 +50,7 @@ static void start(void *context, int64_t now, struct tt_task *task) {
         members[i] = (struct tt_engine_member){.rows = inference->rows,
                                                .inputs = inference->inputs,
                                                .user = inference,
-                                               .state = inference->state,
+                                               .state = task->after ? NULL : inference->state,
                                                .why = &whys[i]};
         length = inference->length > length ? inference->length : length;
     }
@@ -76,6 +76,7 @@ static void start(void *context, int64_t now, struct tt_task *task) {
         .member_count = count,
         .members = members,
         .head.user = self,
+        .after = task->after ? &slot_of(self, task->after)->engine_task : NULL,
         .step_ends = self->step_ends + (slot - self->tasks) * (ptrdiff_t)TT_DOMAIN_STEP_ENDS,
         .step_ends_capacity = TT_DOMAIN_STEP_ENDS,
         .step_rounds = self->step_rounds + (slot - self->tasks) * (ptrdiff_t)TT_DOMAIN_STEP_ENDS};
@@ -295,9 +296,10 @@ static bool make_places(struct tt_domain *self, const struct tt_domain_options *
     self->step_ends = calloc((size_t)tasks, TT_DOMAIN_STEP_ENDS * sizeof(*self->step_ends));
     self->step_rounds = calloc((size_t)tasks, TT_DOMAIN_STEP_ENDS * sizeof(*self->step_rounds));
     self->done = calloc((size_t)options->executor_count, sizeof(*self->done));
+    self->early = calloc((size_t)options->executor_count, sizeof(struct tt_engine_task *));
     self->models = calloc((size_t)options->model_capacity, sizeof(struct tt_served_model *));
     return self->places && self->tasks && self->members && self->step_ends && self->step_rounds &&
-           self->done && self->models &&
+           self->done && self->early && self->models &&
            tt_domain_watch_init(&self->watch, options->executor_count, used) == TT_OK &&
            tt_cell_tasks_init(&self->cell_tasks, tasks, options->max_batch) == TT_OK;
 }
@@ -406,6 +408,7 @@ void tt_domain_free(struct tt_domain *take_domain) {
     free(take_domain->step_rounds);
     tt_cell_tasks_fini(&take_domain->cell_tasks);
     free(take_domain->done);
+    free((void *)take_domain->early);
     free(take_domain->models);
     for (int32_t i = 0; i <= take_domain->option_count && i < TT_MAX_OPTIONS; i++) {
         free((char *)take_domain->options[i].key);
@@ -710,6 +713,8 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
         inference->input_ns += engine_task->input_ns;
         inference->infer_ns += engine_task->infer_ns;
         inference->computed_at = engine_task->head.ended_at;
+        if (task->items[i].fate == TT_FATE_FAILS) /* D4: in the task that this one followed */
+            continue;
         inference->err = member->err;
         if (member->err)
             tt_fail(member->err, &inference->why, "%s", member->why->text);
@@ -753,12 +758,35 @@ int32_t tt_domain_step_rounds(const struct tt_task *task, int32_t step) {
                                                              : 1;
 }
 
-void tt_domain_collect(struct tt_domain *self, int64_t now) {
-    for (int32_t i = 0; i < self->executor_count; i++) {
-        struct tt_engine_task *engine_task;
-        while ((engine_task = tt_ring_pop(&self->done[i])))
-            finished(self, now, engine_task);
+/* Takes in what one executor finished. D4: a task that came back before the one that it follows is
+ * kept, and so is what came behind it. */
+static bool collect_from(struct tt_domain *self, int64_t now, int32_t executor) {
+    bool any = false;
+    for (;;) {
+        struct tt_engine_task *engine_task = self->early[executor];
+        if (!engine_task)
+            engine_task = tt_ring_pop(&self->done[executor]);
+        if (!engine_task)
+            return any;
+        self->early[executor] = NULL;
+        if (tt_domain_task_of(engine_task)->task->after) {
+            self->early[executor] = engine_task;
+            self->early_count++;
+            return any;
+        }
+        finished(self, now, engine_task);
+        any = true;
     }
+}
+
+void tt_domain_collect(struct tt_domain *self, int64_t now) {
+    bool any;
+    do {
+        any = false;
+        self->early_count = 0;
+        for (int32_t i = 0; i < self->executor_count; i++)
+            any |= collect_from(self, now, i);
+    } while (any && self->early_count > 0);
     if (tt_domain_watch_has_news(&self->watch))
         tt_domain_watch_collect(self, now);
 }
@@ -779,6 +807,7 @@ void tt_domain_check(const struct tt_domain *self) {
     tt_domain_watch_check(self);
     for (int32_t e = 0; e < self->executor_count; e++) {
         const struct tt_executor *executor = &self->mechanism.executors[e];
+        tt_assert(!self->early[e] || executor->queued > 0);
         for (int32_t k = 0; k < executor->queued; k++) {
             const struct tt_task *task = &executor->tasks[(executor->oldest + k) % executor->depth];
             const struct tt_domain_task *slot = task->user;

@@ -54,7 +54,9 @@ struct tt_domain {
     int64_t *step_ends;   /* [place_count][TT_DOMAIN_STEP_ENDS] */
     int32_t *step_rounds; /* the same */
     struct tt_cell_tasks cell_tasks;
-    struct tt_ring *done; /* per executor: struct tt_engine_task * */
+    struct tt_ring *done;          /* per executor: struct tt_engine_task * */
+    struct tt_engine_task **early; /* [executor_count]; D4: back before the task that it follows */
+    int32_t early_count;           /* of them, in the current _collect */
     int32_t model_count;
     struct tt_served_model **models; /* [model_capacity]; NULL: none */
     struct tt_list input_rings;      /* of its models, if the policy waits for inputs */

@@ -183,6 +183,8 @@ void tt_domain_watch_fail(struct tt_domain *self, struct tt_domain_task *slot, b
         fail_model(self, self->models[task->model], task->rows, false);
     for (int32_t i = 0; i < task->count; i++) {
         struct tt_inference *inference = inference_of(&task->items[i]);
+        if (!was_cut && task->items[i].fate == TT_FATE_FAILS)
+            continue; /* D4: in the task that this one followed, which said why */
         if (inference && was_cut)
             blame(self, inference, task->rows);
         else if (inference)

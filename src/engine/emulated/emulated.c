@@ -243,6 +243,7 @@ static void give_up(struct emulated_executor *self, struct tt_engine_task *task)
 static void run_steps(struct emulated_executor *self, struct tt_engine_task *task,
                       const struct emulated_model *model) {
     int32_t length = length_of(self, task, &model->signature);
+    /* D4: exact if it follows a task */
     int64_t at = tt_instant_max(task->head.started_at, task->head.received_at);
     if (task->head.first_step == 0 &&
         !copy(self, &self->device->copy_in, model->input_bytes, &at)) {
@@ -262,6 +263,7 @@ static void run_steps(struct emulated_executor *self, struct tt_engine_task *tas
             return;
         }
     }
+    task->hand_on.ended_at = at;
     if (task->head.last_step != model->step_count - 1)
         return;
     if (copy(self, &self->device->copy_out, model->output_bytes, &at))

@@ -19,6 +19,7 @@ enum stuck_mode { STUCK_ANSWERS, STUCK_OBEYS, STUCK_DEAF };
 struct stuck_model {
     struct tt_engine_model model;
     struct tt_signature signature;
+    int32_t steps;            /* 0: 1 */
     _Atomic int mode;         /* of runs that begin */
     _Atomic bool is_let_go;   /* deaf runs end */
     _Atomic int runs, inside; /* begun so far; now */
@@ -70,7 +71,7 @@ static inline void stuck_run(struct tt_executor_thread *thread, struct tt_engine
     if (mode != STUCK_DEAF && tt_executor_thread_asked(thread) == TT_EXECUTOR_ABORT) {
         tt_engine_task_give_up(task);
         task->head.last_step_done = task->head.first_step - 1;
-    } else if (self->valid.count > 0) {
+    } else if (self->valid.count > 0 && task->head.last_step + 1 >= model->steps) {
         stuck_answer(self, task, &model->signature);
     }
     atomic_fetch_sub(&model->inside, 1);
@@ -86,8 +87,9 @@ static const struct tt_executor_thread_ops stuck_executor_ops = {.run = stuck_ru
                                                                  .release = stuck_release};
 
 static inline int32_t stuck_step_count(const struct tt_engine_model *model) {
-    (void)model;
-    return 1;
+    int32_t steps =
+        TT_CONTAINER_OF((struct tt_engine_model *)model, struct stuck_model, model)->steps;
+    return steps ? steps : 1;
 }
 static inline const struct tt_signature *stuck_signature(const struct tt_engine_model *model) {
     return &TT_CONTAINER_OF((struct tt_engine_model *)model, struct stuck_model, model)->signature;

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""D4: a convolutional network in three stages, computed by ONNX Runtime under `diversity` with `ahead: on`. Every answer is what the
+request gets when it is alone. The server's own trace shows that stages were decided before the stages that feed them had ended, that
+they began after those, and that stages of different batches overlapped. The recording replays to the same decisions."""
+import concurrent.futures
+import http.client
+import itertools
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+
+from needs import needing  # noqa: E402
+from plain_client import Server, get  # noqa: E402
+
+SEED = int(os.environ.get("TUTTI_SEED", "4"))
+TUTTI = os.environ["TUTTI_PROGRAM"]
+CLIENTS, REQUESTS, KINDS, STAGES, MOST_ROUNDS = 6, 20, 8, 3, 8
+AHEAD = """slo_ms: 60000 stages { count: 3 }
+policy { name: "diversity"
+  option { key: "ahead" value: "on" } option { key: "stretch" value: "off" } option { key: "split" value: "off" }
+  option { key: "bs_max" value: "4" } }
+"""
+
+
+def bodies():
+    prng = random.Random(SEED)
+    for _ in range(KINDS):
+        data = [round(prng.uniform(-1, 1), 4) for _ in range(3 * 32 * 32)]
+        yield json.dumps({"inputs": [{"name": "image", "shape": [1, 3, 32, 32], "datatype": "FP32", "data": data}]})
+
+
+def ask(client, model, body):
+    client.request("POST", f"/v2/models/{model}/infer", body)
+    answer = client.getresponse()
+    text = answer.read()
+    if answer.status != 200:
+        raise AssertionError(f"{model}: {answer.status} {text!r}")
+    return json.loads(text)["outputs"][0]["data"]
+
+
+@needing("onnx")
+class StagesAhead(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        models = pathlib.Path(cls.folder.name, "models")
+        subprocess.run(
+            [sys.executable, ROOT / "scripts" / "make_models.py", "--out", models, "--only", "cnn"], check=True, capture_output=True
+        )
+        (models / "cnn" / "tutti.pbtxt").write_text(AHEAD)
+        cls.recording = pathlib.Path(cls.folder.name, "run.rec")
+        cls.server = Server(models, "--executors", "3", "--record", cls.recording)
+        cls.ended = False
+
+    @classmethod
+    def tearDownClass(cls):
+        if not cls.ended:
+            cls.server.end(signal.SIGTERM)
+        cls.folder.cleanup()
+
+    def batches(self):
+        trace = json.loads(get(self.server.address, "/v2/debug/trace?seconds=600")[2])
+        return [e for e in trace["traceEvents"] if e["ph"] == "X" and e["cat"] == "batch"]
+
+    def check_trace(self, batches, requests):
+        """How many stages were decided ahead, and how many overlapped with the first stage of another batch. Batches are neither joined nor halved, so they go through every stage in one order."""
+        stages = [sorted((e for e in batches if e["args"]["first_step"] == s), key=lambda e: e["ts"]) for s in range(STAGES)]
+        self.assertEqual(sum(map(len, stages)), len(batches))
+        ahead = 0
+        for first, second in zip(stages, stages[1:]):
+            self.assertEqual([e["args"]["requests"] for e in first], [e["args"]["requests"] for e in second])
+            for before, after in zip(first, second):
+                self.assertEqual((before["args"]["outcome"], after["args"]["outcome"]), ("done", "done"))
+                self.assertGreaterEqual(after["ts"], before["ts"] + before["dur"] - 1)  # whole us
+                ahead += after["ts"] - after["args"]["decided_us_before"] < before["ts"] + before["dur"] - 1
+        self.assertEqual(sum(e["args"]["requests"] for e in stages[0]), requests)
+        overlaps = sum(
+            a["ts"] < b["ts"] + b["dur"] and b["ts"] < a["ts"] + a["dur"]
+            for a, b in itertools.product(stages[0], stages[1] + stages[2])
+        )
+        print(f"{len(batches)} batches, {ahead} submitted ahead, {overlaps} overlaps")
+        return ahead, overlaps
+
+    def test_answers_order_and_replay(self):
+        print(f"TUTTI_SEED={SEED}")
+        made = list(bodies())
+        client = http.client.HTTPConnection(self.server.address, timeout=60)
+        alone = [ask(client, "cnn", body) for body in made]
+        client.close()
+
+        def keep_asking(number):
+            prng, client = random.Random(f"{SEED} {number}"), http.client.HTTPConnection(self.server.address, timeout=60)
+            for _ in range(REQUESTS):
+                kind = prng.randrange(KINDS)
+                answer = ask(client, "cnn", made[kind])
+                if max(abs(a - b) for a, b in zip(answer, alone[kind])) > 1e-4 * max(1, max(map(abs, alone[kind]))):
+                    raise AssertionError(f"request {kind} of seed {SEED}: another answer than alone")
+            client.close()
+
+        sent, ahead, overlaps = KINDS, 0, 0
+        for _ in range(MOST_ROUNDS):
+            with concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool:
+                for done in [pool.submit(keep_asking, number) for number in range(CLIENTS)]:
+                    done.result()
+            sent += CLIENTS * REQUESTS
+            ahead, overlaps = self.check_trace(self.batches(), sent)
+            if ahead and overlaps:
+                break
+        self.assertGreater(ahead, 0)
+        self.assertGreater(overlaps, 0)
+        self.assertEqual(self.server.end(signal.SIGTERM), 0, self.server.said())
+        type(self).ended = True
+        replayed = subprocess.run([TUTTI, "replay", self.recording], capture_output=True, text=True, timeout=60)
+        self.assertEqual(replayed.returncode, 0, replayed.stdout + replayed.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
