@@ -5,6 +5,7 @@
 #include "engine/engine_result.h"
 #include "serve/cell_run.h"
 #include "serve/emissions.h"
+#include "serve/ensemble.h"
 #include "serve/inference_state.h"
 #include "serve/input_ring.h"
 #include "serve/port.h"
@@ -13,10 +14,10 @@
 #include "serve/unfolder.h"
 #include "serve/word_stream.h"
 
-enum tt_err tt_inference_begin(struct tt_port *port, struct tt_served_model *model,
-                               const struct tt_inference_shape *shapes, const size_t *sizes_bytes,
-                               int32_t count, struct tt_inference **out_inference,
-                               struct tt_error *why) {
+/* An inference of these shapes, without memory for inputs yet. */
+static enum tt_err take(struct tt_port *port, struct tt_served_model *model, int32_t quota,
+                        const struct tt_inference_shape *shapes, int32_t count,
+                        struct tt_inference **out_inference, struct tt_error *why) {
     int32_t rows, length;
     enum tt_err err = tt_inference_shape_check(model, shapes, count, &rows, &length, why);
     if (err)
@@ -26,17 +27,57 @@ enum tt_err tt_inference_begin(struct tt_port *port, struct tt_served_model *mod
                        "the request has %d rows, but model '%s' has room for the inputs of %d "
                        "(input_slots of its tutti.pbtxt)",
                        rows, model->name, model->inputs->slots.capacity);
-    struct tt_inference *inference;
-    err = tt_port_take(port, model, &inference, why);
+    err = tt_port_take(port, model, quota, out_inference, why);
     if (err)
         return err;
-    inference->rows = rows;
-    inference->length = length;
+    (*out_inference)->rows = rows;
+    (*out_inference)->length = length;
+    return TT_OK;
+}
+
+enum tt_err tt_inference_begin(struct tt_port *port, struct tt_served_model *model,
+                               const struct tt_inference_shape *shapes, const size_t *sizes_bytes,
+                               int32_t count, struct tt_inference **out_inference,
+                               struct tt_error *why) {
+    const struct tt_ensemble *ensemble = model->ensemble;
+    struct tt_inference *inference;
+    enum tt_err err =
+        take(port, model, ensemble ? ensemble->quota : 1, shapes, count, &inference, why);
+    if (err)
+        return err;
     err = tt_port_place_inputs(inference, shapes, sizes_bytes, why);
+    if (!err && ensemble)
+        err = ensemble->ops->begin(inference, why);
     if (err) {
         tt_inference_release(inference);
         return err;
     }
+    *out_inference = inference;
+    return TT_OK;
+}
+
+enum tt_err tt_inference_begin_lent(struct tt_port *port, struct tt_served_model *model,
+                                    const struct tt_inference_loan *loan,
+                                    struct tt_inference **out_inference, struct tt_error *why) {
+    struct tt_inference_shape shapes[TT_MAX_TENSORS];
+    struct tt_inference *inference;
+    int32_t count = model->signature->input_count;
+    shapes[0] = (struct tt_inference_shape){0}; /* of a model without inputs */
+    for (int32_t i = 0; i < count; i++)
+        shapes[i] = (struct tt_inference_shape){.input = i, .shape = loan->inputs[i].shape};
+    enum tt_err err = take(port, model, 0, shapes, count, &inference, why);
+    if (err)
+        return err;
+    for (int32_t i = 0; i < count; i++)
+        inference->inputs[i] = loan->inputs[i];
+    if (model->ensemble)
+        err = model->ensemble->ops->begin(inference, why);
+    if (err) {
+        tt_inference_release(inference);
+        return err;
+    }
+    inference->returned = loan->returned;
+    inference->returned_context = loan->context;
     *out_inference = inference;
     return TT_OK;
 }
@@ -93,10 +134,16 @@ void tt_inference_submit(struct tt_inference *inference, const struct tt_inferen
     inference->submitted = true;
     inference->done = done;
     inference->context = context;
-    inference->priority = tt_served_model_priority(inference->model, options->priority);
+    const struct tt_ensemble *ensemble = inference->model->ensemble;
+    inference->priority = ensemble ? options->priority /* its steps' models say what it means */
+                                   : tt_served_model_priority(inference->model, options->priority);
     inference->submitted_at = tt_clock_now();
-    inference->deadline_at =
-        tt_instant_add(inference->submitted_at, patience_of(inference, options));
+    int64_t since_at = options->since_at ? options->since_at : inference->submitted_at;
+    inference->deadline_at = tt_instant_add(since_at, patience_of(inference, options));
+    if (ensemble) {
+        ensemble->ops->submit(inference);
+        return;
+    }
     struct tt_unfolder *unfolder = inference->model->unfolder;
     if (unfolder) {
         inference->is_unfolding = true;
@@ -115,7 +162,9 @@ void tt_inference_cancel(struct tt_inference *inference) {
     if (inference->finished || inference->cancel_sent)
         return;
     inference->cancel_sent = true;
-    if (!inference->is_unfolding) /* else after it was sent itself */
+    if (inference->model->ensemble)
+        inference->model->ensemble->ops->cancel(inference);
+    else if (!inference->is_unfolding) /* else after it was sent itself */
         tt_port_send_cancel(inference);
 }
 
@@ -123,8 +172,12 @@ void tt_inference_output(const struct tt_inference *inference, int32_t output,
                          struct tt_tensor_view *out_view) {
     tt_assert(inference->finished);
     tt_assert(!inference->released);
-    tt_assert(inference->result != NULL);
     const struct tt_served_model *model = inference->model;
+    if (model->ensemble) {
+        model->ensemble->ops->output(inference, output, out_view);
+        return;
+    }
+    tt_assert(inference->result != NULL);
     model->engine_model->engine->ops->output(inference->result, model->shown_outputs[output],
                                              inference->first_row, inference->rows, out_view);
 }
@@ -158,5 +211,8 @@ void tt_inference_release(struct tt_inference *take_inference) {
     tt_assert(!take_inference->submitted || take_inference->finished);
     tt_assert(!take_inference->released);
     take_inference->released = true;
-    tt_port_recycle(take_inference);
+    if (take_inference->model->ensemble)
+        take_inference->model->ensemble->ops->release(take_inference);
+    else
+        tt_port_recycle(take_inference);
 }

@@ -7,6 +7,8 @@
  * the request back with tt_inference_release(). If the client goes away it calls
  * tt_inference_cancel(); `done` is then called with TT_ERR_CANCELLED, or with the answer.
  *
+ * A request to an ensemble is the same to its caller (serve/ensemble_run.h).
+ *
  * All functions are for the thread of the port that the inference began on. Implemented in
  * inference.c; what a request consists of is in inference_state.h. */
 #ifndef TT_SERVE_INFERENCE_H
@@ -33,11 +35,26 @@ TT_MUST_CHECK enum tt_err tt_inference_begin(struct tt_port *port, struct tt_ser
                                              const size_t *sizes_bytes, int32_t count,
                                              struct tt_inference **out_inference,
                                              struct tt_error *why);
+/* Inputs that are in memory already. */
+struct tt_inference_loan {
+    const struct tt_tensor_view *inputs; /* per input of the signature; the views are copied */
+    void (*returned)(void *context);     /* nothing reads the bytes any more */
+    void *context;
+};
+/* As _begin, but the inputs stay where they are, until `returned` is called: once, after release.
+ * They may be written until submit. It takes nothing of the port's limits: it is a step of a
+ * request that does. Errors: INVALID, NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_inference_begin_lent(struct tt_port *port,
+                                                  struct tt_served_model *model,
+                                                  const struct tt_inference_loan *loan,
+                                                  struct tt_inference **out_inference,
+                                                  struct tt_error *why);
 /* Where the bytes of signature input `input` go, and how many there must be. Before submit. */
 void *tt_inference_input(struct tt_inference *inference, int32_t input, size_t *out_size_bytes);
 
 struct tt_inference_options {
-    int64_t timeout_ns; /* from now; 0: the model's own */
+    int64_t timeout_ns; /* 0: the model's own */
+    int64_t since_at;   /* the timeout counts from here; 0: from now */
     int32_t priority;   /* 0: the model's default; 1 is the most urgent */
 };
 /* Hands the request to the model's domain. Once. */

@@ -22,6 +22,7 @@ struct tt_cell_run;
 struct tt_emissions;
 struct tt_engine_result;
 struct tt_engine_state;
+struct tt_ensemble_run;
 struct tt_lane;
 struct tt_mailbox;
 struct tt_plugin_inbox;
@@ -45,7 +46,11 @@ struct tt_inference {
     struct tt_inference *next_given_back;
     int32_t length; /* equal in all members of a batch; see serve/inference_shape.h */
     int32_t slot;   /* first slot in the lane's pool or the model's ring; -1: own memory */
-    int64_t bytes;  /* of its inputs */
+    int64_t bytes;  /* of its inputs that count for the limit */
+    int32_t quota;  /* what it takes of the limit of requests in flight; 0: a step of an ensemble */
+    void (*returned)(void *context); /* NULL: its inputs are not lent */
+    void *returned_context;
+    struct tt_ensemble_run *run; /* of an ensemble; owned; kept for reuse */
     /* The port's */
     bool submitted, finished, cancel_sent, cancel_acknowledged, released;
     /* Set by the scheduler before it sends the inference back, cleared by the port: the engine

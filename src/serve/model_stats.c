@@ -22,7 +22,7 @@ bool tt_duration_bound_is_coarse(int32_t bucket) {
     return bucket == 0 || step == 7 || (first_decade ? step == 4 : step == 0 || step == 3);
 }
 
-void tt_duration_histogram_add(struct tt_duration_histogram *self, int64_t ns) {
+static int32_t duration_bucket(int64_t ns) {
     int32_t bucket = 0, above = TT_DURATION_BUCKETS - 1; /* the first bound that is not below ns */
     while (bucket < above) {
         int32_t middle = (bucket + above) / 2;
@@ -31,7 +31,11 @@ void tt_duration_histogram_add(struct tt_duration_histogram *self, int64_t ns) {
         else
             above = middle;
     }
-    tt_counter_add(&self->counts[bucket], 1);
+    return bucket;
+}
+
+void tt_duration_histogram_add(struct tt_duration_histogram *self, int64_t ns) {
+    tt_counter_add(&self->counts[duration_bucket(ns)], 1);
     tt_counter_add(&self->sum_ns, ns);
 }
 
@@ -73,6 +77,14 @@ void tt_model_stats_count_batch(struct tt_model_stats *self, int32_t rows,
     tt_counter_add(&batch->infer_ns, task->infer_ns);
     tt_counter_add(&batch->output_ns,
                    task->head.ended_at - task->head.started_at - task->input_ns - task->infer_ns);
+}
+
+void tt_model_stats_count_whole(struct tt_model_stats *self, int32_t rows, int64_t took_ns) {
+    tt_counter_add_shared(&self->succeeded, 1);
+    tt_counter_add_shared(&self->rows, rows);
+    tt_counter_add_shared(&self->request_ns, took_ns);
+    tt_counter_add_shared(&self->answering.counts[duration_bucket(took_ns)], 1);
+    tt_counter_add_shared(&self->answering.sum_ns, took_ns);
 }
 
 struct tt_model_stats *tt_model_stats_new(void) {

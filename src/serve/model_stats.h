@@ -2,8 +2,9 @@
  * again continues them, so counters never go back, and every request is accounted for.
  *
  * At every moment accepted = succeeded + failed + dropped + cancelled + rejected + in flight.
- * Written in the scheduler's turns alone, except the input slots and what policy auto does; read by
- * any thread. Owners and readers hold a reference. Implemented in model_stats.c. */
+ * Written in the scheduler's turns alone, except the input slots and what policy auto does; those
+ * of an ensemble by the threads of all ports. Read by any thread. Owners and readers hold a
+ * reference. Implemented in model_stats.c. */
 #ifndef TT_SERVE_MODEL_STATS_H
 #define TT_SERVE_MODEL_STATS_H
 
@@ -138,6 +139,9 @@ int32_t tt_length_histogram_bound(int32_t bucket);
 /* Counts one batch of `rows` rows, and what the engine reports of it. */
 void tt_model_stats_count_batch(struct tt_model_stats *self, int32_t rows,
                                 const struct tt_engine_task *task);
+
+/* Counts a request to an ensemble that succeeded after `took_ns`. Any thread. */
+void tt_model_stats_count_whole(struct tt_model_stats *self, int32_t rows, int64_t took_ns);
 
 /* With one reference, the caller's; NULL: out of memory. */
 struct tt_model_stats *tt_model_stats_new(void);

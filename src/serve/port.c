@@ -45,7 +45,7 @@ struct tt_port {
     int64_t generation;
     struct tt_lane *lanes;
     struct tt_quota_share requests; /* in flight */
-    int32_t lost_count;             /* of those: finished, but the engine still uses them */
+    int64_t lost_count;             /* of those: finished, but the engine still uses them */
     struct tt_plugin_inbox from_plugins;
     struct tt_quota_share queue_bytes; /* of the inputs of those in flight */
     int64_t stream_words;              /* that a stream may hold for its client */
@@ -70,6 +70,7 @@ static void free_inference(struct tt_inference *inference, int32_t inputs) {
     free(inference->inputs);
     free(inference->own);
     free(inference->own_capacity);
+    free(inference->run);
     free(inference);
 }
 
@@ -138,12 +139,24 @@ static void lane_close(struct tt_lane *lane) {
     lane_free(lane);
 }
 
+static bool is_shown(const struct tt_port *port, const struct tt_served_model *model) {
+    int32_t count = 0;
+    const struct tt_catalogue_entry *entries =
+        port->catalogue ? tt_catalogue_find(port->catalogue, model->name, &count) : NULL;
+    for (int32_t i = 0; i < count; i++)
+        if (entries[i].model == model)
+            return true;
+    return false;
+}
+
+/* A model that the catalogue does not show still serves steps of ensembles that hold it. */
 static struct tt_lane *lane_of(struct tt_port *port, struct tt_served_model *model) {
     for (struct tt_lane *lane = port->lanes; lane; lane = lane->next)
         if (lane->model == model)
             return lane;
     struct tt_lane *lane = lane_new(port, model);
     if (lane) {
+        lane->retired = !is_shown(port, model);
         lane->next = port->lanes;
         port->lanes = lane;
     }
@@ -219,9 +232,13 @@ static struct tt_inference *inference_new(struct tt_lane *lane) {
 
 int64_t tt_port_stream_words(const struct tt_lane *lane) { return lane->port->stream_words; }
 
-enum tt_err tt_port_take(struct tt_port *port, struct tt_served_model *model,
+struct tt_port *tt_port_of(const struct tt_lane *lane) {
+    return lane->port;
+}
+
+enum tt_err tt_port_take(struct tt_port *port, struct tt_served_model *model, int32_t quota,
                          struct tt_inference **out_inference, struct tt_error *why) {
-    if (!tt_quota_share_take(&port->requests, 1))
+    if (!tt_quota_share_take(&port->requests, quota))
         return tt_fail(TT_ERR_BUSY, why, "the server has %lld requests in flight, its limit",
                        (long long)port->requests.quota->limit);
     struct tt_lane *lane = lane_of(port, model);
@@ -231,15 +248,17 @@ enum tt_err tt_port_take(struct tt_port *port, struct tt_served_model *model,
     else if (lane)
         inference = inference_new(lane);
     if (!inference) {
-        tt_quota_share_give(&port->requests, 1);
+        tt_quota_share_give(&port->requests, quota);
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a request to model '%s'",
                        model->name);
     }
     tt_assert(inference->slot == -1);
     tt_assert(inference->request == NULL);
     lane->in_use++;
+    inference->quota = quota;
     inference->bytes = 0;
     inference->started_at = 0;
+    inference->returned = NULL;
     inference->submitted = inference->finished = inference->cancel_sent = false;
     inference->cancel_acknowledged = inference->released = false;
     inference->result = NULL;
@@ -331,6 +350,8 @@ void tt_port_recycle(struct tt_inference *inference) {
         (inference->cancel_sent && !inference->cancel_acknowledged) || inference->is_lost)
         return;
     struct tt_lane *lane = inference->lane;
+    void (*returned)(void *context) = inference->returned;
+    void *returned_context = inference->returned_context;
     tt_assert(inference->request == NULL);
     tt_assert(inference->cell_run == NULL);
     slots_give(inference);
@@ -349,12 +370,28 @@ void tt_port_recycle(struct tt_inference *inference) {
     tt_assert(inference->slot == -1);
     inference->next_free = lane->free;
     lane->free = inference;
-    tt_quota_share_give(&lane->port->requests, 1);
+    tt_quota_share_give(&lane->port->requests, inference->quota);
     tt_quota_share_give(&lane->port->queue_bytes, inference->bytes);
     lane->in_use--;
     tt_assert(lane->in_use >= 0);
     if (lane->retired && lane->in_use == 0)
         lane_close(lane);
+    if (returned)
+        returned(returned_context);
+}
+
+void tt_port_lost(struct tt_inference *whole) {
+    tt_assert(whole->finished);
+    tt_assert(!whole->is_lost);
+    whole->is_lost = true;
+    whole->lane->port->lost_count += whole->quota;
+}
+
+void tt_port_found(struct tt_inference *whole) {
+    if (!whole->is_lost)
+        return;
+    whole->is_lost = false;
+    whole->lane->port->lost_count -= whole->quota;
 }
 
 /* ---- catalogues and commands ---- */
@@ -364,12 +401,7 @@ void tt_port_recycle(struct tt_inference *inference) {
 static void sweep_lanes(struct tt_port *port) {
     for (struct tt_lane *lane = port->lanes, *next; lane; lane = next) {
         next = lane->next;
-        int32_t count = 0;
-        const struct tt_catalogue_entry *entries =
-            port->catalogue ? tt_catalogue_find(port->catalogue, lane->model->name, &count) : NULL;
-        lane->retired = true;
-        for (int32_t i = 0; i < count; i++)
-            lane->retired &= entries[i].model != lane->model;
+        lane->retired = !is_shown(port, lane->model);
         if (lane->retired && lane->in_use == 0)
             lane_close(lane);
     }
@@ -456,7 +488,7 @@ static void take_given_back(struct tt_inference *inference) {
     tt_assert(inference->is_lost);
     tt_assert(inference->finished);
     inference->is_lost = false;
-    inference->lane->port->lost_count--;
+    inference->lane->port->lost_count -= inference->quota;
     tt_port_recycle(inference);
 }
 
@@ -510,7 +542,7 @@ void tt_port_drain(struct tt_port *port) {
         default:
             tt_assert(!inference->finished);
             inference->finished = true;
-            port->lost_count += inference->is_lost;
+            port->lost_count += inference->is_lost ? inference->quota : 0;
             slots_give(inference);
             inference->done(inference->context, inference, inference->err, inference->why.text);
         }

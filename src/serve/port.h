@@ -74,10 +74,12 @@ void tt_port_submit_command(struct tt_port *port, struct tt_model_command *take_
 
 /* How many words a stream may hold for its client. */
 int64_t tt_port_stream_words(const struct tt_lane *lane);
-/* An inference on the model's lane, in its first state. Errors: BUSY (the limit of requests in
- * flight), NO_MEMORY. */
+struct tt_port *tt_port_of(const struct tt_lane *lane);
+/* An inference on the model's lane, in its first state. `quota`: what it takes of the limit of
+ * requests in flight. Errors: BUSY (that limit), NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_port_take(struct tt_port *port, struct tt_served_model *model,
-                                       struct tt_inference **out_inference, struct tt_error *why);
+                                       int32_t quota, struct tt_inference **out_inference,
+                                       struct tt_error *why);
 /* Reserves memory for the inputs: inference->inputs are set, to be written to. inference->rows is
  * set before. `sizes_bytes[i]`: the size of input shapes[i] where its dtype is BYTES (else
  * ignored). Errors: INVALID (an input is too large), BUSY (the limit of bytes in flight),
@@ -88,7 +90,12 @@ TT_MUST_CHECK enum tt_err tt_port_place_inputs(struct tt_inference *inference,
 /* To the scheduler: the inference, or its cancellation. */
 void tt_port_send(struct tt_inference *inference);
 void tt_port_send_cancel(struct tt_inference *inference);
-/* Gives the inference back to its lane, if it is released and nothing refers to it any more. */
+/* Gives the inference back to its lane, if it is released and nothing refers to it any more. Then
+ * its lent inputs are returned. */
 void tt_port_recycle(struct tt_inference *inference);
+/* An ensemble's request has ended, but the engine still uses inputs of a step; and: not any more.
+ */
+void tt_port_lost(struct tt_inference *whole);
+void tt_port_found(struct tt_inference *whole);
 
 #endif

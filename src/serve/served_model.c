@@ -67,6 +67,8 @@ void tt_served_model_free(struct tt_served_model *take_model) {
         return;
     tt_assert(take_model->domain == NULL);
     tt_assert(tt_list_empty(&take_model->in_order));
+    if (take_model->ensemble)
+        take_model->free_ensemble(take_model->ensemble);
     if (take_model->unfolder) /* first: it reads the model */
         take_model->free_unfolder(take_model->unfolder);
     for (int32_t s = 0; take_model->step_profiles && s < take_model->step_model.step_count; s++)
@@ -182,6 +184,23 @@ enum tt_err tt_served_model_loaded(struct tt_served_model *self,
     return TT_OK;
 }
 
+void tt_served_model_compose(struct tt_served_model *self, const struct tt_signature *signature,
+                             struct tt_ensemble *take_ensemble,
+                             void (*free_ensemble)(struct tt_ensemble *take_ensemble)) {
+    tt_assert(!self->engine_model);
+    tt_assert(!self->ensemble);
+    self->ensemble = take_ensemble;
+    self->free_ensemble = free_ensemble;
+    self->policy = "ensemble";
+    *self->signature = *signature;
+    for (int32_t i = 0; i < signature->output_count; i++)
+        self->shown_outputs[i] = i;
+    note_varies(self);
+    self->step_model.max_batch = signature->max_batch;
+    free(self->reason);
+    self->reason = NULL;
+}
+
 static const struct tt_tensor_spec *find(const struct tt_tensor_spec *specs, int32_t count,
                                          const char *name) {
     for (int32_t i = 0; i < count; i++)
@@ -265,7 +284,7 @@ int64_t tt_served_model_run_limit(const struct tt_served_model *self) {
 }
 
 bool tt_served_model_ready(const struct tt_served_model *self) {
-    return self->reason == NULL && self->domain != NULL;
+    return self->reason == NULL && (self->domain || self->ensemble);
 }
 
 const struct tt_signature *tt_served_model_signature(const struct tt_served_model *model) {

@@ -17,6 +17,7 @@
 #include "core/tensor.h"
 
 struct tt_engine_model;
+struct tt_ensemble;
 struct tt_model_stats;
 struct tt_profile;
 struct tt_queue_rule;
@@ -29,8 +30,8 @@ const struct tt_signature *tt_served_model_signature(const struct tt_served_mode
 const char *tt_served_model_name(const struct tt_served_model *model);
 const char *tt_served_model_version(const struct tt_served_model *model);
 const char *tt_served_model_platform(const struct tt_served_model *model); /* "onnxruntime_onnx" */
-/* How it is served, of a model in a domain: the name of its policy ("auto (deferred)" where auto
- * chose it), and its objective (TT_NEVER: none). */
+/* How it is served: the name of its policy ("auto (deferred)" where auto chose it; "ensemble"), and
+ * its objective (TT_NEVER: none). */
 const char *tt_served_model_policy(const struct tt_served_model *model);
 int64_t tt_served_model_slo_ns(const struct tt_served_model *model);
 /* Seconds after which a rejected or dropped request may succeed; at least 1. */
@@ -89,6 +90,11 @@ TT_MUST_CHECK enum tt_err tt_served_model_loaded(struct tt_served_model *self,
                                                  struct tt_engine_model *take_engine_model,
                                                  struct tt_profile *take_profile,
                                                  struct tt_profile **take_step_profiles);
+/* Makes it serve as the ensemble, which has this signature: nothing is loaded, and it belongs to no
+ * domain. `free_ensemble` frees the ensemble with the model. */
+void tt_served_model_compose(struct tt_served_model *self, const struct tt_signature *signature,
+                             struct tt_ensemble *take_ensemble,
+                             void (*free_ensemble)(struct tt_ensemble *take_ensemble));
 /* Shows clients the configuration's view of the loaded model: its outputs only, in its order (a
  * shorter list hides the others), and its dimensions where the engine leaves them free. INVALID:
  * the engine has no such tensor. */

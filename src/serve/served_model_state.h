@@ -15,6 +15,7 @@
 
 struct tt_auto_choice;
 struct tt_domain;
+struct tt_ensemble;
 struct tt_input_ring;
 struct tt_recent_arrivals;
 struct tt_trace_tap;
@@ -42,7 +43,9 @@ struct tt_served_model {
     struct tt_signature *signature;        /* as clients see it; inputs in the engine's order */
     int32_t shown_outputs[TT_MAX_TENSORS]; /* the engine's index of each output in it */
     struct tt_served_cells *cells;         /* NULL: one graph; owned */
-    struct tt_unfolder *unfolder;          /* owned; NULL: it has no unfold plug-in */
+    struct tt_ensemble *ensemble;          /* owned; NULL: an engine runs it */
+    void (*free_ensemble)(struct tt_ensemble *take_ensemble);
+    struct tt_unfolder *unfolder; /* owned; NULL: it has no unfold plug-in */
     void (*free_unfolder)(struct tt_unfolder *take_unfolder);
     struct tt_profile *profile;        /* owned; of the whole */
     struct tt_profile **step_profiles; /* owned; [step_count], or NULL: the whole's for all */

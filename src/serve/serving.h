@@ -21,7 +21,8 @@
  *     domain                                       the mechanism and its engine
  *     scheduler, watchdog                          turns; looks at how long runs take
  *     port, inference                              a connection thread's side
- *     serving                                      this one
+ *     ensemble, ensemble_run                       requests whose steps are requests to other
+ * models serving                                      this one
  *
  * A domain calls upwards through struct tt_domain_client only (serve/inference_end.h).
  *
