@@ -249,6 +249,14 @@ class Pages(unittest.TestCase):
         names = "[...document.querySelectorAll('table')].at(-1).querySelectorAll('tbody tr').length"
         self.assertEqual(self.value(names), moved)
 
+    def test_a_fleet(self):
+        page = self.folder / "fleet.html"
+        fleet = self.experiment(ONE.replace("count: 1", "count: 12"))
+        tutti("autoscale", fleet, "--hours", 1, "--search-hours", 0.5, "--servers", "--html", page)
+        self.look(page)
+        self.assertEqual(self.count(".series"), 12)
+        self.assertEqual(len(data_of(page)["body"]["points"]["hour"]), 60)
+
     def test_a_plan(self):
         model = self.folder / "models" / "batched"
         (model / "1").mkdir(parents=True)

@@ -18,7 +18,7 @@ from needs import needing  # noqa: E402
 
 PROGRAM = os.environ["TUTTI_PROGRAM"]
 VERBS = (
-    "plan", "place", "serve", "models", "profile", "slice", "policies", "experiment", "replay", "reproduce", "compare", "load", "token", "top", "bench", "cluster", "chaos",
+    "plan", "place", "serve", "models", "profile", "slice", "policies", "experiment", "replay", "reproduce", "compare", "load", "token", "top", "bench", "cluster", "chaos", "autoscale",
 )  # fmt: skip
 MODELS = None
 

@@ -116,6 +116,10 @@ int32_t tt_fleet_world_starting(const struct tt_fleet_world *self) {
     return tt_simulation_fleet(self->simulation).starting;
 }
 
+int32_t tt_fleet_world_in_system(const struct tt_fleet_world *self) {
+    return (int32_t)tt_simulation_mechanism(self->simulation)->requests.in_use;
+}
+
 struct tt_fleet_span tt_fleet_world_run(struct tt_fleet_world *self, int64_t span_ns) {
     tt_assert(span_ns > 0);
     for (int32_t m = 0; m < self->model_count; m++)
@@ -232,6 +236,7 @@ enum tt_err tt_fleet_world_new(const struct tt_fleet_world_options *options,
         tt_fleet_world_free(self);
         return err;
     }
+    tt_simulation_run_until(self->simulation, 0); /* devices appear */
     *out_world = self;
     return TT_OK;
 }

@@ -57,6 +57,8 @@ void tt_fleet_world_resize(struct tt_fleet_world *self, int32_t devices, int64_t
 /* Devices that serve now, and those that start. */
 int32_t tt_fleet_world_up(const struct tt_fleet_world *self);
 int32_t tt_fleet_world_starting(const struct tt_fleet_world *self);
+/* Requests that arrived and have not ended, at this instant. */
+int32_t tt_fleet_world_in_system(const struct tt_fleet_world *self);
 /* Runs `span_ns` and begins to count anew. */
 struct tt_fleet_span tt_fleet_world_run(struct tt_fleet_world *self, int64_t span_ns);
 /* bad / (ok + bad); 0 where nothing ended. */

@@ -12,8 +12,8 @@
 
 #include <jansson.h>
 
-/* `kind`: "runs", "compare", "goodput", "load", "plan" or "place"; what `take_body` holds for each
- * is stated where page/main.js, page/plan.js or page/place.js draws it. NULL as body stands for a
+/* `kind`: "runs", "compare", "goodput", "load", "plan", "place" or "autoscale"; what `take_body`
+ * holds for each is stated where page/main.js, page/NAME.js draws it. NULL as body stands for a
  * failed allocation. The page also states the command, the machine and the date. Errors: NO_MEMORY,
  * IO. */
 TT_MUST_CHECK enum tt_err tt_page_write(const char *kind, const char *title, json_t *take_body,

@@ -1,0 +1,126 @@
+/* tutti autoscale FILE: a fleet that follows its load for days, in virtual time. */
+#include "cmd/outcome.h"
+#include "cmd/verbs.h"
+
+#include "base/instant.h"
+#include "lab/autoscale/autoscale_report.h"
+#include "lab/experiment/experiment.h"
+#include "lab/report/page.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct flags {
+    const char *file, *html;
+    double hours, start_up_s, hold_s, sample_ms, peak, jumps, search_hours;
+    int64_t seed;
+    bool json, servers;
+};
+
+static const struct tt_flag_row flag_rows[] = {
+    TT_OPERAND(TT_FLAG_TEXT, "FILE", file, true,
+               "an experiment: its models, its devices (the most that there may be), its policy"),
+    TT_DECIMAL("hours", "H", hours, 0.1, 1000, 150, "virtual time, in steps of a minute"),
+    TT_DECIMAL("start-up", "SECONDS", start_up_s, 0, 36000, 120,
+               "from the order of a device until it serves"),
+    TT_DECIMAL("hold", "SECONDS", hold_s, 0, 36000, 300,
+               "devices go when they were not needed for so long"),
+    TT_DECIMAL("sample-ms", "MS", sample_ms, 10, 60000, 100, "simulated of each minute"),
+    TT_DECIMAL("peak", "SHARE", peak, 0.01, 1, 0.9,
+               "what the highest load needs, as a share of the devices"),
+    TT_DECIMAL("jumps", "N", jumps, 0, 1000, 1, "sudden rises of each model's rate, per day"),
+    TT_DECIMAL("search-hours", "H", search_hours, 0, 1000, 2.5,
+               "time between two searches for the fewest devices; 0: none"),
+    TT_INTEGER("seed", "N", seed, 0, INT64_MAX, 1, "seed of rates and requests"),
+    TT_SWITCH("servers", servers,
+              "also simulate independent servers behind a proxy that scale by their queues"),
+    TT_SWITCH("json", json, "print JSON"),
+    TT_TEXT("html", "FILE", html, NULL, "also write a page with charts"),
+};
+
+static void progress(void *context, int32_t done, int32_t all) {
+    (void)context;
+    tt_outcome_progress(NULL, done, all);
+}
+
+static enum tt_err print(const struct flags *flags, const struct tt_autoscale_options *options,
+                         const struct tt_autoscale_result *result, struct tt_error *why) {
+    enum tt_err err = TT_OK;
+    if (flags->html)
+        err = tt_page_write("autoscale", "Autoscaling", tt_autoscale_report_json(options, result),
+                            flags->html, why);
+    if (!err && flags->json) {
+        tt_outcome_print_json(tt_autoscale_report_json(options, result));
+    } else if (!err) {
+        struct tt_text text;
+        tt_text_init(&text);
+        tt_autoscale_report_put(options, result, &text);
+        tt_outcome_print_text(&text);
+    }
+    return err;
+}
+
+static enum tt_err scale(const struct flags *flags, const struct tt_scenario *scenario,
+                         struct tt_error *why) {
+    struct tt_fleet_model *models;
+    enum tt_err err = tt_autoscale_models(scenario, &models, why);
+    if (err)
+        return err;
+    struct tt_autoscale_options options = {.models = models,
+                                           .model_count = scenario->model_count,
+                                           .capacity = scenario->device_count,
+                                           .peak = flags->peak,
+                                           .step_count = (int32_t)(flags->hours * 60),
+                                           .step_s = 60,
+                                           .start_up_s = flags->start_up_s,
+                                           .hold_s = flags->hold_s,
+                                           .jumps_per_day = flags->jumps,
+                                           .sample_ns = (int64_t)(flags->sample_ms * TT_MS),
+                                           .search_every = (int32_t)(flags->search_hours * 60),
+                                           .with_servers = flags->servers,
+                                           .policy = scenario->policy,
+                                           .seed = (uint64_t)flags->seed,
+                                           .stop = &tt_interrupted,
+                                           .progress = progress};
+    struct tt_autoscale_result result;
+    err = tt_autoscale_run(&options, &result, why);
+    if (!err) {
+        err = print(flags, &options, &result, why);
+        tt_autoscale_result_fini(&result);
+    }
+    free(models);
+    return err;
+}
+
+static int run(void *options) {
+    const struct flags *flags = options;
+    struct tt_experiment experiment;
+    struct tt_scenario scenario;
+    struct tt_error why;
+    tt_outcome_catch_interrupt();
+    enum tt_err err = tt_experiment_open(&experiment, flags->file, &why);
+    if (err)
+        return tt_outcome_print_error("autoscale", err, &why);
+    err = tt_experiment_build(&experiment, &scenario, &why);
+    if (!err) {
+        err = scale(flags, &scenario, &why);
+        tt_scenario_fini(&scenario);
+    }
+    tt_experiment_close(&experiment);
+    if (err)
+        return tt_outcome_print_error("autoscale", err, &why);
+    return tt_interrupted ? EXIT_INTERRUPTED : EXIT_DONE;
+}
+
+const struct tt_verb tt_verb_autoscale = {
+    .name = "autoscale",
+    .summary = "let a fleet follow changing load for days of virtual time",
+    .usage = "FILE [OPTIONS]",
+    .description =
+        "Draws rates that change as those of services do, and simulates a fleet whose size follows "
+        "the advice about devices. A sample of every minute is simulated. Prints the share of bad "
+        "requests, the devices, and the fewest that would have sufficed. The same arguments give "
+        "the same answer.\n\n"
+        "Exit code: 0 done; 2 usage error, or FILE is invalid; 130 interrupted: the figures are "
+        "those until then.",
+    TT_VERB_RUNS(flag_rows, run)};

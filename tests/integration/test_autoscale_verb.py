@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""tutti autoscale: figure 15 in short, on 24 models and 512 devices, and what it refuses."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = os.environ["TUTTI_PROGRAM"]
+FIGURE = ROOT / "experiments" / "symphony" / "figure15-advice.pbtxt"
+MODEL = 'model { name: "m" slo_ms: 30 profile { linear { alpha_ms: 1 beta_ms: 5 } } max_batch: 16 }'
+
+
+def run(*arguments):
+    return subprocess.run([PROGRAM, "autoscale", *map(str, arguments)], capture_output=True, text=True, timeout=240)
+
+
+class Autoscale(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def answer(self, *arguments):
+        done = run(*arguments, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def write(self, text):
+        path = self.folder / "fleet.pbtxt"
+        path.write_text(text)
+        return path
+
+    def test_the_figure_in_short(self):
+        answer = self.answer(FIGURE, "--hours", 1, "--search-hours", 0.5, "--sample-ms", 60)
+        self.assertEqual(answer["capacity"], 512)
+        self.assertEqual(len(answer["models"]), 24)
+        self.assertEqual(len(answer["points"]["hour"]), 60)
+        self.assertLessEqual(answer["bad_rate_settled"], 0.01)
+        self.assertLessEqual(answer["over_fewest"], 1.1)
+        self.assertEqual(len(answer["fewest"]), 2)
+        self.assertIsNone(answer["servers"])
+
+    def test_the_same_arguments_give_the_same_answer(self):
+        fleet = self.write(MODEL + ' device { count: 10 } load { rate: 100 } policy { name: "deferred" } duration_s: 1')
+        arguments = (fleet, "--hours", 1, "--search-hours", 0.5, "--servers", "--seed", 7)
+        one = self.answer(*arguments)
+        self.assertEqual(one, self.answer(*arguments))
+        self.assertNotEqual(one["points"], self.answer(*arguments[:-1], 8)["points"])
+        self.assertGreater(one["servers"]["mean_servers"], one["mean_devices"])
+        said = run(*arguments).stdout
+        self.assertIn("The fleet by the advice:", said)
+        self.assertIn("Servers behind a proxy", said)
+
+    def test_what_is_refused(self):
+        fleet = self.write(
+            MODEL.replace("slo_ms: 30", "") + ' device { count: 2 } load { rate: 1 } policy { name: "serial" } duration_s: 1'
+        )
+        done = run(fleet)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("model 'm' has no objective (slo_ms)", done.stderr)
+        self.assertEqual(run(self.folder / "none").returncode, 2)
+        done = run(FIGURE, "--peak", 2)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--peak", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
