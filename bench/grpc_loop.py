@@ -11,9 +11,9 @@ import numpy
 from tritonclient.grpc import service_pb2
 
 
-def message():
+def message(model="identity"):
     row = numpy.arange(16, dtype=numpy.float32)[None]
-    request = service_pb2.ModelInferRequest(model_name="identity")
+    request = service_pb2.ModelInferRequest(model_name=model)
     request.inputs.add(name="INPUT0", datatype="FP32", shape=row.shape)
     request.raw_input_contents.append(row.tobytes())
     return request.SerializeToString(), row.tobytes()

@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+"""Tutti beside Triton Inference Server: processor time of the server per request, and one client's p50, in turns.
+
+usage: beside_triton.py --triton COMMAND [--tutti PROGRAM] [--rounds N] [--requests N] [--model NAME]
+
+COMMAND starts Triton in the foreground with HTTP at 127.0.0.1:18000, gRPC at 18001 and metrics at 18002, and a model NAME
+(id_dyn) that returns its 16 floats: INPUT0 to OUTPUT0, FP32 [-1, 16]. Tutti serves the same as an emulated model whose batches
+take 1 us. Each round runs Tutti, then Triton; each server gets the same loads: `tutti load` for HTTP, h2load for gRPC. A cell
+is user and system time of the server's process, per request that its own metrics count as answered; the ratio is the
+median over the rounds of Tutti / Triton of the same round. Processor time can be compared on a busy machine; p50 cannot, so the
+load average is printed with it. The last rows are Tutti with TLS, on kept connections. Needs h2load, openssl and
+tritonclient[grpc]; prints Markdown."""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+import grpc_loop
+from own_server import ROOT, Server
+
+MODEL = """backend: "emulated"
+max_batch_size: 64
+input { name: "INPUT0" data_type: TYPE_FP32 dims: 16 }
+output { name: "OUTPUT0" data_type: TYPE_FP32 dims: 16 }
+"""
+TRITON = {"http": "http://127.0.0.1:18000", "grpc": "127.0.0.1:18001", "metrics": "http://127.0.0.1:18002/metrics"}
+# name: over what, requests in flight, share of the requests
+LOADS = {
+    "gRPC, 64 in flight": ("grpc", 64, 1),
+    "HTTP binary, 64 connections": ("--binary", 64, 1),
+    "HTTP JSON, 64 connections": ("--json-body", 64, 1),
+    "gRPC, one client": ("grpc", 1, 0.2),
+    "HTTP binary, one client": ("--binary", 1, 0.2),
+}
+TLS = "HTTP binary, 64 connections, TLS"
+
+
+def run(*words, **options):
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=600, **options)
+    if done.returncode != 0:
+        sys.exit("%s: exit code %d\n%s%s" % (words[0], done.returncode, done.stdout, done.stderr))
+    return done.stdout
+
+
+class Tutti:
+    def __init__(self, given, folder, *flags):
+        self.grpc_port = free_port()
+        self.server = Server(given.tutti, folder / "models", "--grpc-port", self.grpc_port, *flags, executors=None)
+        self.pid, self.tls = self.server.process.pid, "--tls-cert" in flags
+        self.urls = {"http": self.server.address, "grpc": "127.0.0.1:%d" % self.grpc_port}
+        self.urls["metrics"] = self.server.address + "/metrics"
+
+    def stop(self):
+        self.server.stop()
+
+
+class Triton:
+    def __init__(self, given):
+        self.process = subprocess.Popen(
+            given.triton, shell=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        self.urls, self.tls = TRITON, False
+        until = time.monotonic() + 60
+        while True:
+            try:
+                urllib.request.urlopen(TRITON["http"] + "/v2/health/ready", timeout=5).read()
+                break
+            except OSError:
+                if time.monotonic() > until or self.process.poll() is not None:
+                    self.stop()
+                    sys.exit("Triton does not come: " + given.triton)
+                time.sleep(0.2)
+        self.pid = listener(18000)
+
+    def stop(self):
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGTERM)
+        self.process.wait(60)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def listener(port):
+    """The process that listens there."""
+    inodes = set()
+    for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[1].endswith(":%04X" % port) and fields[3] == "0A":
+            inodes.add("socket:[%s]" % fields[9])
+    for folder in pathlib.Path("/proc").glob("[0-9]*/fd"):
+        try:
+            if any(os.readlink(fd) in inodes for fd in folder.iterdir()):
+                return int(folder.parent.name)
+        except OSError:
+            continue
+    sys.exit("no process listens at port %d" % port)
+
+
+def cpu_seconds(pid):
+    return time.clock_gettime(~pid << 3 | 2)  # clock_getcpuclockid(3)
+
+
+def answered(server, model):
+    if server.tls:
+        return None
+    page = urllib.request.urlopen(server.urls["metrics"], timeout=30).read().decode()
+    return int(float(re.search(r'nv_inference_request_success\{model="%s",version="1"\} (\S+)' % model, page).group(1)))
+
+
+def load_grpc(given, server, folder, in_flight, requests):
+    """p50 in us."""
+    log = folder / "h2load.log"
+    log.unlink(missing_ok=True)
+    run(
+        "h2load", "-n", requests, "-c", 1, "-m", in_flight, "-t", 1, "-d", folder / "message", "--log-file", log,
+        "-H", "content-type: application/grpc", "-H", "te: trailers",
+        "http://%s/inference.GRPCInferenceService/ModelInfer" % server.urls["grpc"],
+    )  # fmt: skip
+    return statistics.median(int(line.split()[2]) for line in log.read_text().splitlines())
+
+
+def load_http(given, server, folder, body, connections, requests):
+    words = [given.tutti, "load", server.urls["http"], "--model", given.model, "--concurrency", connections, body]
+    words += ["--requests", requests, "--duration", 600, "--json"]
+    words += ["--tls-ca", folder / "cert.pem"] if server.tls else []
+    total = json.loads(run(*words))["total"]
+    if total["ok"] != requests:
+        sys.exit("%d of %d requests were answered" % (total["ok"], requests))
+    return total["latency_ms"]["p50"] * 1e3
+
+
+def measure(given, server, folder, load):
+    """Microseconds of processor per request, and p50 in us."""
+    over, in_flight, share = LOADS[load]
+    requests = int(given.requests * share)
+
+    def play(count):
+        if over == "grpc":
+            return load_grpc(given, server, folder, in_flight, count)
+        return load_http(given, server, folder, over, in_flight, count)
+
+    play(max(requests // 10, in_flight))  # pages, caches
+    before, cpu = answered(server, given.model), cpu_seconds(server.pid)
+    p50 = play(requests)
+    cpu = cpu_seconds(server.pid) - cpu
+    count = requests if before is None else answered(server, given.model) - before
+    if count != requests:
+        sys.exit("%s: %d of %d requests were answered" % (load, count, requests))
+    return cpu / count * 1e6, p50
+
+
+def make_files(given, folder):
+    model = folder / "models" / given.model
+    (model / "1").mkdir(parents=True)
+    (model / "config.pbtxt").write_text(MODEL)
+    (model / "profile.pbtxt").write_text("linear { beta_ms: 0.001 }\n")
+    message, _ = grpc_loop.message(given.model)
+    (folder / "message").write_bytes(b"\0" + len(message).to_bytes(4, "big") + message)
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
+    command += " -addext subjectAltName=DNS:localhost,IP:127.0.0.1 -keyout %s/key.pem -out %s/cert.pem" % (folder, folder)
+    run(*command.split())
+
+
+def show(given, cells, loads):
+    print("Tutti beside Triton, %d rounds, model `%s`, %d requests per cell; load average at the start and the end: %s, %s."
+          % (given.rounds, given.model, given.requests, *loads))  # fmt: skip
+    print("\n| load | Tutti us/request: best, median | Triton | ratio | p50 us: Tutti | Triton | ratio |\n|---|---|---|---|---|---|---|")
+    for load in LOADS:
+        row = [load]
+        for what in 0, 1:
+            ours, theirs = ([cell[what] for cell in cells[load, name]] for name in ("Tutti", "Triton"))
+            ratio = statistics.median(a / b for a, b in zip(ours, theirs))
+            shown = ["%.1f, %.1f" % (min(side), statistics.median(side)) for side in (ours, theirs)]
+            row += [*shown, "%.2f" % ratio] if what == 0 or LOADS[load][1] == 1 else ["", "", ""]
+        print("| " + " | ".join(row) + " |")
+    plain, sealed = ([cell[0] for cell in cells[load, "Tutti"]] for load in ("HTTP binary, 64 connections", TLS))
+    ratio = statistics.median(a / b for a, b in zip(sealed, plain))
+    print("| %s | %.1f, %.1f | | %.2f of plain | | | |" % (TLS, min(sealed), statistics.median(sealed), ratio))
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--triton", required=True)
+    arguments.add_argument("--tutti", default=os.path.join(ROOT, "build", "tutti"))
+    arguments.add_argument("--model", default="id_dyn")
+    arguments.add_argument("--rounds", type=int, default=4)
+    arguments.add_argument("--requests", type=int, default=20000)
+    given = arguments.parse_args()
+    LOADS[TLS] = LOADS["HTTP binary, 64 connections"]
+    cells, before = {}, "%.1f" % os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        make_files(given, folder)
+        tls = ["--tls-cert", folder / "cert.pem", "--tls-key", folder / "key.pem"]
+        for _ in range(given.rounds):
+            for kind, start in (
+                ("Tutti", lambda: Tutti(given, folder)),
+                ("Triton", lambda: Triton(given)),
+                ("TLS", lambda: Tutti(given, folder, *tls)),
+            ):
+                server = start()
+                try:
+                    for load in [TLS] if kind == "TLS" else [load for load in LOADS if load != TLS]:
+                        cell = measure(given, server, folder, load)
+                        cells.setdefault((load, "Tutti" if kind == "TLS" else kind), []).append(cell)
+                finally:
+                    server.stop()
+    del LOADS[TLS]
+    show(given, cells, (before, "%.1f" % os.getloadavg()[0]))
+
+
+if __name__ == "__main__":
+    main()
