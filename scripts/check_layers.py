@@ -33,7 +33,7 @@ LAYERS = [
     ["model/config", "sim", "multicore", "cluster", "place", "scale"],
     ["model/cells", "record"],
     ["model/repository", "engine"],
-    ["engine/emulated", "engine/onnxruntime"],
+    ["engine/emulated", "engine/onnxruntime", "engine/streams"],
     ["profile"],
     ["slicer", "serve"],
     ["control", "metrics", "net/kserve", "net/dashboard", "net/sockets", "net/http2"],

@@ -123,6 +123,10 @@ enum tt_err tt_async_executors_open(const struct tt_async_executors_options *opt
 
 /* ---- tasks ---- */
 
+static bool notes_starts(const struct tt_async_executors *self) {
+    return !self->options.notify_apart || self->options.notes_starts;
+}
+
 /* On the executor's stream, before the work. */
 static void begun(void *context) {
     struct tt_async_task *task = context;
@@ -135,7 +139,7 @@ static void ended(void *context) {
     struct tt_async_executors *self = task->set;
     struct executor *executor = executor_of(self, task->head.executor);
     task->head.ended_at = tt_async_device_now(self->options.device);
-    if (self->options.notify_apart) /* no call noted the start */
+    if (!notes_starts(self)) /* no call noted the start */
         task->head.started_at = tt_instant_max(task->head.submitted_at, executor->last_ended_at);
     executor->last_ended_at = task->head.ended_at;
     bool is_done = task->head.outcome == TT_OUTCOME_DONE;
@@ -164,6 +168,11 @@ static enum tt_err wait_for_others(struct tt_async_executors *self, struct tt_as
     return err;
 }
 
+static enum tt_err put_more(struct tt_async_task *task, enum tt_async_put where,
+                            struct tt_async_stream *stream) {
+    return task->put ? task->put(task, where, stream) : TT_OK;
+}
+
 /* Everything behind the waits. Once an operation has the task, the task comes back from the stream;
  * only the device's failure keeps it there, and then _close returns it. */
 static void put(struct tt_async_executors *self, struct executor *executor,
@@ -171,16 +180,22 @@ static void put(struct tt_async_executors *self, struct executor *executor,
     struct place *place = place_of(self, executor, executor->submitted++);
     enum tt_err err = TT_OK;
     place->task = task;
-    if (!self->options.notify_apart)
+    if (notes_starts(self))
         err = tt_async_call(executor->stream, begun, task, NULL);
     tt_assert(err != TT_ERR_BUSY);
-    err = tt_async_launch(executor->stream, &task->kernel, NULL);
-    tt_assert(err != TT_ERR_BUSY);
-    task->head.outcome = err ? TT_OUTCOME_FAILED : TT_OUTCOME_DONE;
+    enum tt_err work = put_more(task, TT_ASYNC_PUT_FIRST, executor->stream);
+    if (!work)
+        work = tt_async_launch(executor->stream, &task->kernel, NULL);
+    if (!work)
+        work = put_more(task, TT_ASYNC_PUT_LAST, executor->stream);
+    tt_assert(work != TT_ERR_BUSY);
     err = tt_async_record(executor->stream, place->event, NULL);
     self->counts.records++;
     if (!err && self->options.notify_apart)
         err = tt_async_wait(executor->notices, place->event, NULL);
+    if (!err && !work)
+        work = put_more(task, TT_ASYNC_PUT_NOTICE, executor->notices);
+    task->head.outcome = work ? TT_OUTCOME_FAILED : TT_OUTCOME_DONE;
     if (!err)
         err = tt_async_call(executor->notices, ended, task, NULL);
     tt_assert(err != TT_ERR_BUSY);
@@ -195,6 +210,13 @@ void tt_async_executors_submit(struct tt_async_executors *self, struct tt_async_
         put(self, executor, task);
     else
         return_failed(self, task);
+}
+
+void tt_async_executors_take_back(struct tt_async_executors *self,
+                                  const struct tt_async_task *task) {
+    struct executor *executor = executor_of(self, task->head.executor);
+    if (executor->submitted - task->number <= (uint64_t)self->options.depth)
+        (void)tt_async_event_query(place_of(self, executor, task->number)->event, NULL);
 }
 
 static void submit(void *self, struct tt_device_task *task) {

@@ -25,6 +25,13 @@
 
 struct tt_async_executors;
 
+/* Where a task may put more work. */
+enum tt_async_put {
+    TT_ASYNC_PUT_FIRST,  /* the executor's stream, before the kernel */
+    TT_ASYNC_PUT_LAST,   /* the executor's stream, behind the kernel and before its event */
+    TT_ASYNC_PUT_NOTICE, /* the stream that calls `done`, behind the task's event */
+};
+
 struct tt_async_task {
     struct tt_device_task head;    /* first; `executor`, and what is set at completion, are used */
     struct tt_async_kernel kernel; /* the work */
@@ -32,6 +39,10 @@ struct tt_async_task {
      * submitted. A task that has come back need not be named. */
     struct tt_async_task *const *after;
     int32_t after_count;
+    /* Puts more work on these streams: copies, waits for events. Called by the submitting thread.
+     * An error makes the task come back as FAILED. NULL: none. */
+    enum tt_err (*put)(struct tt_async_task *task, enum tt_async_put where,
+                       struct tt_async_stream *stream);
     /* The set's: */
     struct tt_async_executors *set;
     uint64_t number; /* of the executor's tasks */
@@ -43,11 +54,14 @@ struct tt_async_executors_options {
     int32_t executor_count;         /* >= 1 */
     int32_t depth;                  /* tasks of an executor at once, >= 1 */
     bool notify_apart;
+    bool
+        notes_starts; /* with notify_apart: a call on the stream notes when each task starts, too */
     tt_device_done_fn *done;
     void *done_context;
 };
 
-/* The device's queues hold 4 operations per task, and one per task that it names. Errors: INVALID
+/* The device's queues hold 4 operations per task, one per task that it names, and those of `put`.
+ * Errors: INVALID
  * (a count below 1), NO_MEMORY, and those of opening streams and events. */
 TT_MUST_CHECK enum tt_err tt_async_executors_open(const struct tt_async_executors_options *options,
                                                   struct tt_async_executors **out_set,
@@ -56,6 +70,10 @@ TT_MUST_CHECK enum tt_err tt_async_executors_open(const struct tt_async_executor
 void tt_async_executors_close(struct tt_async_executors *take_set);
 /* Never blocks. Of the executor at most `depth` tasks have not come back. */
 void tt_async_executors_submit(struct tt_async_executors *self, struct tt_async_task *task);
+/* The caller knows that the task has come back: what it submits from now on comes after it. Only
+ * the order checker needs that, before memory of the task is used again. The submitting thread. */
+void tt_async_executors_take_back(struct tt_async_executors *self,
+                                  const struct tt_async_task *task);
 /* The same as a device set of push completion. */
 struct tt_device_set tt_async_executors_set(struct tt_async_executors *self);
 

@@ -1,0 +1,379 @@
+#include "engine/streams/stream_engine.h"
+
+#include "base/array.h"
+#include "base/instant.h"
+#include "core/profile.h"
+#include "engine/engine_result.h"
+#include "engine/streams/stream_place.h"
+
+#include <stdlib.h>
+
+struct stream_engine {
+    struct tt_engine engine; /* first */
+    struct tt_async_device *device;
+    struct tt_async_executors *set;    /* NULL: the device has failed */
+    struct tt_async_stream *copies_in; /* TT_STREAM_EACH */
+    enum tt_stream_transfer transfer;
+    int32_t depth, max_rows;
+    struct tt_stream_place *places; /* [executor_count * depth] */
+    uint64_t *submitted;            /* [executor_count] */
+};
+
+static struct stream_engine *engine_of(struct tt_engine *engine) {
+    return TT_CONTAINER_OF(engine, struct stream_engine, engine);
+}
+
+static struct tt_stream_model *model_of(const struct tt_engine_model *model) {
+    return TT_CONTAINER_OF((struct tt_engine_model *)model, struct tt_stream_model, model);
+}
+
+static struct tt_stream_place *place_of(struct tt_device_task *head) {
+    return (struct tt_stream_place *)(void *)head;
+}
+
+static int32_t place_count(const struct stream_engine *self) {
+    return self->engine.executor_count * self->depth;
+}
+
+/* ---- the end of a task ---- */
+
+static void fail_members(const struct tt_stream_place *place) {
+    struct tt_error why = {"the device refused its work"};
+    enum tt_err err = tt_async_device_status(place->model->device, &why);
+    tt_engine_members_fail(place->valid.members, place->valid.count, err ? err : TT_ERR_INTERNAL,
+                           &why);
+}
+
+/* Called by the set, on a thread of the device or of the caller. */
+static void came_back(void *context, struct tt_device_task *head) {
+    struct stream_engine *self = context;
+    struct tt_stream_place *place = place_of(head);
+    struct tt_engine_task *task = place->task;
+    task->head.outcome = head->outcome;
+    task->head.started_at = head->started_at;
+    task->head.ended_at = head->ended_at;
+    bool done = head->outcome == TT_OUTCOME_DONE;
+    tt_flag_raise(&place->has_ended);
+    task->head.last_step_done = done ? task->head.last_step : task->head.first_step - 1;
+    if (done) {
+        tt_engine_task_step_ended(task, task->head.last_step, head->ended_at);
+        if (tt_stream_place_ends_model(place) && place->valid.count > 0)
+            tt_stream_place_answer(place);
+    } else {
+        fail_members(place);
+    }
+    for (int32_t i = 0; done && tt_stream_place_ends_model(place) && i < place->valid.count; i++) {
+        tt_stream_model_give(place->valid.members[i]->state);
+        place->valid.members[i]->state = NULL;
+    }
+    task->infer_ns = task->head.ended_at - task->head.started_at;
+    tt_flag_raise(&place->is_over); /* from here on the place may be used again */
+    self->engine.done(self->engine.done_context, &task->head);
+}
+
+/* ---- submitting ---- */
+
+/* For the order checker: tasks that the submitting thread knows to have ended come before all that
+ * it submits from now on. */
+static void note_returned(struct stream_engine *self) {
+    for (int32_t i = 0; i < place_count(self); i++) {
+        struct tt_stream_place *place = &self->places[i];
+        if (place->is_known || !place->task || !tt_flag_is_raised(&place->has_ended))
+            continue;
+        place->is_known = true;
+        tt_async_executors_take_back(self->set, &place->async);
+        if (place->outputs_left)
+            (void)tt_async_event_query(place->outputs_left, NULL);
+    }
+}
+
+/* The place of the task that this one names: the newest of that address. The caller has not taken
+ * that task back. */
+static struct tt_stream_place *place_named(struct stream_engine *self,
+                                           const struct tt_engine_task *after) {
+    uint64_t depth = (uint64_t)self->depth, count = self->submitted[after->head.executor];
+    for (uint64_t k = 1; k <= depth && k <= count; k++) {
+        int32_t index = after->head.executor * self->depth + (int32_t)((count - k) % depth);
+        if (self->places[index].task == after)
+            return &self->places[index];
+    }
+    return NULL;
+}
+
+/* Takes over what the members of the task named by `after` left. */
+static void take_over(struct tt_engine_task *task) {
+    for (int32_t i = 0; i < task->member_count; i++) {
+        const struct tt_engine_member *from = &task->after->members[i];
+        struct tt_engine_member *member = &task->members[i];
+        member->state = from->state;
+        member->err = from->err;
+        if (from->err && member->why && from->why && from->why != member->why)
+            *member->why = *from->why;
+    }
+}
+
+/* Gives a state to each member of a task that ends between two steps. Members that find none are
+ * left out. */
+static void take_states(struct tt_stream_place *place) {
+    struct tt_engine_valid_members *valid = &place->valid;
+    int32_t kept = 0;
+    if (tt_stream_place_ends_model(place) || place->task->head.first_step > 0)
+        return;
+    for (int32_t i = 0; i < valid->count; i++) {
+        struct tt_engine_member *member = valid->members[i];
+        member->state = tt_stream_model_take(place->model, member->rows);
+        if (member->state) {
+            valid->members[kept++] = member;
+            continue;
+        }
+        valid->rows -= member->rows;
+        member->err = tt_fail(TT_ERR_BUSY, member->why,
+                              "no slots for %d rows between the steps; the model has %d",
+                              member->rows, place->model->program.slot_count);
+    }
+    valid->count = kept;
+}
+
+/* Lists the slots of all rows, and what the kernel touches. */
+static void list_memory(struct tt_stream_place *place) {
+    const struct tt_stream_model *model = place->model;
+    bool writes = !tt_stream_place_ends_model(place);
+    int32_t row = 0;
+    place->ranges[0] = (struct tt_async_range){place->arena.device, model->arena_bytes, true};
+    for (int32_t i = 0; i < place->valid.count; i++) {
+        const struct tt_engine_state *state = place->valid.members[i]->state;
+        for (int32_t slot = state ? state->first_slot : -1; slot >= 0;
+             slot = model->next_slot[slot]) {
+            place->ranges[row + 1] = (struct tt_async_range){tt_stream_model_slot(model, slot),
+                                                             model->program.state_bytes, writes};
+            place->slots[row++] = slot;
+        }
+    }
+    tt_assert(row == 0 || row == place->valid.rows);
+    place->async.kernel.ranges = place->ranges;
+    place->async.kernel.range_count = place->valid.rows > 0 ? row + 1 : 0;
+}
+
+static void describe(struct tt_stream_place *place, struct tt_stream_place *before) {
+    const struct tt_stream_program *program = &place->model->program;
+    const struct tt_device_task *head = &place->task->head;
+    int32_t rows = place->valid.rows;
+    int64_t work_ns = 1;
+    if (program->latency_ns && rows > 0)
+        work_ns = program->latency_ns(program->context, rows, 0, head->first_step, head->last_step);
+    place->after = before ? &before->async : NULL;
+    place->async = (struct tt_async_task){
+        .head = {.executor = head->executor,
+                 .first_step = head->first_step,
+                 .last_step = head->last_step,
+                 .submitted_at = tt_async_device_now(place->model->device)},
+        .kernel = {.name = "batch",
+                   .run = tt_stream_place_run,
+                   .context = place,
+                   .work_ns = work_ns > 0 ? work_ns : 1,
+                   .demand_ppm = program->demand_ppm > 0 ? program->demand_ppm : TT_DEMAND_WHOLE},
+        .after = &place->after,
+        .after_count = before != NULL,
+        .put = tt_stream_place_put};
+}
+
+static void submit(void *engine, struct tt_device_task *head) {
+    struct stream_engine *self = engine;
+    struct tt_engine_task *task = tt_engine_task_of(head);
+    if (self->set)
+        note_returned(self);
+    struct tt_stream_place *before = task->after ? place_named(self, task->after) : NULL;
+    tt_assert(!task->after || before);
+    int32_t index = head->executor * self->depth +
+                    (int32_t)(self->submitted[head->executor]++ % (uint64_t)self->depth);
+    struct tt_stream_place *place = &self->places[index];
+    tt_assert(!place->task || tt_flag_is_raised(&place->is_over));
+    tt_assert(task->kind == TT_ENGINE_REQUESTS && place != before);
+    place->task = task;
+    place->model = model_of(task->model);
+    place->arena = place->model->arenas[index];
+    place->has_ended = place->is_over = (struct tt_flag){0};
+    place->is_known = false;
+    if (task->after)
+        take_over(task);
+    tt_engine_task_begin(task, &place->model->signature, &place->valid);
+    take_states(place);
+    if (self->set) /* the tasks that had these slots may have ended just now */
+        note_returned(self);
+    describe(place, before);
+    list_memory(place);
+    bool brings = self->transfer == TT_STREAM_EACH && head->first_step == 0;
+    if (self->set && brings && place->valid.rows > 0) {
+        enum tt_err err = tt_stream_place_bring(place, self->copies_in);
+        tt_assert(err != TT_ERR_BUSY); /* another error makes the next call fail, too */
+    }
+    if (self->set) {
+        tt_async_executors_submit(self->set, &place->async);
+        return;
+    }
+    place->async.head.outcome = TT_OUTCOME_FAILED;
+    place->async.head.started_at = place->async.head.ended_at = tt_async_device_now(self->device);
+    came_back(self, &place->async.head);
+}
+
+/* A task that was asked to stop may end as DONE. */
+static void stop_none(void *self, struct tt_device_task *task) {
+    (void)self;
+    (void)task;
+}
+
+void tt_stream_engine_fail(struct tt_engine *engine) {
+    struct stream_engine *self = engine_of(engine);
+    struct tt_async_executors *set = self->set;
+    self->set = NULL;
+    tt_async_executors_close(set);
+}
+
+/* ---- the rest of the interface ---- */
+
+static int32_t step_count(const struct tt_engine_model *model) {
+    return model_of(model)->program.step_count;
+}
+static const struct tt_signature *signature_of(const struct tt_engine_model *model) {
+    return &model_of(model)->signature;
+}
+static int32_t stage_slots(const struct tt_engine_model *model) {
+    return model_of(model)->slot_total;
+}
+static void unload(struct tt_engine_model *take_model) {
+    if (!take_model)
+        return;
+    struct stream_engine *self = engine_of(take_model->engine);
+    if (self->set)
+        note_returned(self);
+    tt_stream_model_free(model_of(take_model));
+}
+
+static void close_engine(struct tt_engine *take_engine) {
+    if (!take_engine)
+        return;
+    struct stream_engine *self = engine_of(take_engine);
+    tt_async_executors_close(self->set);
+    if (self->copies_in)
+        tt_async_stream_close(self->copies_in);
+    for (int32_t i = 0; self->places && i < place_count(self); i++) {
+        struct tt_stream_place *place = &self->places[i];
+        if (place->inputs_came)
+            tt_async_event_close(place->inputs_came);
+        if (place->outputs_left)
+            tt_async_event_close(place->outputs_left);
+        tt_engine_valid_members_fini(&place->valid);
+        free(place->ranges);
+        free(place->slots);
+    }
+    free(self->places);
+    free(self->submitted);
+    free(self);
+}
+
+static const struct tt_engine_ops ops = {
+    .name = "streams",
+    .device = {.submit = submit, .yield = stop_none, .abort = stop_none},
+    .step_count = step_count,
+    .signature = signature_of,
+    .stage_slots = stage_slots,
+    .unload = unload,
+    .output = tt_engine_result_output,
+    .result_release = tt_engine_result_release,
+    .state_release = tt_stream_model_give,
+    .close = close_engine,
+};
+
+/* ---- opening and loading ---- */
+
+static enum tt_err open_streams(struct stream_engine *self,
+                                const struct tt_stream_engine_options *options,
+                                struct tt_error *why) {
+    const struct tt_async_executors_options set = {.device = options->device,
+                                                   .executor_count = self->engine.executor_count,
+                                                   .depth = self->depth,
+                                                   .notify_apart = true,
+                                                   .notes_starts = true,
+                                                   .done = came_back,
+                                                   .done_context = self};
+    enum tt_err err = tt_async_executors_open(&set, &self->set, why);
+    if (err || self->transfer == TT_STREAM_WHOLE)
+        return err;
+    err = tt_async_stream_open(self->device, &self->copies_in, why);
+    for (int32_t i = 0; !err && i < place_count(self); i++) {
+        err = tt_async_event_open(self->device, &self->places[i].inputs_came, why);
+        if (!err)
+            err = tt_async_event_open(self->device, &self->places[i].outputs_left, why);
+    }
+    return err;
+}
+
+enum tt_err tt_stream_engine_open(const struct tt_stream_engine_options *options,
+                                  struct tt_engine **out_engine, struct tt_error *why) {
+    int32_t executors = options->engine.executor_count, depth = options->engine.queue_depth;
+    if (executors < 1 || depth < 1)
+        return tt_fail(
+            TT_ERR_INVALID, why,
+            "an engine with %d executors and a queue depth of %d; both must be at least 1",
+            executors, depth);
+    struct stream_engine *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d executors", executors);
+    self->engine = (struct tt_engine){.ops = &ops,
+                                      .executor_count = executors,
+                                      .done = options->engine.done,
+                                      .done_context = options->engine.done_context};
+    self->device = options->device;
+    self->transfer = options->transfer;
+    self->depth = depth;
+    self->places = calloc((size_t)executors * (size_t)depth, sizeof(*self->places));
+    self->submitted = calloc((size_t)executors, sizeof(*self->submitted));
+    enum tt_err err =
+        self->places && self->submitted
+            ? open_streams(self, options, why)
+            : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d executors", executors);
+    for (int32_t i = 0; !err && i < place_count(self); i++)
+        self->places[i].transfer = self->transfer;
+    if (err) {
+        close_engine(&self->engine);
+        return err;
+    }
+    *out_engine = &self->engine;
+    return TT_OK;
+}
+
+/* Room in every place for batches of `rows` rows. */
+static bool make_room(struct stream_engine *self, int32_t rows) {
+    for (int32_t i = 0; rows > self->max_rows && i < place_count(self); i++) {
+        struct tt_stream_place *place = &self->places[i];
+        struct tt_async_range *ranges =
+            realloc(place->ranges, ((size_t)rows + 1) * sizeof(*ranges));
+        if (ranges)
+            place->ranges = ranges;
+        int32_t *slots = realloc(place->slots, (size_t)rows * sizeof(*slots));
+        if (slots)
+            place->slots = slots;
+        if (!ranges || !slots ||
+            !TT_ARRAY_RESERVE(place->valid.members, &place->valid.capacity, rows))
+            return false;
+    }
+    self->max_rows = rows > self->max_rows ? rows : self->max_rows;
+    return true;
+}
+
+enum tt_err tt_stream_engine_load(struct tt_engine *engine, const struct tt_stream_program *program,
+                                  struct tt_engine_model **out_model, struct tt_error *why) {
+    struct stream_engine *self = engine_of(engine);
+    struct tt_stream_model *model;
+    enum tt_err err = tt_stream_model_new(self->device, program, place_count(self), &model, why);
+    if (err)
+        return err;
+    if (!make_room(self, model->signature.max_batch)) {
+        tt_stream_model_free(model);
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for batches of %d rows",
+                       program->signature->max_batch);
+    }
+    model->model.engine = engine;
+    *out_model = &model->model;
+    return TT_OK;
+}
