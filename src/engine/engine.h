@@ -242,6 +242,12 @@ struct tt_engine_ops {
      * has taken the task back. NULL: the engine has no use for it. */
     void (*withdraw)(struct tt_engine *engine, struct tt_engine_member *member);
     const struct tt_engine_watch_ops *watch; /* NULL: runs cannot be watched */
+    /* A device that fails as a whole. True: it has failed, and `why` receives the reason; from then
+     * on every task ends as FAILED with it. Any thread. NULL: the engine has no such device. */
+    bool (*has_failed)(struct tt_engine *engine, struct tt_error *why);
+    /* It has failed: returns all tasks under way, through `done` on the calling thread. No effect
+     * the second time. The thread that submits. NULL if has_failed is. */
+    void (*return_failed)(struct tt_engine *engine);
     /* Number of steps of the loaded model, >= 1. */
     int32_t (*step_count)(const struct tt_engine_model *model);
     const struct tt_signature *(*signature)(const struct tt_engine_model *model);

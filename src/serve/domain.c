@@ -683,7 +683,8 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
     tt_assert(model != NULL);
     tt_assert(engine_task->head.outcome != TT_OUTCOME_LOST); /* these come another way */
     bool was_cut = tt_domain_watch_was_cut(engine_task);
-    bool fails = was_cut || (*model->failure && engine_task->head.outcome == TT_OUTCOME_ABORTED);
+    bool fails = was_cut || (*model->failure && (engine_task->head.outcome == TT_OUTCOME_ABORTED ||
+                                                 engine_task->head.outcome == TT_OUTCOME_FAILED));
     task->outcome = fails ? TT_OUTCOME_FAILED : engine_task->head.outcome;
     task->last_step_done = engine_task->head.last_step_done;
     /* Until its message had arrived, the device did nothing (S4). */

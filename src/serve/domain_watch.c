@@ -70,10 +70,21 @@ static void look_at_plugins(struct tt_domain *self, struct tt_domain_look *look)
     }
 }
 
+static void look_at_device(struct tt_domain *self, struct tt_domain_look *look) {
+    struct tt_error why;
+    struct tt_engine *engine = self->engine;
+    if (self->watch.is_without || !engine->ops->has_failed ||
+        !engine->ops->has_failed(engine, &why))
+        return;
+    self->watch.device_failed = true;
+    look->needs_turn = true;
+}
+
 void tt_domain_watch_look(struct tt_domain *self, struct tt_domain_look *look) {
     const struct tt_engine_watch_ops *ops = self->engine->ops->watch;
     self->watch.hurries = look->hurries;
     look_at_plugins(self, look);
+    look_at_device(self, look);
     for (int32_t e = 0; ops && e < self->executor_count; e++) {
         struct tt_run_watch *run = &self->watch.runs[e];
         struct tt_engine_running running;
@@ -183,7 +194,8 @@ void tt_domain_watch_fail(struct tt_domain *self, struct tt_domain_task *slot, b
         fail_model(self, self->models[task->model], task->rows, false);
     for (int32_t i = 0; i < task->count; i++) {
         struct tt_inference *inference = inference_of(&task->items[i]);
-        if (!was_cut && task->items[i].fate == TT_FATE_FAILS)
+        if (slot->engine_task.head.outcome == TT_OUTCOME_ABORTED && !was_cut &&
+            task->items[i].fate == TT_FATE_FAILS)
             continue; /* D4: in the task that this one followed, which said why */
         if (inference && was_cut)
             blame(self, inference, task->rows);
@@ -274,8 +286,31 @@ static void take_back(struct tt_domain *self, struct tt_domain_task *slot) {
     tt_served_model_unref(model);
 }
 
+/* The tasks come back through their rings. */
+static void lose_device(struct tt_domain *self) {
+    struct tt_engine *engine = self->engine;
+    struct tt_error why = {""};
+    bool has_failed = engine->ops->has_failed(engine, &why);
+    tt_assert(has_failed);
+    self->watch.device_failed = false;
+    self->watch.is_without = true;
+    int32_t left = self->model_count;
+    for (int32_t m = 0; left > 0; m++) {
+        struct tt_served_model *model = self->models[m];
+        left -= model != NULL;
+        if (!model || *model->failure)
+            continue;
+        snprintf(model->failure, sizeof(model->failure), "%s; load the model again to serve it",
+                 why.text);
+        set_failed(self, model);
+    }
+    engine->ops->return_failed(engine);
+}
+
 void tt_domain_watch_collect(struct tt_domain *self, int64_t now) {
     struct tt_domain_watch *watch = &self->watch;
+    if (watch->device_failed)
+        lose_device(self);
     for (int32_t e = 0; watch->gives_up && e < self->executor_count; e++) {
         if (watch->given_up[e].task)
             lose(self, now, e, &watch->given_up[e]);
@@ -314,6 +349,7 @@ void tt_domain_watch_check(const struct tt_domain *self) {
             users += watch->spares[k] == i;
         tt_assert(users == 1);
     }
+    tt_assert(!watch->device_failed || !watch->is_without);
     tt_assert(lost == tt_counter_get(&watch->lost));
     tt_assert(lost + watch->spare_count == TT_DOMAIN_SPARES);
 }

@@ -11,6 +11,9 @@
  * stay for ever. What a request to a model of cells holds stays in any case. A domain has
  * TT_DOMAIN_SPARES places for that. When all are taken it gives up no more runs.
  *
+ * If the engine's device fails as a whole, the next turn returns its tasks as FAILED with the
+ * reason, and all models of the domain fail.
+ *
  * The model of such a run fails: its waiting requests, and those to come, are refused with the
  * reason, and its owner is notified (struct tt_domain_client). Implemented in domain_watch.c. */
 #ifndef TT_SERVE_DOMAIN_WATCH_H
@@ -33,8 +36,10 @@ struct tt_domain_watch {
     struct tt_engine_running *given_up; /* [executor_count]; task NULL: none */
     int32_t spares[TT_DOMAIN_SPARES];   /* places in the domain's arrays that are free */
     int32_t spare_count;
-    bool gives_up;  /* some of `given_up` are set; under the lock of turns */
-    bool withdraws; /* queued requests of failed models are to be refused */
+    bool device_failed; /* found by a look, to be taken in; under the lock of turns */
+    bool is_without;    /* the engine's device has failed, and its tasks were returned */
+    bool gives_up;      /* some of `given_up` are set; under the lock of turns */
+    bool withdraws;     /* queued requests of failed models are to be refused */
     bool withdrawing;
     bool hurries; /* the server stops: runs are cut at once, and their models stay as they are */
     struct tt_counter lost; /* runs that were given up and have not returned */
@@ -56,7 +61,7 @@ struct tt_domain_look {
     int64_t least_patience_ns, patience_ns;
     bool hurries; /* every run is over its limit */
     /* Set by looks: */
-    bool needs_turn;   /* some run is to be given up */
+    bool needs_turn;   /* some run is to be given up, or a device has failed */
     bool is_exhausted; /* some run cannot be given up: no place is free, or the system gives no
                           thread */
 };
@@ -83,7 +88,7 @@ void tt_domain_watch_withdraw(struct tt_domain *self, int64_t now);
 /* The task was given up before, and is back. */
 void tt_domain_watch_returned(struct tt_domain *self, struct tt_domain_task *task);
 static inline bool tt_domain_watch_has_news(const struct tt_domain_watch *self) {
-    return self->gives_up || tt_counter_get(&self->returned_count) > 0;
+    return self->gives_up || self->device_failed || tt_counter_get(&self->returned_count) > 0;
 }
 /* Asserts that each place is an executor's, spare, or lost. */
 void tt_domain_watch_check(const struct tt_domain *self);

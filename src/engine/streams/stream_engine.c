@@ -222,7 +222,11 @@ static void stop_none(void *self, struct tt_device_task *task) {
     (void)task;
 }
 
-void tt_stream_engine_fail(struct tt_engine *engine) {
+static bool has_failed(struct tt_engine *engine, struct tt_error *why) {
+    return tt_async_device_status(engine_of(engine)->device, why) != TT_OK;
+}
+
+static void return_failed(struct tt_engine *engine) {
     struct stream_engine *self = engine_of(engine);
     struct tt_async_executors *set = self->set;
     self->set = NULL;
@@ -274,6 +278,8 @@ static void close_engine(struct tt_engine *take_engine) {
 static const struct tt_engine_ops ops = {
     .name = "streams",
     .device = {.submit = submit, .yield = stop_none, .abort = stop_none},
+    .has_failed = has_failed,
+    .return_failed = return_failed,
     .step_count = step_count,
     .signature = signature_of,
     .stage_slots = stage_slots,

@@ -14,8 +14,9 @@
  * Life of a task: submitted; its inputs are copied; its stream waits for them, and for the task
  * named by `after`; a kernel runs its steps; the outputs are copied out; `done` is called from a
  * thread of the device, or, in virtual time, from the thread that advances it. A failure of the
- * device makes all tasks fail: those under way come back from tt_stream_engine_fail, which the
- * caller calls after tt_async_device_status has said so, and later ones at once.
+ * device makes all tasks fail: those under way come back from `return_failed`, later ones at once.
+ * When its models are unloaded and it is closed, the device can restart, and another engine open
+ * it.
  *
  * Models have signatures of fixed shapes. What a step computes is a function of the caller's. The
  * engine stops no task: `yield` and `abort` have no effect. It never decides what runs, and never
@@ -62,8 +63,5 @@ TT_MUST_CHECK enum tt_err tt_stream_engine_load(struct tt_engine *engine,
                                                 const struct tt_stream_program *program,
                                                 struct tt_engine_model **out_model,
                                                 struct tt_error *why);
-/* The device has failed: returns all tasks under way as FAILED, on the calling thread. The
- * submitting thread. After it, models are unloaded and the engine closed as always. */
-void tt_stream_engine_fail(struct tt_engine *engine);
 
 #endif
