@@ -43,8 +43,8 @@ LAYERS = [
     ["lab/run"],
     ["lab/experiment"],
     ["lab/report"],
-    ["lab/sweep", "lab/autoscale"],
-    ["lab/bench", "lab/facts", "lab/replay"],
+    ["lab/sweep", "lab/autoscale", "lab/bench"],
+    ["lab/facts", "lab/replay"],
     ["lab/plan"],
     ["cmd"],
 ]

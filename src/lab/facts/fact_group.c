@@ -75,3 +75,23 @@ double tt_fact_group_choose(const Tutti__FactRun *run, const double *values, int
     default: return wants_least ? least : most;
     }
 }
+
+static int compare_doubles(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void tt_fact_group_sort(double *values, int32_t count) {
+    qsort(values, (size_t)count, sizeof(*values), compare_doubles);
+}
+
+double tt_fact_group_seeds(double *values, int32_t count, struct tt_text *out_note) {
+    double sum = 0;
+    tt_fact_group_sort(values, count);
+    for (int32_t s = 0; s < count; s++)
+        sum += values[s];
+    if (out_note && !isnan(sum))
+        tt_text_printf(out_note, "%d seeds, middle half: %.4g .. %.4g", count, values[count / 4],
+                       values[count - 1 - count / 4]);
+    return sum / count;
+}

@@ -4,6 +4,7 @@
 #ifndef TT_LAB_FACTS_FACT_GROUP_H
 #define TT_LAB_FACTS_FACT_GROUP_H
 
+#include "base/text.h"
 #include "facts.pb-c.h"
 
 #include <stdbool.h>
@@ -26,5 +27,10 @@ void tt_fact_group_run(const Tutti__Fact *fact, const Tutti__FactRun *run, int32
                        Tutti__FactRun *out_run);
 /* Reduces the values of the alternatives to one; NAN if one of them is. */
 double tt_fact_group_choose(const Tutti__FactRun *run, const double *values, int32_t count);
+/* Ascending. */
+void tt_fact_group_sort(double *values, int32_t count);
+/* The mean over seeds; sorts the values. NAN if one of them is. Appends the middle half of the
+ * values to `out_note`, unless NULL. */
+double tt_fact_group_seeds(double *values, int32_t count, struct tt_text *out_note);
 
 #endif

@@ -56,6 +56,8 @@ static const char *world_name(const Tutti__Fact *fact) {
         return "-";
     if (fact->ours && is_formula(fact->ours->measure))
         return "formula";
+    if (fact->ours && fact->ours->measure == TUTTI__FACT_MEASURE__SCHEDULER_PER_S)
+        return "processor";
     for (size_t i = 0; fact->ours && i < fact->ours->n_set; i++)
         if (strncmp(fact->ours->set[i], "world=", 6) == 0)
             return fact->ours->set[i] + 6;

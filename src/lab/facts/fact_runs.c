@@ -5,6 +5,7 @@
 #include "lab/facts/fact_golden.h"
 #include "lab/facts/fact_group.h"
 #include "lab/facts/fact_plan.h"
+#include "lab/facts/fact_scheduler.h"
 #include "lab/facts/fact_sweep.h"
 #include "lab/report/report.h"
 #include "lab/run/scenario_run.h"
@@ -17,7 +18,16 @@
 #include <string.h>
 #include <unistd.h>
 
-enum kind { KIND_SEARCH, KIND_RUN, KIND_DEVICES, KIND_GOLDEN, KIND_BOUND, KIND_SWEEP, KIND_PLAN };
+enum kind {
+    KIND_SEARCH,
+    KIND_RUN,
+    KIND_DEVICES,
+    KIND_GOLDEN,
+    KIND_BOUND,
+    KIND_SWEEP,
+    KIND_PLAN,
+    KIND_SCHEDULER
+};
 enum { MAX_SEEDS = TT_FACT_SEEDS_MAX, MAX_ALTERNATIVES = 64, MEDIAN = -1 };
 
 /* Whether the value is a statistic over requests: more seeds and longer runs make it better. */
@@ -55,6 +65,7 @@ static const struct measure {
     [TUTTI__FACT_MEASURE__BEST_WORKERS_IN_TURNS_MS] = {KIND_PLAN, {"turns_ms"}},
     [TUTTI__FACT_MEASURE__BEST_WORKERS_IN_TURNS] = {KIND_PLAN, {"turns"}},
     [TUTTI__FACT_MEASURE__ONES_OVER_BEST_IN_TURNS] = {KIND_PLAN, {"ones_over_best"}},
+    [TUTTI__FACT_MEASURE__SCHEDULER_PER_S] = {KIND_SCHEDULER, {"requests_per_s"}},
     [TUTTI__FACT_MEASURE__SWEEP_GAIN] = {.kind = KIND_SWEEP},
 };
 
@@ -294,6 +305,8 @@ static json_t *compute(struct tt_fact_runs *self, int32_t job, enum tt_err *out_
         out = tt_fact_bounds(&scenario);
     } else if (piece->kind == KIND_PLAN) {
         out = tt_fact_plan(&scenario);
+    } else if (piece->kind == KIND_SCHEDULER) {
+        *out_err = tt_fact_scheduler(&scenario, self->options.stop, &out, why);
     } else if (piece->kind == KIND_SEARCH) {
         struct tt_goodput goodput;
         *out_err = tt_goodput_search(&scenario, &piece->goodput, self->options.stop, &goodput, why);
@@ -385,11 +398,6 @@ static double read_measure(const json_t *result, Tutti__FactMeasure measure) {
     return measure == TUTTI__FACT_MEASURE__GOOD_SHARE ? 1 - number : number;
 }
 
-static int compare_doubles(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The value with that seed; MEDIAN: the median over the seeds (the lower one of two). NAN if one is
  * not known. */
 static double value_of(const struct piece *piece, const Tutti__FactRun *run, int32_t seed,
@@ -404,7 +412,7 @@ static double value_of(const struct piece *piece, const Tutti__FactRun *run, int
         if (isnan(values[s]))
             return NAN;
     }
-    qsort(values, (size_t)piece->median_seeds, sizeof(*values), compare_doubles);
+    tt_fact_group_sort(values, piece->median_seeds);
     double low = values[0], high = values[piece->median_seeds - 1];
     if (note && piece->median_seeds > 1 && high > low)
         tt_text_printf(note, "%s%d seeds: %.5g .. %.5g", note->length ? "; " : "",
@@ -480,14 +488,8 @@ double tt_fact_runs_value(const struct tt_fact_runs *self, size_t fact, struct t
     int32_t seeds = self->options.quick ? 0 : f->seeds;
     if (seeds <= 1)
         return value_with(self, fact, MEDIAN, out_note);
-    double values[MAX_SEEDS], sum = 0;
-    for (int32_t s = 0; s < seeds; s++) {
+    double values[MAX_SEEDS];
+    for (int32_t s = 0; s < seeds; s++)
         values[s] = value_with(self, fact, s, NULL);
-        sum += values[s];
-    }
-    qsort(values, (size_t)seeds, sizeof(*values), compare_doubles);
-    if (out_note && !isnan(sum))
-        tt_text_printf(out_note, "%d seeds, middle half: %.4g .. %.4g", seeds, values[seeds / 4],
-                       values[seeds - 1 - seeds / 4]);
-    return sum / seeds;
+    return tt_fact_group_seeds(values, seeds, out_note);
 }

@@ -86,12 +86,27 @@ static void the_results_of_over_become_one_value(void **state) {
     assert_true(fabs(value_of(OVER(""), NULL) - 4 / 0.0024) < 1e-6);
 }
 
+/* S6: only a scheduler that loses little has a value. */
+static void the_scheduler_alone_is_measured(void **state) {
+    (void)state;
+#define SCHEDULER(rate)                                                                            \
+    HEAD "ours { experiment: \"alone.pbtxt\" set: \"rate=" rate                                    \
+         "\" measure: SCHEDULER_PER_S } holds { at_least: 0.1 } }"
+    put("alone.pbtxt", "duration_s: 0.2 warm_up_s: 0.1 device { count: 4 } load { rate: 1 } "
+                       "model { name: \"M\" copies: 2 slo_ms: 50 profile { linear { alpha_ms: 0.1 "
+                       "beta_ms: 5 } } } policy { name: \"symphony\" }");
+    assert_true(value_of(SCHEDULER("2000"), NULL) > 0);
+    assert_true(isnan(value_of(SCHEDULER("1000000"), NULL)));
+    unlink(place("alone.pbtxt"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_of_runs_are_chosen_from),
         cmocka_unit_test(the_results_of_over_become_one_value),
         cmocka_unit_test(the_worst_is_chosen_and_a_share_counted),
         cmocka_unit_test(seeds_are_averaged),
+        cmocka_unit_test(the_scheduler_alone_is_measured),
     };
     return cmocka_run_group_tests(tests, fact_files_make, fact_files_remove);
 }
