@@ -23,7 +23,7 @@ struct flags {
 
 static const struct tt_flag_row flag_rows[] = {
     TT_OPERAND(TT_FLAG_CHOICE, "ACTION", action, true,
-               "check, or try, as `tutti serve --isolate-loads` does before it loads a model",
+               "check, or try, as `tutti serve` does before it loads a model that may be hostile",
                .choices = "check|try", .default_value = -1),
     TT_OPERAND(TT_FLAG_TEXT, "DIR", directory, true, "the model repository"),
     TT_SWITCH("load", check.loads,

@@ -122,7 +122,7 @@ class Completion(unittest.TestCase):
     def test_values(self):
         self.assertEqual(self.complete("load", "--process", ""), ["poisson", "gamma", "uniform"])
         self.assertEqual(self.complete("load", "--rate", ""), [])
-        self.assertEqual(self.complete("models", ""), ["check"])
+        self.assertEqual(self.complete("models", ""), ["check", "try"])
         with tempfile.TemporaryDirectory() as folder:
             pathlib.Path(folder, "folder").mkdir()
             pathlib.Path(folder, "file.csv").touch()
