@@ -52,18 +52,18 @@ def summed(kind, shape, **attributes):
 
 class Estimates(ControlCase):
     flags = ["--model-control-mode", "explicit", "--load-model", "one"]
-    flags += ["--max-model-bytes", str(100 * MIB), "--max-models-bytes", str(150 * MIB), "--isolate-loads", "false"]
+    flags += ["--max-model-bytes", str(24 * MIB), "--max-models-bytes", str(36 * MIB), "--isolate-loads", "false"]
 
     def fill(self):
         self.repository.put("one", {1: 1.0})
         for kind in ("ConstantOfShape", "Expand", "RandomNormal"):
             self.repository.put(kind, {1: summed(kind, [1 << 20, 1 << 11])})
-        weights = helper.make_tensor("w", TensorProto.FLOAT, [30 * MIB], bytes(120 * MIB), True)
+        weights = helper.make_tensor("w", TensorProto.FLOAT, [8 * MIB], bytes(32 * MIB), True)
         add = [helper.make_node("Add", ["x", "first"], ["y"]), helper.make_node("ReduceSum", ["w"], ["first"])]
         self.repository.put("weights", {1: model_of(add[::-1], [weights])})
         self.repository.put("small", {1: summed("ConstantOfShape", [4, 4])})
         for name in ("half", "other"):
-            self.repository.put(name, {1: summed("ConstantOfShape", [20 * MIB])})
+            self.repository.put(name, {1: summed("ConstantOfShape", [5 * MIB])})
 
     def test_refused_with_the_node(self):
         for kind in ("ConstantOfShape", "Expand", "RandomNormal"):
@@ -71,11 +71,11 @@ class Estimates(ControlCase):
             self.assertEqual(status, 400)
             self.assertIn("%s 'filler' (node 0) takes %d bytes" % (kind, (1 if kind == "Expand" else 4) << 31),
                           answer["error"])  # fmt: skip
-            self.assertIn("the limit of %d for a model (--max-model-bytes)" % (100 * MIB), answer["error"])
+            self.assertIn("the limit of %d for a model (--max-model-bytes)" % (24 * MIB), answer["error"])
             self.assertIn("filler", self.index()[kind]["1"][1])
         status, answer = self.ask("POST", "/v2/repository/models/weights/load")
         self.assertEqual(status, 400)
-        self.assertIn("the weights take %d bytes" % (120 * MIB), answer["error"])
+        self.assertIn("the weights take %d bytes" % (32 * MIB), answer["error"])
         self.assertEqual(self.infer("one"), (1.0, "1"))
         self.client.load_model("small")
         self.assertEqual(self.infer("small")[0], 0.0)
@@ -84,14 +84,14 @@ class Estimates(ControlCase):
         self.client.load_model("half")
         status, answer = self.ask("POST", "/v2/repository/models/other/load")
         self.assertEqual(status, 400)
-        self.assertIn("together more than the limit of %d (--max-models-bytes)" % (150 * MIB), answer["error"])
+        self.assertIn("together more than the limit of %d (--max-models-bytes)" % (36 * MIB), answer["error"])
         self.client.unload_model("half")
         self.wait_until(lambda: self.index()["half"]["1"][1] == "unloaded", "it stays")
         self.client.load_model("other")
         self.assertEqual(self.infer("other")[0], 0.0)
 
     def test_check(self):
-        command = [PROGRAM, "models", "check", str(self.repository.path), "--max-model-bytes", str(100 * MIB)]
+        command = [PROGRAM, "models", "check", str(self.repository.path), "--max-model-bytes", str(24 * MIB)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 1)
         for kind in ("ConstantOfShape", "Expand", "RandomNormal"):
@@ -121,7 +121,7 @@ class Trials(ControlCase):
         self.repository.put("one", {1: 1.0})
         self.repository.put("greedy", {1: computed(1 << 20)})
         self.repository.put("modest", {1: computed(16)})
-        self.repository.put("late", {1: 1.0, 2: slow(layers=600)})
+        self.repository.put("late", {1: 1.0, 2: slow(layers=300)})
 
     is_killed = False
 
