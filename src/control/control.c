@@ -24,7 +24,8 @@
 
 enum {
     RETRY_NS = 100 * 1000 * 1000, /* after a catalogue could not be allocated */
-    DEFAULT_LOAD_MS = 600000      /* of a trial load, without limits */
+    DEFAULT_LOAD_MS = 600000,     /* of a trial load, without limits */
+    REMEMBERED_MODELS = 100 /* that clients brought and that do not serve: reasons and counters */
 };
 
 struct tt_control {
@@ -37,6 +38,7 @@ struct tt_control {
     bool publish_failed;
     struct tt_auto_advisor *advisor; /* NULL: no model has had policy auto */
     int32_t ready_count, model_count;
+    int64_t load_count;
     int32_t leaving_count; /* retired versions that are not unloaded yet */
     /* Written by other threads: */
     struct tt_lock lock;
@@ -487,6 +489,7 @@ static enum tt_err load(struct tt_control *self, const char *name,
         struct tt_model_entry *entry = tt_model_entry_get(&self->entries, name);
         if (entry) {
             entry->is_wanted = true;
+            entry->load_number = ++self->load_count;
             entry->chosen = chosen;
             entry->fingerprint = fingerprint;
             err =
@@ -616,6 +619,8 @@ static void take_commands(struct tt_control *self) {
         oldest->err = carry_out(self, oldest, &oldest->why);
         tt_model_command_finish(oldest);
         reap(self);
+        if (tt_model_entries_forget(&self->entries, REMEMBERED_MODELS) > 0)
+            publish(self);
     }
 }
 

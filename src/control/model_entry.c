@@ -88,17 +88,50 @@ void tt_model_entries_check(const struct tt_model_entry *list, int32_t leaving_c
     tt_assert(leaving == leaving_count);
 }
 
+static void entry_free(struct tt_model_entry *entry) {
+    for (struct tt_version_entry *version = entry->versions, *next; version; version = next) {
+        next = version->next;
+        tt_assert(version->model == NULL);
+        tt_model_stats_unref(version->stats);
+        free(version);
+    }
+    free(entry->name);
+    free(entry);
+}
+
 void tt_model_entries_free(struct tt_model_entry *take_list) {
     for (struct tt_model_entry *entry = take_list, *next; entry; entry = next) {
         next = entry->next;
-        for (struct tt_version_entry *version = entry->versions, *other; version; version = other) {
-            other = version->next;
-            tt_assert(version->model == NULL);
-            tt_model_stats_unref(version->stats);
-            free(version);
+        entry_free(entry);
+    }
+}
+
+static bool may_be_forgotten(const struct tt_model_entry *entry) {
+    for (const struct tt_version_entry *version = entry->versions; version; version = version->next)
+        if (version->model || version->leaving_count > 0 || version->state == TT_MODEL_LOADING)
+            return false;
+    return !entry->is_on_disk && entry->load_number > 0;
+}
+
+int32_t tt_model_entries_forget(struct tt_model_entry **list, int32_t most) {
+    int32_t forgotten = 0;
+    for (;;) {
+        struct tt_model_entry **oldest = NULL;
+        int32_t count = 0;
+        for (struct tt_model_entry **at = list; *at; at = &(*at)->next) {
+            if (!may_be_forgotten(*at))
+                continue;
+            count++;
+            if (!oldest || (*at)->load_number < (*oldest)->load_number)
+                oldest = at;
         }
-        free(entry->name);
-        free(entry);
+        if (count <= most)
+            return forgotten;
+        tt_assert(oldest != NULL);
+        struct tt_model_entry *entry = *oldest;
+        *oldest = entry->next;
+        entry_free(entry);
+        forgotten++;
     }
 }
 

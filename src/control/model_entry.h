@@ -25,6 +25,7 @@ struct tt_model_entry {
                              static storage */
     bool is_wanted;       /* loaded, or to be loaded; false: only present in the repository */
     bool is_on_disk;
+    int64_t load_number; /* of its last load, of all loads */
     struct tt_version_entry *versions;
     struct tt_model_entry *next;
 };
@@ -43,6 +44,9 @@ void tt_version_entry_set(struct tt_version_entry *self, enum tt_model_state sta
 void tt_model_entries_check(const struct tt_model_entry *list, int32_t leaving_count);
 /* Frees the entries. They must not hold models any more. */
 void tt_model_entries_free(struct tt_model_entry *take_list);
+/* Forgets models that clients brought: those that are in no repository and have no version that
+ * serves or leaves, except the `most` that were loaded last. Returns how many it forgot. */
+int32_t tt_model_entries_forget(struct tt_model_entry **list, int32_t most);
 /* NULL: no memory. */
 struct tt_catalogue *tt_model_entries_catalogue(const struct tt_model_entry *list);
 

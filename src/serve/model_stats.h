@@ -75,7 +75,7 @@ struct tt_model_stats {
     struct tt_counter late;       /* of those, after their deadline */
     struct tt_counter dropped[5]; /* by tt_drop_reason */
     struct tt_counter failed, cancelled, rejected;
-    struct tt_counter rows;                               /* computed */
+    struct tt_counter rows;        /* computed */
     struct tt_rate_window offered; /* rows of requests, also of refused ones; the scheduler's */
     struct tt_believed_stats believed[TT_BELIEVED_SIZES]; /* of the version added last */
     struct tt_counter belief_moves;

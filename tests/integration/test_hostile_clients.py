@@ -240,5 +240,18 @@ class Names(HostileCase):
             self.assertEqual(self.ask("GET", path)[0], 200)
 
 
+    def test_that_are_many(self):
+        """Names that clients make up do not stay for ever: the last 100 do."""
+        body = json.dumps({"parameters": {"config": "{}", "file:1/model.onnx": "AAAA"}})
+        for i in range(130):
+            self.assertEqual(self.ask("POST", "/v2/repository/models/made_up_%03d/load" % i, body)[0], 400)
+        known = self.index()
+        self.assertIn("one", known)
+        self.assertIn("made_up_129", known)
+        self.assertNotIn("made_up_000", known)
+        self.assertLessEqual(len(known), 102)
+        self.assertEqual(self.infer("one"), (1.0, "1"))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -6,6 +6,7 @@
 #include "unit/breach.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static char number[] = "3";
 static struct tt_model_stats stats;
@@ -138,10 +139,58 @@ static void broken_entries_are_caught(void **state) {
     assert_all_break(breaches, TT_COUNT(breaches));
 }
 
+/* ---- what is forgotten ---- */
+
+static struct tt_model_entry *loaded(struct tt_model_entry **list, const char *name,
+                                     int64_t load_number, enum tt_model_state state) {
+    struct tt_model_entry *entry = tt_model_entry_get(list, name);
+    assert_non_null(entry);
+    struct tt_version_entry *version = tt_version_entry_get(entry, "1");
+    assert_non_null(version);
+    entry->load_number = load_number;
+    version->state = state;
+    version->model = state == TT_MODEL_READY ? &served : NULL;
+    version->leaving_count = state == TT_MODEL_UNLOADING;
+    return entry;
+}
+
+static bool knows(const struct tt_model_entry *list, const char *name) {
+    while (list && strcmp(list->name, name) != 0)
+        list = list->next;
+    return list != NULL;
+}
+
+static void the_oldest_that_do_not_serve_are_forgotten(void **state) {
+    (void)state;
+    struct tt_model_entry *list = NULL;
+    loaded(&list, "serves", 1, TT_MODEL_READY);
+    loaded(&list, "leaves", 2, TT_MODEL_UNLOADING);
+    loaded(&list, "comes", 3, TT_MODEL_LOADING);
+    loaded(&list, "on_disk", 4, TT_MODEL_UNAVAILABLE)->is_on_disk = true;
+    loaded(&list, "newest", 9, TT_MODEL_UNAVAILABLE);
+    loaded(&list, "oldest", 5, TT_MODEL_UNAVAILABLE);
+    loaded(&list, "middle", 7, TT_MODEL_UNAVAILABLE);
+    assert_int_equal(tt_model_entries_forget(&list, 3), 0);
+    assert_int_equal(tt_model_entries_forget(&list, 2), 1);
+    assert_false(knows(list, "oldest"));
+    assert_int_equal(tt_model_entries_forget(&list, 1), 1);
+    assert_false(knows(list, "middle"));
+    assert_int_equal(tt_model_entries_forget(&list, 0), 1);
+    assert_false(knows(list, "newest"));
+    assert_int_equal(tt_model_entries_forget(&list, 0), 0);
+    static const char *const kept[] = {"serves", "leaves", "comes", "on_disk"};
+    for (size_t i = 0; i < TT_COUNT(kept); i++)
+        assert_true(knows(list, kept[i]));
+    for (struct tt_model_entry *entry = list; entry; entry = entry->next)
+        entry->versions->model = NULL;
+    tt_model_entries_free(list);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_legal_moves_go_through),
         cmocka_unit_test(broken_entries_are_caught),
+        cmocka_unit_test(the_oldest_that_do_not_serve_are_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -226,7 +226,9 @@ const char *tt_served_model_version(const struct tt_served_model *model) {
     (void)model;
     return "1";
 }
-struct tt_served_model *tt_served_model_ref(struct tt_served_model *self) { return self; }
+struct tt_served_model *tt_served_model_ref(struct tt_served_model *self) {
+    return self;
+}
 void tt_served_model_unref(struct tt_served_model *self) { (void)self; }
 
 int32_t tt_served_model_emitted(const struct tt_served_model *model) {
