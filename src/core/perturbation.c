@@ -20,6 +20,11 @@ static int64_t at_speed(int64_t work_ns, int32_t speed_permille) {
     return (int64_t)(((__int128)work_ns * TT_SPEED_NORMAL + speed_permille - 1) / speed_permille);
 }
 
+int64_t tt_perturbation_seen_at(const struct tt_perturbation *spans, int32_t count, int64_t at) {
+    int32_t i = first_after(spans, count, at);
+    return i < count && spans[i].jumps && spans[i].from_at < at ? spans[i].until_at : at;
+}
+
 int64_t tt_perturbation_end(const struct tt_perturbation *spans, int32_t count, int64_t at,
                             int64_t work_ns) {
     int32_t first = first_after(spans, count, at);

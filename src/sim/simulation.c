@@ -212,6 +212,8 @@ static int64_t next_instant(const struct tt_simulation *self) {
     if (self->pooled)
         at = tt_instant_min(at, tt_input_pool_next_at(&self->pool));
     at = tt_instant_min(at, self->timer_at);
+    if (self->perturbation_count > 0)
+        at = tt_perturbation_seen_at(self->perturbations, self->perturbation_count, at);
     return tt_instant_max(at, self->now);
 }
 

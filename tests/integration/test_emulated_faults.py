@@ -2,9 +2,13 @@
 """Emulated devices over HTTP that are reached over a network (S4), or that run at another speed than their profile says. Batches
 never end before their time, however busy the machine is, so times are lower bounds."""
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
+import threading
+import time
 import unittest
 
 sys.dont_write_bytecode = True
@@ -72,6 +76,37 @@ class EmulatedFaults(unittest.TestCase):
         self.assertTrue(all(b["dur"] >= 3 * 2000 for b in batches))
         _, content = self.request("GET", "/metrics")
         self.assertIn('nv_inference_request_success{model="m",version="1"} 20\n', content.decode())
+        self.stop()
+
+    def test_jump_of_the_clock(self):
+        """The whole process stands still for longer than the SLO, as on a machine that was suspended: for it the clock jumps.
+        Each request has one answer, and requests are in time again."""
+        self.start({"m": (PROFILE, "slo_ms: 1000")}, executors=1)
+        statuses, ends = [], threading.Event()
+
+        def client():
+            body = {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1.0] * 4}]}
+            while not ends.is_set():
+                statuses.append(self.request("POST", "/v2/models/m/infer", json.dumps(body))[0])
+
+        clients = [threading.Thread(target=client) for _ in range(4)]
+        for thread in clients:
+            thread.start()
+        while len(statuses) < 40:
+            time.sleep(0.01)
+        os.kill(self.server.process.pid, signal.SIGSTOP)
+        time.sleep(1.5)
+        os.kill(self.server.process.pid, signal.SIGCONT)
+        # Those that were under way may be too late; those that follow are not.
+        after = len(statuses) + 2 * len(clients)
+        while statuses[after:].count(200) < 40:
+            time.sleep(0.01)
+        ends.set()
+        for thread in clients:
+            thread.join()
+        self.assertLessEqual(set(statuses), {200, 503})
+        _, content = self.request("GET", "/metrics")
+        self.assertIn('nv_inference_request_success{model="m",version="1"} %d\n' % statuses.count(200), content.decode())
         self.stop()
 
     def test_refusals(self):

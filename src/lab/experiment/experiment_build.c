@@ -136,6 +136,11 @@ static enum tt_err build_perturbations(const struct tt_experiment *self,
                                        "speed is %g; it must be 0 .. 1000, and not 0 in a span "
                                        "without an end or at_start",
                                        given->speed);
+        if (given->jump && (open_ended || given->at_start || given->speed > 0))
+            return tt_experiment_wrong(self, given, "jump", why,
+                                       "a jump of the clock has from_s and until_s, no speed, and "
+                                       "no at_start");
+        span->jumps = given->jump;
         span->at_start = given->at_start;
         span->speed_permille = (int32_t)(given->speed * TT_SPEED_NORMAL + 0.5);
         last_at = span->until_at;

@@ -279,6 +279,8 @@ static void nonsense_is_told_with_its_line(void **state) {
                    "perturb { until_s: 2 speed: 1 } perturb { from_s: 1 speed: 1 }",
                    "bad.pbtxt:4: from_s is 1");
     assert_refused(DEVICE MODEL LOAD "perturb { from_s: 2 }", "bad.pbtxt:4: speed is 0");
+    assert_refused(DEVICE MODEL LOAD "perturb { from_s: 2 until_s: 3 speed: 0.5 jump: true }",
+                   "bad.pbtxt:4: a jump of the clock has from_s and until_s, no speed");
     assert_refused(DEVICE MODEL LOAD "perturb { from_s: 2 speed: -1 }", "bad.pbtxt:4: speed is -1");
     assert_refused(DEVICE MODEL LOAD "perturb { until_s: 2 speed: 0 at_start: true }",
                    "bad.pbtxt:4: speed is 0");

@@ -288,6 +288,9 @@ static void within_two_slos(void **state) {
         struct tt_perturbation span;
         int64_t load_permille;
     } causes[] = {{"stopped for 500 ms", {5 * TT_S, 5 * TT_S + 500 * TT_MS, 0}, 800},
+                  {"a clock that jumps by 500 ms",
+                   {.from_at = 5 * TT_S, .until_at = 5 * TT_S + 500 * TT_MS, .jumps = true},
+                   800},
                   {"half as fast for 3 s", {3 * TT_S, 6 * TT_S, 500}, 800},
                   {"a third as fast for 3 s", {3 * TT_S, 6 * TT_S, 333}, 800}};
     uint64_t seed = test_seed(6);
