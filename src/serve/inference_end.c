@@ -1,10 +1,13 @@
 #include "serve/inference_end.h"
 
 #include "base/instant.h"
+#include "base/text.h"
 #include "serve/cell_run.h"
 #include "serve/inference_state.h"
 #include "serve/input_ring.h"
 #include "serve/served_model_state.h"
+
+#include <string.h>
 
 static void finish(struct tt_inference *inference, const struct tt_domain_client *client) {
     tt_assert(inference->request == NULL);
@@ -76,7 +79,35 @@ void tt_inference_end_count_loss(const struct tt_inference *inference, int64_t n
         tt_counter_add(&inference->model->stats->failed_ns, now - inference->submitted_at);
 }
 
-static long long us_of(int64_t ns) { return ns > 0 ? ns / 1000 : 0; }
+/* A sentence that is composed without printf: under overload most answers hold one. */
+struct sentence {
+    struct tt_error *why;
+    size_t length;
+};
+
+static void say_bytes(struct sentence *self, const char *bytes, size_t count) {
+    size_t left = sizeof(self->why->text) - 1 - self->length;
+    size_t taken = count < left ? count : left;
+    memcpy(self->why->text + self->length, bytes, taken);
+    self->length += taken;
+    self->why->text[self->length] = '\0';
+}
+
+static void say(struct sentence *self, const char *text) { say_bytes(self, text, strlen(text)); }
+
+static void say_number(struct sentence *self, int64_t number) {
+    char digits[TT_INTEGER_TEXT_BYTES];
+    say_bytes(self, digits, tt_text_write_integer(number, digits));
+}
+
+/* Milliseconds with three digits behind the point; 0 for negative ones. */
+static void say_ms(struct sentence *self, int64_t ns) {
+    int64_t us = ns > 0 ? ns / 1000 : 0;
+    const char fraction[] = {'.', (char)('0' + us / 100 % 10), (char)('0' + us / 10 % 10),
+                             (char)('0' + us % 10)};
+    say_number(self, us / 1000);
+    say_bytes(self, fraction, sizeof(fraction));
+}
 
 enum tt_err tt_inference_end_say_dropped(struct tt_inference *inference,
                                          const struct tt_mechanism *mechanism,
@@ -92,30 +123,35 @@ enum tt_err tt_inference_end_say_dropped(struct tt_inference *inference,
     if (reason == TT_DROP_WITHDRAWN)
         return tt_fail(TT_ERR_UNAVAILABLE, &inference->why,
                        "request to model '%s' dropped: the model is going away", name);
-    long long waited_us = us_of(now - inference->submitted_at);
-    if (inference->deadline_at == TT_NEVER)
-        return tt_fail(TT_ERR_TIMEOUT, &inference->why,
-                       "Request timeout expired: request to model '%s' dropped (%s) after "
-                       "%lld.%03lld ms",
-                       name, tt_drop_reason_name(reason), waited_us / 1000, waited_us % 1000);
-    long long patience_us = us_of(inference->deadline_at - inference->submitted_at);
-    const struct tt_profile *whole = mechanism->models[model->index]->whole; /* as believed */
-    long long alone_us = us_of(tt_profile_tail(whole, inference->rows, inference->length));
-    if (!inference->request && reason == TT_DROP_EARLY) { /* on arrival */
-        long long ahead_us = us_of(tt_mechanism_ahead_ns(mechanism, request));
-        return tt_fail(TT_ERR_TIMEOUT, &inference->why,
-                       "Request timeout expired: request to model '%s' dropped (%s): it would have "
-                       "missed its deadline of %lld.%03lld ms: the requests before it take "
-                       "%lld.%03lld ms or more, and computing it %lld.%03lld ms",
-                       name, tt_drop_reason_name(reason), patience_us / 1000, patience_us % 1000,
-                       ahead_us / 1000, ahead_us % 1000, alone_us / 1000, alone_us % 1000);
+    struct sentence sentence = {.why = &inference->why};
+    say(&sentence, "Request timeout expired: request to model '");
+    say(&sentence, name);
+    say(&sentence, "' dropped (");
+    say(&sentence, tt_drop_reason_name(reason));
+    if (inference->deadline_at == TT_NEVER) {
+        say(&sentence, ") after ");
+        say_ms(&sentence, now - inference->submitted_at);
+        say(&sentence, " ms");
+        return TT_ERR_TIMEOUT;
     }
-    return tt_fail(TT_ERR_TIMEOUT, &inference->why,
-                   "Request timeout expired: request to model '%s' dropped (%s): it would have "
-                   "missed its deadline of %lld.%03lld ms; it had waited %lld.%03lld ms, and "
-                   "computing it takes %lld.%03lld ms or more; %d requests are in flight in its "
-                   "scheduling domain",
-                   name, tt_drop_reason_name(reason), patience_us / 1000, patience_us % 1000,
-                   waited_us / 1000, waited_us % 1000, alone_us / 1000, alone_us % 1000,
-                   mechanism->requests.in_use);
+    const struct tt_profile *whole = mechanism->models[model->index]->whole; /* as believed */
+    int64_t alone_ns = tt_profile_tail(whole, inference->rows, inference->length);
+    say(&sentence, "): it would have missed its deadline of ");
+    say_ms(&sentence, inference->deadline_at - inference->submitted_at);
+    if (!inference->request && reason == TT_DROP_EARLY) { /* on arrival */
+        say(&sentence, " ms: the requests before it take ");
+        say_ms(&sentence, tt_mechanism_ahead_ns(mechanism, request));
+        say(&sentence, " ms or more, and computing it ");
+        say_ms(&sentence, alone_ns);
+        say(&sentence, " ms");
+        return TT_ERR_TIMEOUT;
+    }
+    say(&sentence, " ms; it had waited ");
+    say_ms(&sentence, now - inference->submitted_at);
+    say(&sentence, " ms, and computing it takes ");
+    say_ms(&sentence, alone_ns);
+    say(&sentence, " ms or more; ");
+    say_number(&sentence, mechanism->requests.in_use);
+    say(&sentence, " requests are in flight in its scheduling domain");
+    return TT_ERR_TIMEOUT;
 }

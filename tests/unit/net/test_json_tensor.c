@@ -417,8 +417,51 @@ static void test_strings_that_are_not_utf8(void **state) {
     tt_text_fini(&out);
 }
 
+/* Strings of every length and alignment, with one byte of each kind at every place. */
+static void strings_are_escaped_wherever_it_stands(void **state) {
+    (void)state;
+    static const char hex[] = "0123456789abcdef";
+    for (size_t length = 1; length <= 40; length++)
+        for (size_t at = 0; at < length; at++)
+            for (int c = 0; c < 256; c++) {
+                char bytes[48], expected[64];
+                for (size_t i = 0; i < length; i++)
+                    bytes[i] = (char)(' ' + 1 + (i * 7 + length) % 90);
+                for (size_t i = 0; i < length; i++) /* plain ones */
+                    if (bytes[i] == '"' || bytes[i] == '\\')
+                        bytes[i] = '~';
+                bytes[at] = (char)c;
+                size_t count = 0;
+                expected[count++] = '"';
+                for (size_t i = 0; i < length; i++) {
+                    unsigned char b = (unsigned char)bytes[i];
+                    const char u[] = {'\\', 'u', '0', '0', hex[b >> 4], hex[b & 15]};
+                    if (b >= 0x80) { /* alone, it is not UTF-8 */
+                        memcpy(expected + count, "\xef\xbf\xbd", 3);
+                        count += 3;
+                    } else if (b < 0x20 || b == 0x7f || b == '"' || b == '\\') {
+                        bool is_short = b == '"' || b == '\\';
+                        memcpy(expected + count, u, is_short ? 1 : 6);
+                        count += is_short ? 1 : 6;
+                        if (is_short)
+                            expected[count++] = (char)b;
+                    } else {
+                        expected[count++] = (char)b;
+                    }
+                }
+                expected[count++] = '"';
+                struct tt_text out;
+                tt_text_init(&out);
+                tt_json_write_string(&out, bytes, length);
+                assert_int_equal(out.length, count);
+                assert_memory_equal(out.bytes, expected, count);
+                tt_text_fini(&out);
+            }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(strings_are_escaped_wherever_it_stands),
         cmocka_unit_test(test_every_type_there_and_back),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_strings),
