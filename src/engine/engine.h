@@ -235,7 +235,10 @@ struct tt_engine_ops {
     struct tt_device_ops device;
     /* Instead of `submit`: runs the task on the calling thread and calls `done` there before it
      * returns. The executor must have nothing queued or running, and gets no submit or stop
-     * meanwhile. NULL: the engine's executors are not threads of this machine. */
+     * meanwhile. A run here can be stopped, but not given up: its thread serves connections, and
+     * nothing replaces it. So an engine has this only if its runs end soon after they were asked to
+     * stop, or take no longer than their inputs explain. NULL: it promises neither, or its
+     * executors are not threads of this machine. */
     void (*run_here)(struct tt_engine *engine, struct tt_engine_task *task);
     /* The client of a submitted task's member has gone: its result will be discarded. The task
      * comes back as always; the member has any error or result. The thread that submits, before it
