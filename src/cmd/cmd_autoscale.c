@@ -62,7 +62,7 @@ static enum tt_err print(const struct flags *flags, const struct tt_autoscale_op
 
 static enum tt_err scale(const struct flags *flags, const struct tt_scenario *scenario,
                          struct tt_error *why) {
-    struct tt_fleet_model *models;
+    struct tt_fleet_world_model *models;
     enum tt_err err = tt_autoscale_models(scenario, &models, why);
     if (err)
         return err;

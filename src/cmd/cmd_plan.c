@@ -2,6 +2,7 @@
  * plan_models.h chooses and profiles, plan_cost.h measures the server, lab/plan/plan.h simulates
  * and decides, plan_check.h compares with a real server; this file runs them in this order. */
 #include "cmd/outcome.h"
+#include "cmd/plan_fleet.h"
 #include "cmd/verbs.h"
 
 #include "base/instant.h"
@@ -25,7 +26,7 @@ enum { MAX_MODELS = 64 }; /* named by --model */
 #define PAUSES_UNTIL_NS (600 * TT_S) /* longer than any simulated run */
 
 struct flags {
-    const char *directory, *recording, *url, *html, *onnxruntime;
+    const char *directory, *fleet, *recording, *url, *html, *onnxruntime;
     struct tt_http_login_options login;
     struct tt_flag_list models;
     double rate, slo_ms, seconds; /* rate, slo_ms 0: not given */
@@ -34,7 +35,9 @@ struct flags {
 };
 
 static const struct tt_flag_row flag_rows[] = {
-    TT_OPERAND(TT_FLAG_TEXT, "DIR", directory, true, "the model repository"),
+    TT_OPERAND(TT_FLAG_TEXT, "DIR", directory, false, "the model repository"),
+    TT_TEXT("fleet", "FILE", fleet, NULL,
+            "plan a fleet instead: devices of which types, by the hour, at least cost"),
     TT_LIST("model", "NAME[:WEIGHT]", models, MAX_MODELS,
             "a model and its weight among the requests (default: all, 1 each); may be repeated"),
     TT_DECIMAL("rate", "R", rate, DBL_MIN, 1e7, 0,
@@ -65,8 +68,14 @@ static const struct tt_flag_row flag_rows[] = {
             "the ONNX Runtime library (default: searched for)"),
 };
 
-/* -1: go on; else the exit code. */
+/* -1: go on; else the exit code. A plan of a fleet needs nothing of what follows. */
 static int check_flags(const struct flags *a) {
+    if (a->fleet && a->directory)
+        return tt_flags_refuse(&tt_verb_plan, "DIR and --fleet exclude each other");
+    if (a->fleet)
+        return tt_plan_fleet(a->fleet, a->json, a->html);
+    if (!a->directory)
+        return tt_flags_refuse(&tt_verb_plan, "DIR is missing: the model repository");
     if ((a->rate > 0) + (a->recording != NULL) + (a->url != NULL) > 1)
         return tt_flags_refuse(&tt_verb_plan,
                                "--rate, --recording and --url exclude each other: each states the "
@@ -297,7 +306,7 @@ static int run(void *options) {
 const struct tt_verb tt_verb_plan = {
     .name = "plan",
     .summary = "choose the policy, the devices and the highest rate for models and their load",
-    .usage = "DIR [OPTIONS]",
+    .usage = "DIR [OPTIONS] | --fleet FILE [OPTIONS]",
     .description =
         "Profiles models that have no valid profile, measures what the server costs per request "
         "and batch on this machine, simulates the load under every policy that can run the "

@@ -152,9 +152,12 @@ struct tt_devices_wanted tt_devices_wanted(const struct tt_devices_load *load,
     double grown = growth_of(load), factor = factor_of(feedback);
     double error = fmin(2 * rate_error(load, &traffic), 1);
     out.count = corrected(fewest_devices(load, grown), factor);
+    out.fewest = out.most = out.count;
+    out.confidence = (1 - error) / factor;
+    if (error <= 0)
+        return out;
     out.fewest = error < 1 ? corrected(fewest_devices(load, grown * (1 - error)), factor) : 1;
     out.most = corrected(fewest_devices(load, grown * (1 + error)), factor);
-    out.confidence = (1 - error) / factor;
     tt_assert(out.fewest <= out.count);
     tt_assert(out.count <= out.most);
     return out;

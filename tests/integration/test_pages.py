@@ -257,6 +257,13 @@ class Pages(unittest.TestCase):
         self.assertEqual(self.count(".series"), 12)
         self.assertEqual(len(data_of(page)["body"]["points"]["hour"]), 60)
 
+    def test_a_fleet_plan(self):
+        page = self.folder / "plan-fleet.html"
+        tutti("plan", "--fleet", ROOT / "experiments" / "fleet" / "two-types.pbtxt", "--html", page)
+        self.look(page)
+        self.assertEqual(self.count(".series"), 2)
+        self.assertEqual(self.count(".bar-value"), 1 + len(data_of(page)["body"]["what_if"]))
+
     def test_a_plan(self):
         model = self.folder / "models" / "batched"
         (model / "1").mkdir(parents=True)

@@ -237,7 +237,7 @@ static enum tt_err take_step(struct run *run, int32_t step, struct tt_error *why
 /* ---- the whole ---- */
 
 enum tt_err tt_autoscale_models(const struct tt_scenario *scenario,
-                                struct tt_fleet_model **out_models, struct tt_error *why) {
+                                struct tt_fleet_world_model **out_models, struct tt_error *why) {
     if (scenario->model_count > TT_AUTOSCALE_MODELS)
         return tt_fail(TT_ERR_INVALID, why, "there are %d models; at most %d are possible",
                        scenario->model_count, TT_AUTOSCALE_MODELS);
@@ -251,12 +251,14 @@ enum tt_err tt_autoscale_models(const struct tt_scenario *scenario,
                            "model '%s' has %s; a fleet has models of one step with an objective",
                            from->name, wrong);
     }
-    struct tt_fleet_model *models = tt_allocate((size_t)scenario->model_count, sizeof(*models));
+    struct tt_fleet_world_model *models =
+        tt_allocate((size_t)scenario->model_count, sizeof(*models));
     for (int32_t m = 0; m < scenario->model_count; m++)
-        models[m] = (struct tt_fleet_model){.name = scenario->models[m].name,
-                                            .profile = scenario->models[m].step_model.whole,
-                                            .max_batch = scenario->models[m].step_model.max_batch,
-                                            .slo_ns = scenario->models[m].step_model.slo_ns};
+        models[m] =
+            (struct tt_fleet_world_model){.name = scenario->models[m].name,
+                                          .profile = scenario->models[m].step_model.whole,
+                                          .max_batch = scenario->models[m].step_model.max_batch,
+                                          .slo_ns = scenario->models[m].step_model.slo_ns};
     *out_models = models;
     return TT_OK;
 }

@@ -27,7 +27,7 @@
 enum { TT_AUTOSCALE_MODELS = 256 };
 
 struct tt_autoscale_options {
-    const struct tt_fleet_model *models;
+    const struct tt_fleet_world_model *models;
     int32_t model_count;
     int32_t capacity; /* the most devices */
     double peak;      /* the share of the capacity that the highest load needs, 0 .. 1 */
@@ -77,7 +77,7 @@ struct tt_autoscale_result {
 /* The models of a scenario for a fleet; the caller frees the array, which refers to the scenario.
  * INVALID: a model has several steps or no objective. */
 TT_MUST_CHECK enum tt_err tt_autoscale_models(const struct tt_scenario *scenario,
-                                              struct tt_fleet_model **out_models,
+                                              struct tt_fleet_world_model **out_models,
                                               struct tt_error *why);
 /* Errors: those of the policy. */
 TT_MUST_CHECK enum tt_err tt_autoscale_run(const struct tt_autoscale_options *options,

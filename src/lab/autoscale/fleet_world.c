@@ -157,7 +157,7 @@ static enum tt_err create_policy(void *context, struct tt_mechanism *mechanism,
 }
 
 static void add_model(struct tt_fleet_world *self, int32_t number,
-                      const struct tt_fleet_model *from, uint64_t seed) {
+                      const struct tt_fleet_world_model *from, uint64_t seed) {
     struct world_model *model = &self->models[number];
     tt_assert(from->max_batch >= 1 && from->max_batch <= from->profile->max_batch);
     model->step = (struct tt_step){.name = "whole", .profile = from->profile};

@@ -13,7 +13,7 @@
 
 #include "core/profile.h"
 
-struct tt_fleet_model {
+struct tt_fleet_world_model {
     const char *name;                 /* borrowed, as the profile */
     const struct tt_profile *profile; /* without lengths */
     int32_t max_batch;
@@ -21,7 +21,7 @@ struct tt_fleet_model {
 };
 
 struct tt_fleet_world_options {
-    const struct tt_fleet_model *models; /* read during _new only */
+    const struct tt_fleet_world_model *models; /* read during _new only */
     int32_t model_count;
     int32_t capacity; /* the most devices that there may be */
     int32_t devices;  /* that are there at the start */

@@ -35,7 +35,7 @@ static double bad_at(struct tt_fleet_world *world, double per_s, double *out_que
     return tt_fleet_bad_share(&sum);
 }
 
-static void find_target(struct tt_proxy_pool *pool, const struct tt_fleet_model *model) {
+static void find_target(struct tt_proxy_pool *pool, const struct tt_fleet_world_model *model) {
     /* No device serves more than its largest batches back to back. */
     double low = 0, queue;
     double high =

@@ -12,7 +12,8 @@
 
 #include <jansson.h>
 
-/* `kind`: "runs", "compare", "goodput", "load", "plan", "place" or "autoscale"; what `take_body`
+/* `kind`: "runs", "compare", "goodput", "load", "plan", "place",
+ * "fleet" or "autoscale"; what `take_body`
  * holds for each is stated where page/main.js, page/NAME.js draws it. NULL as body stands for a
  * failed allocation. The page also states the command, the machine and the date. Errors: NO_MEMORY,
  * IO. */

@@ -37,7 +37,7 @@ static void rates_wander_and_can_be_repeated(void **state) {
 
 struct fleet {
     struct tt_profile *profiles[MODELS];
-    struct tt_fleet_model models[MODELS];
+    struct tt_fleet_world_model models[MODELS];
     struct tt_autoscale_options options;
 };
 
@@ -47,10 +47,10 @@ static void fleet_init(struct fleet *fleet, uint64_t seed) {
         assert_int_equal(tt_profile_new_linear((m + 1) * TT_MS / 2, 4 * TT_MS, MAX_BATCH,
                                                &fleet->profiles[m], NULL),
                          TT_OK);
-        fleet->models[m] = (struct tt_fleet_model){.name = names[m],
-                                                   .profile = fleet->profiles[m],
-                                                   .max_batch = MAX_BATCH,
-                                                   .slo_ns = (20 + 10 * m) * TT_MS};
+        fleet->models[m] = (struct tt_fleet_world_model){.name = names[m],
+                                                         .profile = fleet->profiles[m],
+                                                         .max_batch = MAX_BATCH,
+                                                         .slo_ns = (20 + 10 * m) * TT_MS};
     }
     fleet->options = (struct tt_autoscale_options){.models = fleet->models,
                                                    .model_count = MODELS,

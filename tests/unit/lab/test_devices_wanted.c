@@ -18,7 +18,7 @@ enum { MAX_MODELS = 8, MAX_BATCH = 64, CAPACITY = 160, SETS = 16, ROUNDS = 5, RE
 struct set {
     int32_t count;
     struct tt_profile *profiles[MAX_MODELS];
-    struct tt_fleet_model models[MAX_MODELS];
+    struct tt_fleet_world_model models[MAX_MODELS];
     double per_s[MAX_MODELS];
     int64_t shape_ppm, slo_ns;
     uint64_t seed;
@@ -53,7 +53,7 @@ static void set_init(struct set *set, struct tt_prng *prng, double devices) {
         assert_int_equal(tt_profile_new_linear((int64_t)alpha, (int64_t)beta, MAX_BATCH,
                                                &set->profiles[m], NULL),
                          TT_OK);
-        set->models[m] = (struct tt_fleet_model){
+        set->models[m] = (struct tt_fleet_world_model){
             .name = "m", .profile = set->profiles[m], .max_batch = MAX_BATCH, .slo_ns = slo_ns};
         set->slo_ns = slo_ns > set->slo_ns ? slo_ns : set->slo_ns;
         set->per_s[m] = uniform(prng, 0.2, 1) * 1e9 / alpha;

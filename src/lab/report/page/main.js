@@ -289,6 +289,7 @@ const KINDS = {
   load: {title: 'Load', draw: drawLoad},
   plan: {title: 'Plan', draw: drawPlan},
   place: {title: 'Placement', draw: drawPlace},
+  fleet: {title: 'Fleet plan', draw: drawFleet},
   autoscale: {title: 'Autoscaling', draw: drawAutoscale},
 };
 document.title = document.getElementById('title').textContent = DATA.title = DATA.title || KINDS[DATA.kind].title;
