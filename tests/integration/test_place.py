@@ -147,7 +147,7 @@ class Place(unittest.TestCase):
     def test_a_solver_agrees(self):
         import highspy
 
-        for seed in range(1, 5):
+        for seed in range(1, 11):
             with self.subTest(seed=seed):
                 problem, program = self.folder / "p.pbtxt", self.folder / "p.lp"
                 arguments = ["--models", 10, "--sub-clusters", 3, "--seed", seed]
