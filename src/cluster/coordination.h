@@ -1,4 +1,4 @@
-/* What a cluster asks of a coordination service: who is a member, and which epoch is recorded.
+/* What a cluster asks of a coordination service: its members, and the epoch that is recorded.
  *
  * The service is never in the path of a request, and never decides that a node has failed: that is
  * for links and beats (cluster/scheduler_role.h). While it is away, joins and the record of the

@@ -46,7 +46,7 @@ void tt_membership_init(struct tt_membership *self, int64_t now, const char *nam
                         const char *value, int64_t ttl_ns, int64_t timeout_ns);
 /* Epochs only grow; a lower one than before is ignored. */
 void tt_membership_record(struct tt_membership *self, int64_t now, uint64_t epoch);
-/* The node stops: its lease ends, as far as the service hears of it. */
+/* The node stops: its lease ends, if the request arrives. */
 void tt_membership_leave(struct tt_membership *self);
 void tt_membership_answered(struct tt_membership *self, int64_t now,
                             const struct tt_coordination_answer *answer);

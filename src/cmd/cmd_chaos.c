@@ -25,7 +25,8 @@ struct flags {
 };
 
 static const struct tt_flag_row flag_rows[] = {
-    TT_OPERAND(TT_FLAG_TEXT, "SPEC", cluster, true, "the cluster, static:FILE, on this machine"),
+    TT_OPERAND(TT_FLAG_TEXT, "SPEC", cluster, true,
+               "the cluster, static:FILE or etcd://HOST:PORT/NAME, on this machine"),
     TT_DECIMAL("seconds", "N", duration_ns, 0.1, 86400, 10, "how long faults happen",
                .scale = TT_S),
     TT_INTEGER("seed", "S", seed, 0, INT64_MAX, 1, "seed of faults and requests"),

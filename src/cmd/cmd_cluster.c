@@ -24,7 +24,7 @@ static const struct tt_flag_row flag_rows[] = {
     TT_OPERAND(TT_FLAG_CHOICE, "ACTION", action, true, "status, drain or promote",
                .choices = "status|drain|promote", .default_value = -1),
     TT_OPERAND(TT_FLAG_TEXT, "NODE|SPEC", first, false,
-               "drain: the node; else the cluster, static:FILE"),
+               "drain: the node; else the cluster, static:FILE or etcd://HOST:PORT/NAME"),
     TT_OPERAND(TT_FLAG_TEXT, "SPEC", second, false,
                "drain: the cluster (default: static:build/cluster/nodes, that of make cluster)"),
     TT_TEXT("cluster-key", "FILE", key, NULL, "the key that all nodes share"),

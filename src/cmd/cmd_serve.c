@@ -140,7 +140,7 @@ static const struct tt_flag_row flag_rows[] = {
     TT_CHOICE("role", role.role, "one|frontend|scheduler|backend", TT_SERVE_ALONE,
               "what this process does in a cluster; one: all of it, without a network"),
     TT_TEXT("cluster", "SPEC", role.cluster, NULL,
-            "the cluster: static:FILE, a file with a line per node"),
+            "the cluster: static:FILE, a file with a line per node, or etcd://HOST:PORT/NAME"),
     TT_TEXT("node", "NAME", role.node, NULL, "the name of this process in the cluster"),
     TT_TEXT("cluster-key", "FILE", role.key, NULL,
             "the key that all nodes share; required where addresses are not of the loopback"),

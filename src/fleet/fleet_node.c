@@ -2,8 +2,9 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/instant.h"
 #include "base/log/log.h"
-#include "base/loopback.h"
+#include "fleet/node_coordination.h"
 #include "serve/serving.h"
 
 #include <errno.h>
@@ -34,6 +35,7 @@ struct tt_fleet_node {
     int timer_fd;
     int64_t timer_at; /* what it is set to; TT_NEVER: nothing */
     struct tt_node_links links;
+    struct tt_node_coordination coordination;
     struct tt_frame_record *group; /* [group_capacity] */
     int64_t group_capacity;
     pthread_t thread;
@@ -136,7 +138,8 @@ static void set_timer(struct tt_fleet_node *self, int64_t at) {
 
 /* A role that wants another look at once gets it, but the network is served in between. */
 static void end_turn(struct tt_fleet_node *self) {
-    int64_t now = tt_clock_now(), next_at = self->role->next_at(self->self);
+    int64_t now = tt_clock_now(), look_at = tt_node_coordination_turn(&self->coordination, now);
+    int64_t next_at = self->role->next_at(self->self);
     for (int32_t round = 0; round < MAX_ROUNDS && next_at <= now; round++) {
         self->role->tick(self->self, now);
         next_at = self->role->next_at(self->self);
@@ -150,7 +153,7 @@ static void end_turn(struct tt_fleet_node *self) {
     /* A link that failed while it was written to may have left more. */
     if (self->role->outbox(self->self)->frame_count > 0 || next_at <= now)
         uv_async_send(&self->wake);
-    set_timer(self, next_at);
+    set_timer(self, tt_instant_min(next_at, look_at));
 }
 
 static void on_before_wait(uv_prepare_t *prepare) {
@@ -203,6 +206,7 @@ static void describe(const struct tt_fleet_node *self, struct tt_text *out) {
                    (int)getpid(), is_primary ? "true" : "false", epoch,
                    self->role->state(self->self), self->options.version,
                    primary < self->file.count ? self->file.places[primary].name : "");
+    tt_node_coordination_show(&self->coordination, out);
     if (tt_flag_is_raised(&self->has_address))
         tt_text_printf(out, ", \"http\": \"%s\"", self->address);
     self->role->count(self->self, out);
@@ -227,51 +231,6 @@ static void on_visited(void *context, const char *line, struct tt_text *answer) 
 
 static const struct tt_node_links_events events = {
     .linked = on_linked, .received = on_received, .visited = on_visited};
-
-/* ---- the description ---- */
-
-/* Without a key only this machine may take part. */
-static enum tt_err check_local(const struct tt_cluster_file *file, struct tt_error *why) {
-    for (int32_t i = 0; i < file->count; i++) {
-        const struct tt_cluster_place *place = &file->places[i];
-        struct sockaddr_storage address;
-        socklen_t bytes;
-        enum tt_err err = tt_cluster_place_resolve(place, &address, &bytes, why);
-        if (err)
-            return err;
-        if (!tt_address_is_loopback((const struct sockaddr *)&address))
-            return tt_fail(TT_ERR_INVALID, why,
-                           "node %s is at %s, beyond this machine: --cluster-key FILE is required",
-                           place->name, place->host);
-    }
-    return TT_OK;
-}
-
-enum tt_err tt_fleet_describe(const char *cluster, const char *node, const char *key,
-                              struct tt_cluster_file *out_file, struct tt_cluster_key *out_key,
-                              uint16_t *out_number, struct tt_error *why) {
-    static const char scheme[] = "static:";
-    if (strncmp(cluster, scheme, sizeof(scheme) - 1) != 0 || !cluster[sizeof(scheme) - 1])
-        return tt_fail(TT_ERR_INVALID, why,
-                       "'%.100s' describes no cluster; it would be static:FILE", cluster);
-    *out_key = (struct tt_cluster_key){.count = 0};
-    enum tt_err err = tt_cluster_file_read(cluster + sizeof(scheme) - 1, out_file, why);
-    if (err)
-        return err;
-    int32_t number = node ? tt_cluster_file_find(out_file, node) : TT_CLUSTER_NO_NODE;
-    if (number < 0)
-        err = tt_fail(TT_ERR_NOT_FOUND, why, "%s: there is no node '%.64s'",
-                      cluster + sizeof(scheme) - 1, node);
-    if (!err && key)
-        err = tt_cluster_key_read(key, out_key, why);
-    if (!err && !key)
-        err = check_local(out_file, why);
-    if (err)
-        tt_cluster_file_fini(out_file);
-    else
-        *out_number = (uint16_t)number;
-    return err;
-}
 
 /* ---- opening and closing ---- */
 
@@ -380,6 +339,16 @@ static void *run(void *argument) {
     return NULL;
 }
 
+static void on_recorded(void *context, int64_t now, uint64_t epoch) {
+    struct tt_fleet_node *self = context;
+    if (self->role->recorded)
+        self->role->recorded(self->self, now, epoch);
+}
+
+void tt_fleet_node_record(struct tt_fleet_node *self, int64_t now, uint64_t epoch) {
+    tt_node_coordination_record(&self->coordination, now, epoch);
+}
+
 enum tt_err tt_fleet_node_start(struct tt_fleet_node *self, struct tt_error *why) {
     const struct tt_node_links_options links = {.file = &self->file,
                                                 .number = self->number,
@@ -391,6 +360,16 @@ enum tt_err tt_fleet_node_start(struct tt_fleet_node *self, struct tt_error *why
                                                 .context = self};
     self->has_links = true;
     enum tt_err err = tt_node_links_open(&self->links, &self->loop, &links, why);
+    if (err)
+        return err;
+    const struct tt_node_coordination_options coordination = {.spec = self->options.cluster,
+                                                              .file = &self->file,
+                                                              .number = self->number,
+                                                              .log = self->options.log,
+                                                              .wake = tt_fleet_node_wake,
+                                                              .recorded = on_recorded,
+                                                              .context = self};
+    err = tt_node_coordination_open(&self->coordination, &coordination, why);
     if (err)
         return err;
     uv_prepare_start(&self->before_wait, on_before_wait);
@@ -439,6 +418,7 @@ void tt_fleet_node_close(struct tt_fleet_node *take_self) {
     }
     if (take_self->self)
         take_self->role->close(take_self->self);
+    tt_node_coordination_close(&take_self->coordination);
     close_handles(take_self);
     tt_fleet_models_fini(&take_self->models);
     tt_cluster_file_fini(&take_self->file);

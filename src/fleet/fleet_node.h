@@ -5,6 +5,9 @@
  * with the precision of the system's clock. The role itself is behind struct tt_fleet_role; there
  * is one file for each: frontend_node.c, scheduler_node.c, backend_node.c.
  *
+ * A cluster that etcd describes is its coordination service, too: the node is a member there, and a
+ * primary records its epoch. A running node does not need etcd.
+ *
  * Life: _open (the models are loaded) -> _start (listens; the thread) -> requests -> _close.
  *
  * All functions of a role are called on the node's thread. Implemented in fleet_node.c. */
@@ -13,6 +16,7 @@
 
 #include "base/threads/flag.h"
 #include "cluster/outbox.h"
+#include "fleet/cluster_spec.h"
 #include "fleet/command_inbox.h"
 #include "fleet/fleet_models.h"
 #include "fleet/node_links.h"
@@ -49,12 +53,14 @@ struct tt_fleet_role {
     /* UNSUPPORTED: what it cannot do; the message says so. */
     enum tt_err (*drain)(void *self, int64_t now, struct tt_error *why);
     enum tt_err (*promote)(void *self, int64_t now, struct tt_error *why);
+    /* This epoch is recorded by the coordination service. NULL: the role does not ask. */
+    void (*recorded)(void *self, int64_t now, uint64_t epoch);
     /* Appends fields of its own, ", \"name\": value". */
     void (*count)(const void *self, struct tt_text *out_json);
 };
 
 struct tt_fleet_options {
-    const char *cluster;               /* "static:FILE" */
+    const char *cluster;               /* "static:FILE", or "etcd://..." (etcd/etcd_address.h) */
     const char *node;                  /* its name there */
     const char *key;                   /* a file; NULL: none, which only loopback addresses allow */
     enum tt_cluster_role role;         /* the one that the file states */
@@ -67,12 +73,6 @@ struct tt_fleet_options {
     struct tt_log *log;
 };
 
-/* Reads the description, the key and the node's place in it. For checks before models are loaded.
- * Errors: INVALID, NOT_FOUND, IO, NO_MEMORY. */
-TT_MUST_CHECK enum tt_err tt_fleet_describe(const char *cluster, const char *node, const char *key,
-                                            struct tt_cluster_file *out_file,
-                                            struct tt_cluster_key *out_key, uint16_t *out_number,
-                                            struct tt_error *why);
 /* Everything but the network. Errors: as above, and those of the models. */
 TT_MUST_CHECK enum tt_err tt_fleet_node_open(const struct tt_fleet_options *options,
                                              struct tt_fleet_node **out_node, struct tt_error *why);
@@ -92,6 +92,8 @@ struct tt_fleet_models *tt_fleet_node_models(struct tt_fleet_node *self);
 const char *tt_fleet_node_name(const struct tt_fleet_node *self, uint16_t number);
 uint16_t tt_fleet_node_number(const struct tt_fleet_node *self);
 uint64_t tt_fleet_node_incarnation(const struct tt_fleet_node *self);
+/* Records the epoch at the coordination service, if there is one. */
+void tt_fleet_node_record(struct tt_fleet_node *self, int64_t now, uint64_t epoch);
 /* Any thread: a turn follows. `context` is the node. */
 void tt_fleet_node_wake(void *context);
 bool tt_fleet_node_is_linked(const struct tt_fleet_node *self, uint16_t peer);

@@ -130,11 +130,16 @@ static struct tt_outbox *outbox(void *context) {
     return &self->role.outbox;
 }
 
-/* A description in a file records nothing: the epochs at the devices are what fences. */
+/* Not waited for: the epochs at the devices are what fences. */
 static void record(void *context, int64_t now, uint64_t epoch) {
-    (void)context;
-    (void)now;
-    (void)epoch;
+    const struct scheduler_node *self = context;
+    tt_fleet_node_record(self->node, now, epoch);
+}
+
+static void recorded(void *context, int64_t now, uint64_t epoch) {
+    struct scheduler_node *self = context;
+    tt_scheduler_role_recorded(&self->role, now, epoch);
+    show_change(self);
 }
 
 static enum tt_err open_role(struct tt_fleet_node *node, void **out_self, struct tt_error *why) {
@@ -225,6 +230,7 @@ const struct tt_fleet_role tt_scheduler_node_role = {.open = open_role,
                                                      .text = text,
                                                      .epoch = epoch,
                                                      .state = state,
+                                                     .recorded = recorded,
                                                      .drain = drain,
                                                      .promote = promote,
                                                      .count = count};

@@ -107,14 +107,16 @@ class Cluster:
         return subprocess.run([PROGRAM, "cluster", *arguments], capture_output=True, text=True, timeout=60)
 
     def status(self):
-        return {node["name"]: node for node in json.loads(self.command("status", self.spec, "--json").stdout)["nodes"]}
+        """What the nodes that answer say; also while etcd, which may describe them, is away."""
+        nodes = json.loads(self.command("status", "static:%s" % self.file, "--json").stdout)["nodes"]
+        return {node["name"]: node for node in nodes}
 
     def primary(self):
         """The name of the primary, once there is one."""
         found = []
 
         def look():
-            found[:] = [name for name, node in self.status().items() if node["primary"]]
+            found[:] = [name for name, node in self.status().items() if node.get("primary")]
             return len(found) == 1
 
         await_true(look, 60, "one primary")

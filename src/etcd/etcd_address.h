@@ -1,0 +1,30 @@
+/* "etcd://HOST:PORT[,HOST:PORT...]/NAME": the servers of an etcd, and the name of a cluster in it.
+ *
+ * The names of hosts are resolved once. Plain HTTP: etcd belongs into a network of its own, as the
+ * nodes do. Implemented in etcd_address.c. */
+#ifndef TT_ETCD_ETCD_ADDRESS_H
+#define TT_ETCD_ETCD_ADDRESS_H
+
+#include "base/text.h"
+#include "client/http_address.h"
+
+enum { TT_ETCD_MAX_SERVERS = 8, TT_ETCD_NAME_BYTES = 64 };
+
+struct tt_etcd_address {
+    struct tt_http_address servers[TT_ETCD_MAX_SERVERS];
+    int32_t server_count;
+    char name[TT_ETCD_NAME_BYTES];
+};
+
+/* True: it begins as the address of an etcd. */
+bool tt_etcd_address_is(const char *spec);
+/* Errors: INVALID: another form, or an unknown host. */
+TT_MUST_CHECK enum tt_err
+tt_etcd_address_parse(const char *spec, struct tt_etcd_address *out_address, struct tt_error *why);
+/* Reads the description of the cluster from the first server that answers. Blocks for `give_up_ns`
+ * per server. Errors: UNAVAILABLE, TIMEOUT; NOT_FOUND: there is none; INVALID. */
+TT_MUST_CHECK enum tt_err tt_etcd_read_nodes(const struct tt_etcd_address *address,
+                                             int64_t give_up_ns, struct tt_text *out_nodes,
+                                             struct tt_error *why);
+
+#endif

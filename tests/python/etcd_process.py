@@ -1,0 +1,79 @@
+"""An etcd of one server for a test: loopback, free ports, a folder of its own. What scripts/setup.sh --etcd unpacked."""
+import atexit
+import base64
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import urllib.request
+
+from server_process import free_port
+
+UNPACKED = pathlib.Path(__file__).resolve().parents[2] / ".deps" / "etcd" / "usr" / "bin" / "etcd"
+
+
+def find_etcd():
+    """The program; None: it is not there."""
+    return str(UNPACKED) if os.access(UNPACKED, os.X_OK) else shutil.which("etcd")
+
+
+class Etcd:
+    def __init__(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tutti-etcd-"))
+        atexit.register(shutil.rmtree, self.folder, True)
+        atexit.register(self.stop)
+        self.port, self.peer_port, self.process = free_port(), free_port(), None
+        self.start()
+
+    def start(self):
+        url, peer = "http://127.0.0.1:%d" % self.port, "http://127.0.0.1:%d" % self.peer_port
+        command = [find_etcd(), "--data-dir", str(self.folder / "data"), "--listen-client-urls", url, "--advertise-client-urls", url,
+                   "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default=" + peer]  # fmt: skip
+        with open(self.folder / "log", "ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        until = time.monotonic() + 60
+        while True:
+            try:
+                self.ask("/v3/kv/range", {"key": encode("x")})
+                return
+            except OSError:
+                if time.monotonic() > until:
+                    raise AssertionError("etcd does not start: " + (self.folder / "log").read_text()) from None
+                time.sleep(0.05)
+
+    def ask(self, path, body):
+        request = urllib.request.Request("http://127.0.0.1:%d%s" % (self.port, path), json.dumps(body).encode())
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            return json.loads(answer.read())
+
+    def put(self, key, value):
+        self.ask("/v3/kv/put", {"key": encode(key), "value": encode(value)})
+
+    def keys(self, prefix):
+        """Names behind the prefix, and values."""
+        body = {"key": encode(prefix), "range_end": encode(prefix[:-1] + chr(ord(prefix[-1]) + 1))}
+        entries = self.ask("/v3/kv/range", body).get("kvs", [])
+        return {decode(entry["key"])[len(prefix):]: decode(entry.get("value", "")) for entry in entries}
+
+    def kill(self, number=signal.SIGKILL):
+        self.process.send_signal(number)
+        if number == signal.SIGKILL:
+            self.process.wait()
+
+    def stop(self):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+            self.process.wait()
+
+
+def encode(text):
+    return base64.b64encode(text.encode()).decode()
+
+
+def decode(text):
+    return base64.b64decode(text).decode()
