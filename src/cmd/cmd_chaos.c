@@ -49,6 +49,7 @@ struct chaos {
     struct tt_chaos_clients *clients;
     struct tt_prng prng;
     int64_t kills, freezes;
+    int32_t dead; /* nodes that did not answer at the start */
 };
 
 /* ---- the nodes ---- */
@@ -78,7 +79,6 @@ static enum tt_err find_node(struct chaos *self, int32_t number, struct tt_error
         return err;
     pid_t pid = (pid_t)json_integer_value(json_object_get(node, "pid"));
     const char *url = json_string_value(json_object_get(node, "http"));
-    self->url_of[number] = -1;
     if (url && *url && self->file.places[number].role == TT_ROLE_FRONTEND &&
         self->url_count < MAX_URLS) {
         self->urls[self->url_count] = strdup(url);
@@ -88,14 +88,24 @@ static enum tt_err find_node(struct chaos *self, int32_t number, struct tt_error
     return tt_chaos_process_find(&self->processes[number], pid, why);
 }
 
+/* A node without a process, or that does not answer, is left alone: the others must do without. */
+static bool is_dead(enum tt_err err) { return err == TT_ERR_UNAVAILABLE || err == TT_ERR_TIMEOUT; }
+
 static enum tt_err find_nodes(struct chaos *self, struct tt_error *why) {
     self->processes = calloc((size_t)self->file.count, sizeof(*self->processes));
     self->url_of = calloc((size_t)self->file.count, sizeof(*self->url_of));
     if (!self->processes || !self->url_of)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     enum tt_err err = TT_OK;
-    for (int32_t i = 0; !err && i < self->file.count; i++)
+    for (int32_t i = 0; !err && i < self->file.count; i++) {
+        self->url_of[i] = -1;
         err = find_node(self, i, why);
+        if (is_dead(err)) {
+            self->dead++;
+            fprintf(stderr, "tutti chaos: %s is dead: %s\n", self->file.places[i].name, why->text);
+            err = TT_OK;
+        }
+    }
     if (!err && self->url_count == 0)
         err = tt_fail(TT_ERR_UNAVAILABLE, why, "no frontend of the cluster has an HTTP address");
     return err;
@@ -143,6 +153,8 @@ static enum tt_err make_faults(struct chaos *self, struct tt_error *why) {
     while (!err && tt_clock_now() < until_at && !tt_interrupted) {
         wait_ns(draw_ns(self, 100, 600));
         int32_t number = (int32_t)tt_prng_below(&self->prng, (uint64_t)self->file.count);
+        if (self->processes[number].pid == 0)
+            continue; /* dead */
         bool kills = self->flags->kills_only || tt_prng_below(&self->prng, 2) == 0;
         if (kills)
             err = kill_one(self, number, why);
@@ -184,12 +196,12 @@ static int show(const struct chaos *self, const struct tt_chaos_account *account
     bool holds = account->accepted == account->answered + account->refused + account->gone;
     if (self->flags->json) {
         tt_outcome_print_json(json_pack(
-            "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "seed",
+            "{s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "seed",
             (json_int_t)self->flags->seed, "kills", (json_int_t)self->kills, "freezes",
-            (json_int_t)self->freezes, "accepted", (json_int_t)account->accepted, "answered",
-            (json_int_t)account->answered, "refused", (json_int_t)account->refused, "gone",
-            (json_int_t)account->gone, "lost", (json_int_t)account->lost, "wrong",
-            (json_int_t)account->wrong, "holds", holds));
+            (json_int_t)self->freezes, "dead", self->dead, "accepted",
+            (json_int_t)account->accepted, "answered", (json_int_t)account->answered, "refused",
+            (json_int_t)account->refused, "gone", (json_int_t)account->gone, "lost",
+            (json_int_t)account->lost, "wrong", (json_int_t)account->wrong, "holds", holds));
         return holds ? EXIT_DONE : EXIT_FAILED;
     }
     printf("%" PRId64 " kills, %" PRId64 " freezes, seed %" PRId64 "\n", self->kills, self->freezes,
@@ -258,7 +270,9 @@ const struct tt_verb tt_verb_chaos = {
     .description =
         "Sends requests to the frontends of a cluster whose processes all run on this machine. "
         "Meanwhile it kills nodes and starts them again as they were, or freezes them for a while, "
-        "one at a time, as the seed says. Each request that was accepted must be answered rightly, "
+        "one at a time, as the seed says. A node that is dead from the start is named and left "
+        "alone. "
+        "Each request that was accepted must be answered rightly, "
         "refused, or gone with a frontend that was killed.\n\n"
         "Exit code: 0 accepted = answered + refused + gone; 1 a request was lost or answered "
         "wrongly, or a node could not be reached or started; 2 usage error.",

@@ -59,6 +59,20 @@ class Chaos(unittest.TestCase):
         self.assertEqual(running.returncode, 1, said + errors)
         self.assertRegex(said + errors, r"is not answered|f1")
 
+    def test_a_dead_node_is_named(self):
+        """Chaos does without nodes that are dead from the start, and says which."""
+        self.cluster.kill("b2")
+        self.cluster.processes["b2"].process.wait()
+        self.cluster.kill("s1" if self.cluster.primary() == "s2" else "s2", signal.SIGSTOP)
+        answer = subprocess.run(
+            [PROGRAM, "chaos", self.cluster.spec, "--seconds", "1", "--seed", SEED, "--kills-only", "--json"],
+            capture_output=True, text=True, timeout=120)  # fmt: skip
+        self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr + self.cluster.said())
+        self.assertIn("tutti chaos: b2 is dead: ", answer.stderr)
+        account = json.loads(answer.stdout)
+        self.assertEqual((account["dead"], account["holds"]), (2, True), answer.stderr)
+        self.assertGreater(account["answered"], 0)
+
     def test_usage(self):
         for arguments in ((), ("etcd",), ("static:/nonexistent",)):
             answer = subprocess.run([PROGRAM, "chaos", *arguments], capture_output=True, text=True, timeout=60)
