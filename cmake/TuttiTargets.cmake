@@ -282,7 +282,12 @@ function(tutti_packaging)
   install(CODE "
     get_filename_component(TUTTI_PREFIX \"\${CMAKE_INSTALL_PREFIX}\" ABSOLUTE)
     configure_file(${packaging}/tutti.service.in ${PROJECT_BINARY_DIR}/packaging/tutti.service @ONLY)
-    file(INSTALL ${PROJECT_BINARY_DIR}/packaging/tutti.service DESTINATION \"\${TUTTI_PREFIX}/lib/systemd/system\")")
+    file(INSTALL ${PROJECT_BINARY_DIR}/packaging/tutti.service DESTINATION \"\${TUTTI_PREFIX}/lib/systemd/system\")
+    foreach(TUTTI_ROLE scheduler frontend backend)
+      set(unit ${PROJECT_BINARY_DIR}/packaging/tutti-\${TUTTI_ROLE}@.service)
+      configure_file(${packaging}/tutti-node@.service.in \${unit} @ONLY)
+      file(INSTALL \${unit} DESTINATION \"\${TUTTI_PREFIX}/lib/systemd/system\")
+    endforeach()")
   install(FILES ${packaging}/completion/tutti.bash
     DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME tutti)
   install(FILES ${packaging}/completion/_tutti DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)

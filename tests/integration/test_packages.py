@@ -94,6 +94,7 @@ class Deb(Package):
         output_of("dpkg-deb", "-x", self.made, root)
         for path in (
             "lib/systemd/system/tutti.service",
+            "lib/systemd/system/tutti-backend@.service",
             "usr/share/man/man1/tutti.1.gz",
             "usr/share/man/man1/tutti-serve.1.gz",
             "usr/share/bash-completion/completions/tutti",

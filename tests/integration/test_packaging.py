@@ -210,6 +210,22 @@ class Installed(unittest.TestCase):
             self.assertEqual(output_of(program, "--version"), output_of(PROGRAM, "--version"))
         self.assertNotRegex(self.unit.read_text(), r"@\w+@")
 
+    def test_units_of_a_cluster(self):
+        """A template per role; what differs is the role."""
+        texts = set()
+        for role in ("scheduler", "frontend", "backend"):
+            unit = self.unit.with_name("tutti-%s@.service" % role)
+            text = unit.read_text()
+            self.assertIn("%s/bin/tutti serve --role %s --node %%i " % (self.prefix, role), text)
+            self.assertNotRegex(text, r"@TUTTI_\w+@")
+            instance = self.unit.with_name("tutti-%s@x1.service" % role)
+            instance.write_text(text)
+            self.addCleanup(instance.unlink)
+            answer = self.analyze("verify", "--man=no", instance)
+            self.assertEqual([line for line in answer.stderr.splitlines() if "tutti" in line], [])
+            texts.add(text.replace(role, "ROLE"))
+        self.assertEqual(len(texts), 1)
+
     def test_the_prefix_of_a_package(self):
         """With DESTDIR the files lie elsewhere; the unit names where they will be."""
         with tempfile.TemporaryDirectory() as folder:
