@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A cluster of eight processes on this machine: 2 schedulers, 2 frontends, 4 backends with 2 emulated devices each. It prints a
-# request to try and the command that kills the primary; Ctrl-C ends everything. HAProxy joins where it is installed.
+# request to try and the command that kills the primary; Ctrl-C ends everything. HAProxy joins where it is installed, and etcd where
+# it is installed or unpacked (scripts/setup.sh --etcd); ETCD= does without.
 #   PROGRAM (build/tutti), FOLDER (build/cluster), MODELS (an echo model of its own), PORT (7100: the first of 20 ports)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -30,9 +31,12 @@ for i in "${!nodes[@]}"; do
 done
 if [ -n "${TIMES:-}" ]; then echo "$TIMES" >>"$folder/nodes"; fi
 spec=static:$folder/nodes
+unpacked=.deps/etcd/usr/bin/etcd
+[ -x "$unpacked" ] || unpacked=$(command -v etcd || true)
+etcd=${ETCD-$unpacked}
 
 # All processes, also those that something started again.
-pids() { "$program" cluster status "$spec" --json --timeout 0.5 | sed -n 's/.*"pid": \([0-9]*\).*/\1/p' || true; }
+pids() { "$program" cluster status "static:$folder/nodes" --json --timeout 0.5 | sed -n 's/.*"pid": \([0-9]*\).*/\1/p' || true; }
 end() {
   trap '' INT TERM EXIT
   mapfile -t found < <(pids)
@@ -43,6 +47,20 @@ end() {
 started=()
 trap end EXIT
 trap 'exit 0' INT TERM
+
+if [ -n "$etcd" ]; then
+  url=http://127.0.0.1:$((port + 15)) peers=http://127.0.0.1:$((port + 16))
+  rm -rf "$folder/etcd"
+  "$etcd" --data-dir "$folder/etcd" --listen-client-urls "$url" --advertise-client-urls "$url" --listen-peer-urls "$peers" \
+    --initial-advertise-peer-urls "$peers" --initial-cluster "default=$peers" >"$folder/etcd.log" 2>&1 &
+  started+=($!)
+  put="{\"key\": \"$(printf tutti/cluster/nodes | base64 -w0)\", \"value\": \"$(base64 -w0 <"$folder/nodes")\"}"
+  curl -sf --retry 100 --retry-delay 0 --retry-max-time 30 --retry-connrefused "$url/v3/kv/put" -d "$put" >"$folder/etcd.put" || {
+    echo "etcd does not answer; its log is $folder/etcd.log" >&2
+    exit 1
+  }
+  spec=etcd://127.0.0.1:$((port + 15))/cluster
+fi
 
 for i in "${!nodes[@]}"; do
   role=${nodes[i]%%:*} name=${nodes[i]##*:}

@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
 from cluster_process import Cluster, await_true  # noqa: E402
+from etcd_process import find_etcd  # noqa: E402
 from server_process import free_port  # noqa: E402
 
 PROGRAM = os.environ["TUTTI_PROGRAM"]
@@ -103,6 +105,7 @@ class Script(unittest.TestCase):
             curl = re.search(r"^Send a request: +(curl .*)$", said, re.M).group(1)
             answer = subprocess.run(curl + " -s", shell=True, capture_output=True, text=True, timeout=60)
             self.assertIn('"data":[1.0,2.0,3.0,4.0]', answer.stdout)
+            self.assertEqual(("etcd://127.0.0.1:%d/cluster" % (ports + 15)) in said, find_etcd() is not None, said)
             spec = "static:%s/nodes" % folder
             status = subprocess.run([PROGRAM, "cluster", "status", spec, "--json"], capture_output=True, text=True, timeout=60)
             pids = [node["pid"] for node in json.loads(status.stdout)["nodes"]]
@@ -117,6 +120,8 @@ class Script(unittest.TestCase):
                     return True
 
             await_true(lambda: all(has_ended(pid) for pid in pids), 60, "all processes have ended")
+            with socket.socket() as probe:
+                self.assertNotEqual(probe.connect_ex(("127.0.0.1", ports + 15)), 0, "etcd still runs")
 
 
 if __name__ == "__main__":
