@@ -6,6 +6,7 @@
 #include "base/threads/flag.h"
 #include "base/threads/lock.h"
 #include "control/auto_advisor.h"
+#include "control/ensemble_links.h"
 #include "control/load_trial.h"
 #include "control/model_entry.h"
 #include "control/override_files.h"
@@ -90,8 +91,19 @@ static void retire(struct tt_control *self, struct tt_version_entry *version) {
     self->retiring = model;
 }
 
+/* No references are left. */
+static void free_model(struct tt_control *self, struct tt_served_model *take_model) {
+    if (take_model->ensemble)
+        tt_served_model_free(take_model);
+    else
+        tt_loader_unload(self->loader, take_model);
+}
+
+static void link_stale(struct tt_control *self);
+
 /* Publishes a catalogue of the entries. If there is no memory for it, the old catalogue stays. */
 static void publish(struct tt_control *self) {
+    link_stale(self);
     struct tt_catalogue *catalogue = tt_model_entries_catalogue(self->entries);
     tt_model_entries_check(self->entries, self->leaving_count);
     self->publish_failed = catalogue == NULL;
@@ -101,7 +113,8 @@ static void publish(struct tt_control *self) {
     for (struct tt_served_model *model = self->retiring, *next; model; model = next) {
         next = model->next;
         model->next = NULL;
-        tt_serving_drain(self->serving, model);
+        if (!model->ensemble)
+            tt_serving_drain(self->serving, model);
         tt_served_model_unref(model);
     }
     self->retiring = NULL;
@@ -127,7 +140,7 @@ static void reap(struct tt_control *self) {
         tt_assert(version->model != model);
         say(self, TT_LOG_INFO, "model %s version %s: %s", model->name, model->version,
             version->model ? "its previous load is unloaded" : "unloaded");
-        tt_loader_unload(self->loader, model);
+        free_model(self, model);
         self->leaving_count--;
         if (--version->leaving_count == 0 && version->state == TT_MODEL_UNLOADING) {
             tt_version_entry_set(version, TT_MODEL_UNAVAILABLE, "unloaded");
@@ -216,7 +229,7 @@ struct batch {
 
 static void discard(struct tt_control *self, struct batch *batch) {
     for (int32_t i = 0; i < batch->count; i++)
-        tt_loader_unload(self->loader, batch->models[i]);
+        free_model(self, batch->models[i]);
     batch->count = 0;
 }
 
@@ -244,13 +257,6 @@ static void fail_versions(struct tt_model_entry *entry, const struct tt_reposito
             tt_version_entry_set(version, TT_MODEL_READY, text);
 }
 
-static bool serves(const struct tt_model_entry *entry) {
-    for (const struct tt_version_entry *version = entry->versions; version; version = version->next)
-        if (version->model)
-            return true;
-    return false;
-}
-
 /* Gives the reason to each version that was announced. */
 static void fail_loading(struct tt_model_entry *entry, const char *reason) {
     for (struct tt_version_entry *version = entry->versions; version; version = version->next)
@@ -265,7 +271,10 @@ static enum tt_err load_versions(struct tt_control *self, struct tt_model_entry 
         snprintf(out_failed, capacity, "%lld", (long long)model->versions[i].number);
         struct tt_version_entry *version = tt_version_entry_get(entry, out_failed);
         enum tt_err err = version ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-        if (!err)
+        if (!err && model->config->ensemble)
+            err = tt_ensemble_links_make(self->entries, model, i, version->stats, &batch->models[i],
+                                         why);
+        else if (!err)
             err = tt_loader_load(self->loader, model, i, version->stats, entry->chosen,
                                  &batch->models[i], why);
         if (err)
@@ -293,6 +302,7 @@ static void take_over(struct tt_control *self, struct tt_model_entry *entry, str
         if (successor) {
             tt_assert(!successor->unused); /* it had no owner but the batch */
             taken_count++;
+            version->load_count++;
             successor->unused = on_unused;
             successor->unused_context = self;
             tell_advisor(self, successor);
@@ -316,6 +326,31 @@ static void announce(struct tt_control *self, struct tt_model_entry *entry,
             tt_version_entry_set(version, TT_MODEL_LOADING, "");
     }
     publish(self);
+}
+
+/* Ensembles follow their parts. */
+static void link_stale(struct tt_control *self) {
+    struct tt_model_entry *entry;
+    while ((entry = tt_ensemble_links_stale(self->entries))) {
+        const struct tt_repository_model *model = &entry->ensemble->models[0];
+        struct batch batch = {0};
+        struct tt_error why;
+        char failed[32];
+        bool served = tt_model_entry_serves(entry);
+        entry->links = tt_ensemble_links_stamp(self->entries, model);
+        enum tt_err err = load_versions(self, entry, model, &batch, failed, sizeof(failed), &why);
+        if (err)
+            discard(self, &batch);
+        take_over(self, entry, &batch);
+        if (err)
+            fail_versions(entry, model, NULL, why.text);
+        if (err && served)
+            say(self, TT_LOG_WARNING, "model %s does not serve any more: %s", model->name,
+                why.text);
+        else if (!err)
+            say(self, TT_LOG_INFO, "model %s: its steps have the models that serve now",
+                model->name);
+    }
 }
 
 /* Where a model was read. */
@@ -376,9 +411,10 @@ static enum tt_err load_read(struct tt_control *self, struct tt_model_entry *ent
         discard(self, &batch);
         const char *number = *failed ? failed : entry->versions ? entry->versions->number : "1";
         say(self, TT_LOG_WARNING,
-            serves(entry) ? "model %s version %s: the load failed, and what was loaded before "
-                            "continues to serve: %s"
-                          : "model %s version %s does not serve: %s",
+            tt_model_entry_serves(entry)
+                ? "model %s version %s: the load failed, and what was loaded before "
+                  "continues to serve: %s"
+                : "model %s version %s does not serve: %s",
             model->name, number, why->text);
         tt_fail_in(err, why, "load failed for model '%s': version %s is at UNAVAILABLE state",
                    model->name, number);
@@ -449,7 +485,25 @@ static enum tt_err load_first_read(struct tt_control *self, struct tt_model_entr
     return err;
 }
 
-/* `chosen`: the policy of a model with policy auto; NULL: the default one. */
+/* Loads it; an ensemble is pending until settle(). */
+static enum tt_err take_read(struct tt_control *self, struct tt_model_entry *entry,
+                             const char *home, const char *config,
+                             struct tt_repository *take_repository, struct tt_error *why) {
+    const struct tt_repository_model *model = &take_repository->models[0];
+    if (tt_repository_model_ok(model) && model->config->ensemble) {
+        tt_repository_free(entry->pending);
+        entry->pending = take_repository;
+        return TT_OK;
+    }
+    enum tt_err err = load_first_read(self, entry, home, config, take_repository, why);
+    if (!err) { /* it may have been an ensemble before */
+        tt_repository_free(entry->ensemble);
+        entry->ensemble = NULL;
+    }
+    return err;
+}
+
+/* `chosen`: the policy of a model with policy auto; NULL: the default one. Then settle(). */
 static enum tt_err load(struct tt_control *self, const char *name,
                         const struct tt_model_command *command, const char *chosen,
                         struct tt_error *why) {
@@ -492,8 +546,7 @@ static enum tt_err load(struct tt_control *self, const char *name,
             entry->load_number = ++self->load_count;
             entry->chosen = chosen;
             entry->fingerprint = fingerprint;
-            err =
-                load_first_read(self, entry, temporary ? temporary : home, config, repository, why);
+            err = take_read(self, entry, temporary ? temporary : home, config, repository, why);
         } else {
             tt_repository_free(repository);
             err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
@@ -503,8 +556,52 @@ static enum tt_err load(struct tt_control *self, const char *name,
     return err;
 }
 
+/* Keeps the ensemble, to be linked again when its parts change, unless it failed and what was
+ * loaded before continues to serve. */
+static enum tt_err load_pending(struct tt_control *self, struct tt_model_entry *entry,
+                                struct tt_error *why) {
+    struct tt_repository *repository = entry->pending;
+    const struct tt_repository_model *model = &repository->models[0];
+    entry->pending = NULL;
+    uint64_t links = tt_ensemble_links_stamp(self->entries, model);
+    enum tt_err err = load_read(self, entry, model, NULL, NULL, why);
+    if (err && tt_model_entry_serves(entry)) {
+        tt_repository_free(repository);
+        return err;
+    }
+    tt_repository_free(entry->ensemble);
+    entry->ensemble = repository;
+    entry->links = links;
+    return err;
+}
+
+/* Loads the ensembles that are pending, after the parts that they need. Returns the error of the
+ * one called `name`; NULL: of none. */
+static enum tt_err settle(struct tt_control *self, const char *name, struct tt_error *why) {
+    struct tt_model_entry *entry;
+    struct tt_error reason;
+    enum tt_err result = TT_OK;
+    tt_ensemble_links_restart(self->entries);
+    while ((entry = tt_ensemble_links_missing(self->entries))) {
+        if (entry->is_wanted && entry->fingerprint == fingerprint_of(self, entry->name))
+            continue; /* it failed, and nothing has changed */
+        entry->is_wanted = true;
+        if (load(self, entry->name, NULL, NULL, &reason) && !entry->versions)
+            say(self, TT_LOG_WARNING, "%s", reason.text);
+    }
+    while ((entry = tt_ensemble_links_pending(self->entries))) {
+        enum tt_err err = load_pending(self, entry, &reason);
+        if (err && name && strcmp(entry->name, name) == 0)
+            result = tt_fail(err, why, "%s", reason.text);
+    }
+    return result;
+}
+
 static void unload(struct tt_control *self, struct tt_model_entry *entry) {
     struct batch none = {0};
+    tt_repository_free(entry->ensemble);
+    tt_repository_free(entry->pending);
+    entry->ensemble = entry->pending = NULL;
     tt_assert(entry->is_wanted);
     entry->is_wanted = false;
     entry->fingerprint = 0;
@@ -550,6 +647,7 @@ static void poll(struct tt_control *self) {
             unload(self, entry);
         }
     }
+    (void)settle(self, NULL, NULL);
 }
 
 /* ---- commands ---- */
@@ -586,10 +684,12 @@ static enum tt_err carry_out(struct tt_control *self, const struct tt_model_comm
     struct tt_model_entry *entry = self->entries;
     while (entry && strcmp(entry->name, command->name) != 0)
         entry = entry->next;
-    if (command->is_load)
-        return entry && !command->config_json && command->file_count == 0 && is_loaded(self, entry)
-                   ? TT_OK /* nothing has changed */
-                   : load(self, command->name, command, NULL, why);
+    if (command->is_load) {
+        if (entry && !command->config_json && command->file_count == 0 && is_loaded(self, entry))
+            return TT_OK; /* nothing has changed */
+        enum tt_err loaded = load(self, command->name, command, NULL, why);
+        return loaded ? loaded : settle(self, command->name, why);
+    }
     if (entry && entry->is_wanted)
         unload(self, entry);
     return TT_OK;
@@ -754,6 +854,7 @@ static enum tt_err load_first(struct tt_control *self, struct tt_error *why) {
         if (failed && !entry->versions) /* otherwise the message with its version was logged */
             say(self, TT_LOG_WARNING, "%s", reason.text);
     }
+    (void)settle(self, NULL, NULL);
     publish(self);
     int32_t missing_count = 0;
     for (struct tt_model_entry *entry = self->entries; entry; entry = entry->next) {
@@ -836,7 +937,7 @@ static void await_leaving(struct tt_control *self) {
     while (self->leaving_count > 0) {
         for (struct tt_served_model *model = take_unused(self), *next; model; model = next) {
             next = model->next;
-            tt_loader_unload(self->loader, model);
+            free_model(self, model);
             self->leaving_count--;
             tt_assert(self->leaving_count >= 0);
         }

@@ -653,6 +653,10 @@ enum tt_err tt_loader_load(struct tt_loader *self, const struct tt_repository_mo
     tt_assert(version >= 0);
     tt_assert(version < model->version_count);
     self->rows_depend = false;
+    if (model->config->ensemble)
+        return tt_fail(TT_ERR_UNSUPPORTED, why,
+                       "model '%s' is an ensemble: its steps' models are loaded instead",
+                       model->name);
     char number[32];
     snprintf(number, sizeof(number), "%lld", (long long)model->versions[version].number);
     struct tt_text config;

@@ -4,6 +4,7 @@
 #include "control/placing_check.h"
 #include "control/policy_check.h"
 #include "engine/engine_kind.h"
+#include "model/config/ensemble_config.h"
 #include "profile/find_profile.h"
 #include "profile/row_probe.h"
 #include "serve/served_model_state.h"
@@ -107,8 +108,66 @@ static void check_version(struct check *check, const struct tt_repository_model 
     add_problem(check, version, check_memory(check, model, version, &why), &why);
 }
 
+/* ---- ensembles ---- */
+
+static const struct tt_ensemble_config *look_up(void *context, const char *name) {
+    const struct tt_repository_model *model = tt_repository_find(context, name);
+    return model && model->config ? model->config->ensemble : NULL;
+}
+
+static enum tt_err check_step(const struct tt_repository *repository,
+                              const struct tt_repository_model *model, struct tt_ensemble_fit *fit,
+                              int32_t s, struct tt_error *why) {
+    const struct tt_ensemble_config_step *step = &model->config->ensemble->steps[s];
+    const struct tt_repository_model *part = tt_repository_find(repository, step->model);
+    int32_t tensors[TT_MAX_TENSORS];
+    char number[32];
+    if (!part)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "step %d (model '%s'): there is no such model in the repository",
+                       step->number, step->model);
+    if (!tt_repository_model_ok(part))
+        return tt_fail(TT_ERR_INVALID, why, "step %d (model '%s'): that model has problems",
+                       step->number, step->model);
+    bool has_version = !*step->version;
+    for (int32_t v = 0; v < part->version_count && !has_version; v++) {
+        snprintf(number, sizeof(number), "%lld", (long long)part->versions[v].number);
+        has_version = strcmp(number, step->version) == 0;
+    }
+    if (!has_version)
+        return tt_fail(TT_ERR_INVALID, why, "step %d (model '%s'): it has no version %s",
+                       step->number, step->model, step->version);
+    enum tt_err err = tt_ensemble_check_circle(step, model->name, look_up, (void *)repository, why);
+    return err ? err : tt_ensemble_fit_step(fit, s, &part->config->signature, tensors, why);
+}
+
+/* As far as config.pbtxt and the files say it. Models that it names are checked before it. */
+static void check_ensemble(const struct tt_repository *repository,
+                           struct tt_repository_model *model) {
+    struct tt_ensemble_fit *fit = malloc(sizeof(*fit)); /* too large for the stack */
+    struct tt_error why;
+    enum tt_err err = fit ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, &why, "out of memory");
+    if (!err)
+        tt_ensemble_fit_init(fit, model->config);
+    for (int32_t s = 0; !err && s < model->config->ensemble->step_count; s++)
+        err = check_step(repository, model, fit, s, &why);
+    if (!err)
+        err = tt_ensemble_fit_end(fit, &why);
+    if (err)
+        tt_findings_add(&model->findings, TT_FINDING_PROBLEM, "%s", why.text);
+    free(fit);
+}
+
+static bool is_ensemble(const struct tt_repository_model *model) {
+    return tt_repository_model_ok(model) && model->config->ensemble;
+}
+
+/* ---- all models ---- */
+
 static void check_model(struct check *check, struct tt_repository_model *model) {
     check->findings = &model->findings;
+    if (is_ensemble(model))
+        return;
     if (tt_repository_model_ok(model))
         tt_policy_check(model, &model->findings);
     for (int32_t i = 0; tt_repository_model_ok(model) && i < model->version_count; i++)
@@ -123,6 +182,9 @@ static enum tt_err check_all(struct tt_repository *repository,
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     for (int32_t i = 0; i < repository->model_count; i++)
         check_model(&check, &repository->models[i]);
+    for (int32_t i = 0; i < repository->model_count; i++)
+        if (is_ensemble(&repository->models[i]))
+            check_ensemble(repository, &repository->models[i]);
     for (int32_t i = 0; i < tt_engine_kind_count(); i++)
         tt_engine_runtime_close(&check.runtimes[i]);
     free(check.runtimes);
@@ -224,7 +286,7 @@ static enum tt_err load_all(struct tt_repository *repository,
         struct tt_repository_model *model = &repository->models[i];
         struct tt_error reason;
         int64_t failed = 0;
-        if (tt_repository_model_ok(model) &&
+        if (tt_repository_model_ok(model) && !is_ensemble(model) &&
             load_model(&check, bench.loader, repository->path, NULL, model, &failed, &reason))
             tt_findings_add(&model->findings, TT_FINDING_PROBLEM, "version %lld: %s",
                             (long long)failed, reason.text);

@@ -88,6 +88,13 @@ void tt_model_entries_check(const struct tt_model_entry *list, int32_t leaving_c
     tt_assert(leaving == leaving_count);
 }
 
+bool tt_model_entry_serves(const struct tt_model_entry *self) {
+    for (const struct tt_version_entry *version = self->versions; version; version = version->next)
+        if (version->model)
+            return true;
+    return false;
+}
+
 static void entry_free(struct tt_model_entry *entry) {
     for (struct tt_version_entry *version = entry->versions, *next; version; version = next) {
         next = version->next;
@@ -95,6 +102,8 @@ static void entry_free(struct tt_model_entry *entry) {
         tt_model_stats_unref(version->stats);
         free(version);
     }
+    tt_repository_free(entry->ensemble);
+    tt_repository_free(entry->pending);
     free(entry->name);
     free(entry);
 }

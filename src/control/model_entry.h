@@ -3,6 +3,7 @@
 #ifndef TT_CONTROL_MODEL_ENTRY_H
 #define TT_CONTROL_MODEL_ENTRY_H
 
+#include "model/repository/repository.h"
 #include "serve/catalogue.h"
 #include "serve/served_model.h"
 
@@ -14,6 +15,7 @@ struct tt_version_entry {
     struct tt_model_stats *stats;  /* we hold a reference; NULL until the first load */
     int32_t leaving_count; /* models of earlier loads that still have requests; > 0 while UNLOADING
                             */
+    int64_t load_count;    /* how often it began to serve another model */
     struct tt_version_entry *next;
 };
 
@@ -26,6 +28,11 @@ struct tt_model_entry {
     bool is_wanted;       /* loaded, or to be loaded; false: only present in the repository */
     bool is_on_disk;
     int64_t load_number; /* of its last load, of all loads */
+    /* Of an ensemble, of one model each; owned: what it serves, or tries to; what is to be loaded.
+     * NULL: none. */
+    struct tt_repository *ensemble, *pending;
+    uint64_t links; /* tt_ensemble_links_stamp() when it was linked */
+    bool is_tried;  /* a mark of control/ensemble_links.c */
     struct tt_version_entry *versions;
     struct tt_model_entry *next;
 };
@@ -42,6 +49,8 @@ void tt_version_entry_set(struct tt_version_entry *self, enum tt_model_state sta
 /* Asserts the order of the lists, and of each version that its members agree with its state.
  * `leaving_count`: the sum over all versions. Called after each change of the models. */
 void tt_model_entries_check(const struct tt_model_entry *list, int32_t leaving_count);
+/* True if some version serves. */
+bool tt_model_entry_serves(const struct tt_model_entry *self);
 /* Frees the entries. They must not hold models any more. */
 void tt_model_entries_free(struct tt_model_entry *take_list);
 /* Forgets models that clients brought: those that are in no repository and have no version that

@@ -212,7 +212,7 @@ class Problems(CheckCase):
             "zipmap": (self.put("zipmap", zipmap()), "options={'zipmap': False}"),
             "ensemble": (
                 self.put("ensemble", b"", config='platform: "ensemble"'),
-                "ensembles cannot be served; join the models",
+                "platform 'ensemble' needs ensemble_scheduling, with a step per model",
             ),
             "python": (
                 self.put("python", b"", config='backend: "python"'),

@@ -61,12 +61,15 @@ runtime: "libtriton_x.so"
 model_metrics { metric_control [ ] }
 metric_tags { key: "team" value: "search" }
 """,
+    "pipeline": """platform: "ensemble"
+max_batch_size: 8
+%sensemble_scheduling { step [ { model_name: "classify" model_version: -1
+  input_map { key: "x" value: "x" } output_map { key: "y" value: "t" } },
+  { model_name: "bare" model_version: 1
+  input_map { key: "x" value: "t" } output_map { key: "y" value: "y" } } ] }
+""" % IO,
 }  # fmt: skip
 REFUSED = {  # the configuration, and a part of the sentence
-    "pipeline": ("""platform: "ensemble"
-%sensemble_scheduling { step [ { model_name: "classify" model_version: -1
-  input_map { key: "x" value: "x" } output_map { key: "y" value: "y" } } ] }
-""" % IO, "ensembles cannot be served; join the models into one ONNX file"),
     "preprocess": ('backend: "python"\n' + IO, "backend 'python' cannot be served; there are: onnxruntime"),
     "torch": ('platform: "pytorch_libtorch"\n' + IO, "platform 'pytorch_libtorch' cannot be served"),
     "chat": (IO + "sequence_batching { }\n", "sequence batching cannot be served"),
@@ -332,9 +335,15 @@ class Moved(ControlCase):
     def test_other_backends(self):
         self.is_refused("preprocess", "torch")
 
-    @promise("`sequence_batching`, `ensemble_scheduling`")
-    def test_sequences_and_ensembles(self):
-        self.is_refused("chat", "pipeline")
+    @promise("`sequence_batching`")
+    def test_sequences(self):
+        self.is_refused("chat")
+
+    @promise("`ensemble_scheduling`", "`timeout` and `priority` of a request to an ensemble")
+    def test_ensembles(self):
+        self.assertIn("ok, version 1, batches of up to 8", self.checked["pipeline"])
+        self.assertEqual(self.infer("pipeline"), (4.0, "1"))
+        self.refused(503, "step 1 (model 'classify'): Request timeout", self.infer, "pipeline", timeout=1)
 
     @promise("`decoupled`")
     def test_decoupled(self):
@@ -442,7 +451,7 @@ class Steps(ControlCase):
 
     def fill(self):
         self.repository.put("bare", {1: 1.0})
-        self.repository.put("pipeline", {1: 1.0}, REFUSED["pipeline"][0])
+        self.repository.put("chat", {1: 1.0}, REFUSED["chat"][0])
 
     def check(self):
         return subprocess.run([PROGRAM, "models", "check", self.repository.path], capture_output=True, timeout=60)
@@ -450,7 +459,7 @@ class Steps(ControlCase):
     def test_steps(self):
         self.assertEqual(self.check().returncode, 1)
         self.assertEqual(self.ask("GET", "/v2/health/ready")[0], 503)
-        self.repository.remove("pipeline")
+        self.repository.remove("chat")
         self.assertEqual(self.check().returncode, 0)
         again = Server([PROGRAM, "serve", "--model-repository", str(self.repository.path), "--http-port", "0"])
         self.addCleanup(again.stop, 60)

@@ -58,6 +58,9 @@ static enum tt_err add_named(struct tt_plan_models *self, const struct tt_plan_c
         if (strcmp(self->items[m].from->name, choice->name) == 0)
             return tt_fail(TT_ERR_INVALID, why, "--model %s is given twice", choice->name);
     const struct tt_repository_model *from = tt_repository_find(self->repository, choice->name);
+    if (from && tt_repository_model_ok(from) && from->config->ensemble)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "model '%s' is an ensemble; name its steps' models instead", choice->name);
     return from ? add_model(self, from, choice->weight, slo_ns, why)
                 : no_such_model(self->repository, choice->name, why);
 }
@@ -75,7 +78,13 @@ enum tt_err tt_plan_models_open(struct tt_plan_models *self, const char *path,
     for (int32_t i = 0; !err && i < choice_count; i++)
         err = add_named(self, &choices[i], slo_ns, why);
     for (int32_t m = 0; !err && choice_count == 0 && m < all; m++)
-        if (tt_repository_model_ok(&self->repository->models[m]))
+        if (tt_repository_model_ok(&self->repository->models[m]) &&
+            self->repository->models[m].config->ensemble)
+            fprintf(stderr,
+                    "tutti plan: model %s is left out: it is an ensemble; its steps' models are "
+                    "planned\n",
+                    self->repository->models[m].name);
+        else if (tt_repository_model_ok(&self->repository->models[m]))
             err = add_model(self, &self->repository->models[m], 1, slo_ns, why);
         else
             fprintf(stderr,

@@ -2,6 +2,7 @@
 
 #include "base/regular_file.h"
 #include "model/config/config_internal.h"
+#include "model/config/ensemble_config.h"
 #include "model/text/json_textproto.h"
 #include "model/text/protobuf_json.h"
 
@@ -93,6 +94,7 @@ void tt_model_config_free(struct tt_model_config *take_config) {
     if (take_config->message)
         protobuf_c_message_free_unpacked(&take_config->message->base, NULL);
     tt_textproto_places_fini(&take_config->places);
+    tt_ensemble_config_free(take_config->ensemble);
     free(take_config->file_name);
     free(take_config);
 }
@@ -136,14 +138,16 @@ void tt_model_config_find_engine(struct tt_model_config *self, const struct tt_e
     struct tt_config_work work = {
         .config = self, .onnx_path = self->file_name, .findings = findings};
     int32_t problems_before = findings->problem_count;
-    if (self->message->scheduling_choice_case ==
-            INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_ENSEMBLE_SCHEDULING ||
-        strcmp(self->message->platform, "ensemble") == 0)
-        tt_config_refuse_ensemble(&work);
+    if (tt_config_is_ensemble(self->message))
+        tt_config_claim_ensemble(&work);
     else
         complete_backend(&work, engines);
     findings->failed |= work.no_memory;
     self->is_foreign = findings->problem_count > problems_before;
+}
+
+bool tt_model_config_names_steps(const struct tt_model_config *self) {
+    return tt_config_is_ensemble(self->message);
 }
 
 /* A setting that changes answers is a problem; one that only tunes is a remark. */

@@ -18,10 +18,13 @@
  *   data_type or dims that a listed tensor lacks.
  * - dynamic_batching, if max_batch_size > 1 and no scheduler is named.
  *
- * Rejected, since a client would get something other than requested: sequence batching, ensembles,
- * ragged batches, batch inputs and outputs. So are backends for which this
- * program has no engine (core/engine_traits.h). Settings that only tune Triton's own machinery have
- * no effect; a remark says so. */
+ * An ensemble (platform "ensemble") has no file and no engine: it lists its inputs and outputs, and
+ * its steps name other models (model/config/ensemble_config.h).
+ *
+ * Rejected, since a client would get something other than requested: sequence batching, ragged
+ * batches, batch inputs and outputs. So are backends for which this program has no engine
+ * (core/engine_traits.h). Settings that only tune Triton's own machinery have no effect; a remark
+ * says so. */
 #ifndef TT_MODEL_CONFIG_CONFIG_H
 #define TT_MODEL_CONFIG_CONFIG_H
 
@@ -43,6 +46,8 @@ enum {
     TT_MODEL_DEFAULT_MAX_BATCH = 64, /* used if config.pbtxt has no max_batch_size */
     TT_MODEL_LIMIT_MAX_BATCH = 65536,
 };
+
+struct tt_ensemble_config;
 
 struct tt_model_batching {
     bool dynamic; /* false: each request runs alone */
@@ -72,7 +77,8 @@ struct tt_model_config {
     bool from_file;
     struct tt_textproto_places places;
     const struct tt_engine_traits *engine; /* of its backend; NULL: not looked for yet */
-    bool is_foreign; /* for another server: an ensemble, or no engine has its backend */
+    bool is_foreign; /* for another server: no engine has its backend, or it is no valid ensemble */
+    struct tt_ensemble_config *ensemble; /* owned; NULL: a model that an engine runs. Derived */
     /* Derived by _complete: */
     bool has_default_max_batch;    /* max_batch_size is not written, and the file batches */
     struct tt_signature signature; /* as clients see it */
@@ -92,10 +98,12 @@ TT_MUST_CHECK enum tt_err tt_model_config_open(const char *path, const char *jso
                                                struct tt_model_config **out_config,
                                                struct tt_findings *findings);
 void tt_model_config_free(struct tt_model_config *take_config);
-/* Finds the engine of the backend or platform, before any model file is read; `engine` stays NULL
- * for an ensemble. Mistakes go to `findings`; the model is then foreign. */
+/* Finds the engine of the backend or platform, before any model file is read. Mistakes go to
+ * `findings`; the model is then foreign. */
 void tt_model_config_find_engine(struct tt_model_config *self, const struct tt_engine_list *engines,
                                  struct tt_findings *findings);
+/* True for an ensemble, before _complete, too. */
+bool tt_model_config_names_steps(const struct tt_model_config *self);
 /* Call it once, with the ONNX file of the highest version to be served (`onnx_path` is used in
  * messages). `engines` are the engines of this program, borrowed for its life. Mistakes go to
  * `findings`; if it added a problem, the derived parts must not be used. Errors: NO_MEMORY. */

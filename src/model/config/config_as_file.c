@@ -3,6 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char *kind_of(const Inference__ModelConfig *message) {
+    return tt_config_is_ensemble(message) ? "ensemble" : message->backend;
+}
+
 /* Describes one tensor of the configuration as a file would; the batch dimension comes first. */
 static void describe(struct tt_config_work *work, const void *message, const char *role,
                      const char *name, Inference__DataType type, const int64_t *dims, size_t count,
@@ -14,7 +18,7 @@ static void describe(struct tt_config_work *work, const void *message, const cha
         tt_config_problem(work, message, "name",
                           "%s '%s' of an %s model needs a name, a data_type and dims (at most "
                           "%d): there is no file that says them",
-                          role, name, work->config->message->backend, (int)(TT_MAX_RANK - first));
+                          role, name, kind_of(work->config->message), (int)(TT_MAX_RANK - first));
         return;
     }
     *out = (struct tt_onnx_value){.has_shape = true};
@@ -44,7 +48,7 @@ enum tt_err tt_model_config_as_file(const struct tt_model_config *self,
         tt_config_problem(&work, message, "backend",
                           "an %s model needs inputs and outputs, 1 to %d of each: there is no file "
                           "that says them",
-                          message->backend, TT_MAX_TENSORS);
+                          kind_of(message), TT_MAX_TENSORS);
     else
         for (size_t i = 0; i < message->n_input + message->n_output; i++) {
             const Inference__ModelInput *in = i < message->n_input ? message->input[i] : NULL;

@@ -1,5 +1,6 @@
 /* Shared by the files that make a configuration: config.c (life, completion), config_tensors.c
- * (inputs and outputs), config_scheduling.c (batching, instances), config_work.c (what they share).
+ * (inputs and outputs), config_scheduling.c (batching, instances), config_ensemble.c (ensembles),
+ * config_work.c (what they share).
  */
 #ifndef TT_MODEL_CONFIG_CONFIG_INTERNAL_H
 #define TT_MODEL_CONFIG_CONFIG_INTERNAL_H
@@ -36,8 +37,14 @@ void tt_config_complete_tensors(struct tt_config_work *work);
 void tt_config_compare_tensors(struct tt_config_work *work);
 void tt_config_derive_signature(struct tt_config_work *work);
 /* config_scheduling.c */
-void tt_config_refuse_ensemble(struct tt_config_work *work);
 void tt_config_complete_scheduling(struct tt_config_work *work);
 void tt_config_complete_instances(struct tt_config_work *work);
+
+/* config_ensemble.c */
+bool tt_config_is_ensemble(const Inference__ModelConfig *message);
+/* Instead of finding an engine. */
+void tt_config_claim_ensemble(struct tt_config_work *work);
+/* After the tensors are checked. */
+void tt_config_take_ensemble(struct tt_config_work *work);
 
 #endif

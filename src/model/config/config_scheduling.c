@@ -97,14 +97,6 @@ static void take_dynamic(struct tt_config_work *work,
     take_priorities(work, dynamic);
 }
 
-void tt_config_refuse_ensemble(struct tt_config_work *work) {
-    const Inference__ModelConfig *message = work->config->message;
-    bool is_scheduled = message->scheduling_choice_case ==
-                        INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_ENSEMBLE_SCHEDULING;
-    tt_config_problem(work, message, is_scheduled ? "ensemble_scheduling" : "platform",
-                      "ensembles cannot be served; join the models into one ONNX file");
-}
-
 void tt_config_complete_scheduling(struct tt_config_work *work) {
     Inference__ModelConfig *message = work->config->message;
     switch (message->scheduling_choice_case) {
@@ -114,7 +106,7 @@ void tt_config_complete_scheduling(struct tt_config_work *work) {
                           "its state as inputs and outputs");
         return;
     case INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_ENSEMBLE_SCHEDULING:
-        tt_config_refuse_ensemble(work);
+        tt_config_take_ensemble(work);
         return;
     case INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_DYNAMIC_BATCHING: break;
     case INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE__NOT_SET:
@@ -195,6 +187,8 @@ static void take_group(struct tt_config_work *work, Inference__ModelInstanceGrou
 
 void tt_config_complete_instances(struct tt_config_work *work) {
     Inference__ModelConfig *message = work->config->message;
+    if (tt_config_is_ensemble(message))
+        return;
     work->config->has_groups = message->n_instance_group > 0;
     if (message->n_instance_group == 0)
         add_default_group(work);

@@ -84,7 +84,11 @@ static int32_t list_versions(struct tt_repository_model *model, int64_t *out) {
     }
     closedir(directory);
     qsort(out, (size_t)count, sizeof(*out), compare_versions);
-    if (count == 0 && !(model->config && model->config->is_foreign))
+    if (count == 0 && model->config && model->config->engine && !model->config->engine->needs_file)
+        tt_findings_add(&model->findings, TT_FINDING_PROBLEM,
+                        "%s: there is no version directory; make an empty one, %s/1",
+                        model->directory, model->directory);
+    else if (count == 0 && !(model->config && model->config->is_foreign))
         tt_findings_add(&model->findings, TT_FINDING_PROBLEM,
                         "%s: there is no version directory; the model file belongs at %s/1/%s",
                         model->directory, model->directory,
@@ -116,13 +120,11 @@ static enum tt_err take_versions(struct tt_repository_model *model, const int64_
 /* For cells: presents their inputs and outputs as those of one file. `*out_onnx` is NULL after a
  * problem. */
 static enum tt_err read_version(struct tt_repository_model *model,
-                                const struct tt_engine_list *engines,
                                 struct tt_repository_version *version,
                                 struct tt_onnx_file **out_onnx) {
     struct tt_error why;
     *out_onnx = NULL;
-    const struct tt_engine_traits *engine = tt_model_config_engine(model->config, engines);
-    if (engine && !engine->needs_file) {
+    if (!model->config->engine->needs_file) {
         enum tt_err err = tt_model_config_as_file(model->config, &model->findings, out_onnx);
         return err == TT_ERR_NO_MEMORY ? err : TT_OK;
     }
@@ -162,10 +164,12 @@ static enum tt_err read_onnx_files(struct tt_repository_model *model,
                                    const struct tt_engine_list *engines,
                                    int32_t default_max_batch) {
     bool completed = false;
+    if (tt_model_config_names_steps(model->config))
+        default_max_batch = 0; /* as in Triton: an ensemble batches if its file says so */
     for (int32_t i = model->version_count - 1; i >= 0; i--) {
         const char *path = model->versions[i].path;
         struct tt_onnx_file *onnx;
-        enum tt_err err = read_version(model, engines, &model->versions[i], &onnx);
+        enum tt_err err = read_version(model, &model->versions[i], &onnx);
         const struct tt_cells *cells = model->versions[i].cells;
         if (err)
             return err;
