@@ -33,7 +33,7 @@ LAYERS = [
     ["model/config", "sim", "multicore", "cluster", "place", "scale"],
     ["model/cells", "record"],
     ["model/repository", "engine"],
-    ["engine/emulated", "engine/onnxruntime", "engine/streams"],
+    ["engine/emulated", "engine/onnxruntime", "engine/wordpiece", "engine/streams"],
     ["profile"],
     ["slicer", "serve", "client"],
     ["control", "metrics", "etcd", "net/kserve", "net/dashboard", "net/sockets", "net/http2"],

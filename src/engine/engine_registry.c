@@ -3,7 +3,8 @@
 /* One line per engine kind. The first is the default. */
 #define TT_ENGINE_KINDS(X)                                                                         \
     X(onnxruntime)                                                                                 \
-    X(emulated)
+    X(emulated)                                                                                    \
+    X(wordpiece)
 
 #define TT_DECLARE_KIND(name) extern const struct tt_engine_kind tt_##name##_engine_kind;
 TT_ENGINE_KINDS(TT_DECLARE_KIND)
