@@ -221,7 +221,8 @@ static void put_tree(const struct tree *self) {
     /* A short batch may run on the thread that brings it, so its instants are as exact as the
      * others; they are bounded all the same, for a run that was given up. */
     int64_t started_at = between(facts->started_at, facts->submitted_at, end_at);
-    int64_t computed_at = between(facts->computed_at, started_at, end_at);
+    int64_t computed_at =
+        facts->computed_at ? between(facts->computed_at, started_at, end_at) : end_at;
     uint8_t batch[TT_SPAN_ID_BYTES];
     put_child(self, QUEUE, whole, facts->submitted_at, started_at);
     put_child(self, BATCH, whole, started_at, computed_at);
@@ -230,7 +231,8 @@ static void put_tree(const struct tree *self) {
         child_id(self, BATCH, batch);
         put_child(self, RUN, batch, run_at, between(run_at + facts->infer_ns, run_at, computed_at));
     }
-    put_child(self, SEND, whole, computed_at, end_at);
+    if (facts->computed_at)
+        put_child(self, SEND, whole, computed_at, end_at);
 }
 
 void tt_otlp_write(const struct tt_otlp_resource *resource, const struct tt_text *records,

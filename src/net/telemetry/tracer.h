@@ -49,7 +49,7 @@ struct tt_trace_facts {
     int64_t received_at;        /* its first byte */
     int64_t submitted_at;       /* its inputs were in place */
     int64_t started_at;         /* the first batch that it was in */
-    int64_t computed_at;        /* the last one's end */
+    int64_t computed_at;        /* the last one's end; 0 also: unknown, as of an ensemble */
     int64_t ended_at;           /* its answer was written, or given up */
     int64_t input_ns, infer_ns; /* of its batches: making them contiguous, and running */
     int64_t deadline_at;        /* TT_NEVER: none */

@@ -222,6 +222,24 @@ static void test_the_spans_of_an_answer(void **state) {
     json_decref(spans);
 }
 
+/* It has batches, but no end of the last one. */
+static void test_the_spans_of_an_ensemble(void **state) {
+    (void)state;
+    const struct tt_trace_facts facts = {.received_at = 10,
+                                         .submitted_at = 20,
+                                         .started_at = 50,
+                                         .ended_at = 95,
+                                         .deadline_at = TT_NEVER,
+                                         .rows = 1,
+                                         .status = 200,
+                                         .grpc_status = -1};
+    json_t *spans = spans_of(&facts, &strings);
+    assert_int_equal(json_array_size(spans), 4);
+    expect_times(spans, "queue", 20, 50);
+    expect_times(spans, "batch", 50, 95);
+    json_decref(spans);
+}
+
 static void test_the_spans_of_those_that_came_less_far(void **state) {
     (void)state;
     struct tt_trace_facts facts = {.received_at = 10,
@@ -291,6 +309,7 @@ int main(void) {
         cmocka_unit_test(test_records_come_back),
         cmocka_unit_test(test_what_is_not_sampled_is_not_put),
         cmocka_unit_test(test_the_spans_of_an_answer),
+        cmocka_unit_test(test_the_spans_of_an_ensemble),
         cmocka_unit_test(test_the_spans_of_those_that_came_less_far),
         cmocka_unit_test(test_times_nest),
     };
