@@ -115,6 +115,16 @@ static enum tt_err read_profile(const Tutti__RecordedProfile *m, struct tt_profi
 
 /* ---- models ---- */
 
+static void fill_rule(Tutti__RecordedQueueRule *to, const struct tt_queue_rule *from) {
+    tutti__recorded_queue_rule__init(to);
+    to->timeout_ns = from->timeout_ns;
+    to->max_count = from->max_count;
+    to->delay_late = from->delay_late;
+    to->late_every = from->late_every;
+    to->compute_late = from->compute_late;
+    to->allow_override = from->allow_override;
+}
+
 void *tt_record_model_pack(const struct tt_step_model *model, size_t head_bytes,
                            size_t *out_bytes) {
     tt_assert(model->step_count >= 1);
@@ -140,13 +150,7 @@ void *tt_record_model_pack(const struct tt_step_model *model, size_t head_bytes,
         calloc((size_t)model->rule_count + 1, sizeof(Tutti__RecordedQueueRule *));
     good = good && rules && rule_pointers;
     for (int32_t i = 0; good && i < model->rule_count; i++) {
-        tutti__recorded_queue_rule__init(&rules[i]);
-        rules[i].timeout_ns = model->rules[i].timeout_ns;
-        rules[i].max_count = model->rules[i].max_count;
-        rules[i].delay_late = model->rules[i].delay_late;
-        rules[i].late_every = model->rules[i].late_every;
-        rules[i].compute_late = model->rules[i].compute_late;
-        rules[i].allow_override = model->rules[i].allow_override;
+        fill_rule(&rules[i], &model->rules[i]);
         rule_pointers[i] = &rules[i];
     }
     Tutti__RecordedModel m = TUTTI__RECORDED_MODEL__INIT;
