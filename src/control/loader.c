@@ -77,6 +77,7 @@ static const struct tt_engine_kind *kind_at(const struct tt_loader *self, int32_
 static enum tt_err open_bench(struct tt_loader *self, int32_t index, struct tt_error *why) {
     struct bench *bench = &self->benches[index];
     struct tt_engine_runtime_options runtime = {.onnxruntime = self->options.onnxruntime,
+                                                .memory_bytes = self->options.max_models_bytes,
                                                 .context = self->options.engine_context};
     struct tt_engine_options one = {.executor_count = 1, .queue_depth = 1};
     if (bench->engine)

@@ -39,7 +39,9 @@ struct tt_onnx_graph;
 
 struct tt_engine_runtime_options {
     const char *onnxruntime; /* path of the ONNX Runtime library; NULL: search for it */
-    void *context;           /* the caller's, for a kind that the caller supplies; borrowed */
+    int64_t memory_bytes; /* of all models together, weights and runs, where the runtime can bound
+                             it; 0: no limit */
+    void *context;        /* the caller's, for a kind that the caller supplies; borrowed */
 };
 
 /* One emulated device. Its executors share its capacity according to the demands of their

@@ -74,7 +74,8 @@ static const struct tt_limit limit_rows[] = {
      "more is not loaded; 0: three quarters of what the process may use",
      OF(model_bytes), 0, 0, 1024 * GIB},
     {"max-models-bytes", "bytes",
-     "memory of all model versions together, as estimated; a version beyond it is not loaded; 0: "
+     "memory of all model versions together; a version beyond it, as estimated, is not loaded, and "
+     "a run beyond it fails; 0: "
      "three quarters of what the process may use",
      OF(models_bytes), 0, 0, 1024 * GIB},
     {"max-load-ms", "ms", "time of a trial load (--isolate-loads); a longer one is ended",

@@ -19,6 +19,7 @@ need("numpy", "onnx", "tritonclient")
 
 from control_case import ControlCase, slow  # noqa: E402
 from onnx import TensorProto, helper  # noqa: E402
+from tritonclient.utils import InferenceServerException  # noqa: E402
 
 PROGRAM = os.environ["TUTTI_PROGRAM"]
 MIB = 1 << 20
@@ -110,6 +111,27 @@ def computed(rows):
     a = helper.make_tensor("a", TensorProto.INT64, [2], [rows, 1024])
     b = helper.make_tensor("b", TensorProto.INT64, [2], [1, 1])
     return model_of(nodes, [a, b])
+
+
+class Bounds(ControlCase):
+    """What no estimate sees fails when it runs, alone."""
+
+    flags = ["--model-control-mode", "explicit", "--load-model", "one", "--load-model", "greedy"]
+    flags += ["--isolate-loads", "false", "--max-models-bytes", str(512 * MIB)]
+
+    def fill(self):
+        self.repository.put("one", {1: 1.0})
+        config = """max_batch_size: 0
+          input [ { name: "x" data_type: TYPE_FP32 dims: [ -1, 4 ] } ]
+          output [ { name: "y" data_type: TYPE_FP32 dims: [ -1, 4 ] } ] """
+        self.repository.put("greedy", {1: computed(1 << 20)}, config)
+
+    def test_a_run_beyond_the_limit(self):
+        for _ in range(3):
+            with self.assertRaises(InferenceServerException) as caught:
+                self.infer("greedy")
+            self.assertIn("Available memory of", caught.exception.message())
+            self.assertEqual(self.infer("one"), (1.0, "1"))
 
 
 class Trials(ControlCase):

@@ -4,7 +4,8 @@
 #include <string.h>
 
 static enum tt_err kind_of(OrtErrorCode code, const char *message) {
-    if (strstr(message, "bad_alloc") || strstr(message, "Failed to allocate memory"))
+    if (strstr(message, "bad_alloc") || strstr(message, "Failed to allocate memory") ||
+        strstr(message, "Available memory of")) /* the arena's limit */
         return TT_ERR_NO_MEMORY;
     switch (code) {
     case ORT_NO_SUCHFILE:

@@ -7,7 +7,8 @@
 
 static enum tt_err open_shared(const struct tt_engine_runtime_options *options, void **out_shared,
                                struct tt_error *why) {
-    struct tt_ort_library_options where = {.path = options->onnxruntime};
+    struct tt_ort_library_options where = {.path = options->onnxruntime,
+                                           .arena_bytes = options->memory_bytes};
     struct tt_ort_library *library;
     enum tt_err err = tt_ort_library_open(&where, &library, why);
     if (!err)

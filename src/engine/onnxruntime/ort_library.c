@@ -157,8 +157,21 @@ static void ORT_API_CALL log_line(void *context, OrtLoggingLevel severity, const
         self->log(self->log_context, (int)severity, message);
 }
 
+/* The arena of all sessions. A run that would exceed its limit fails, alone. */
+static OrtStatus *register_arena(struct tt_ort_library *self, int64_t arena_bytes) {
+    const OrtApi *api = self->api;
+    OrtArenaCfg *bounds = NULL;
+    OrtStatus *status =
+        arena_bytes ? api->CreateArenaCfg((size_t)arena_bytes, -1, -1, -1, &bounds) : NULL;
+    if (!status)
+        status = api->CreateAndRegisterAllocator(self->env, self->cpu_memory, bounds);
+    if (bounds)
+        api->ReleaseArenaCfg(bounds);
+    return status;
+}
+
 /* One thread per pool means the caller's own: the runtime starts none. */
-static OrtStatus *make_env(struct tt_ort_library *self) {
+static OrtStatus *make_env(struct tt_ort_library *self, int64_t arena_bytes) {
     const OrtApi *api = self->api;
     OrtThreadingOptions *threading = NULL;
     OrtStatus *status = api->CreateThreadingOptions(&threading);
@@ -179,7 +192,7 @@ static OrtStatus *make_env(struct tt_ort_library *self) {
     if (!status)
         status = api->CreateCpuMemoryInfo(OrtArenaAllocator, OrtMemTypeDefault, &self->cpu_memory);
     if (!status)
-        status = api->CreateAndRegisterAllocator(self->env, self->cpu_memory, NULL);
+        status = register_arena(self, arena_bytes);
     return status;
 }
 
@@ -192,7 +205,7 @@ static enum tt_err open_library(const struct tt_ort_library_options *options,
     err = bind_api(self, handle, why);
     if (err)
         return err;
-    err = tt_ort_check(self, make_env(self), why);
+    err = tt_ort_check(self, make_env(self, options->arena_bytes), why);
     return err ? tt_fail_in(TT_ERR_INTERNAL, why, "cannot initialise ONNX Runtime %s",
                             self->version)
                : TT_OK;

@@ -35,6 +35,7 @@ struct tt_ort_library_options {
     tt_ort_log_fn
         *log; /* NULL: its log is dropped; calls that fail still return its error message */
     void *log_context;
+    int64_t arena_bytes; /* that the arena of all sessions may grow to; 0: no limit */
 };
 
 struct tt_ort_shared;
