@@ -1,6 +1,7 @@
 #include "lab/facts/fact_runs.h"
 
 #include "lab/experiment/experiment.h"
+#include "lab/facts/fact_autoscale.h"
 #include "lab/facts/fact_devices.h"
 #include "lab/facts/fact_golden.h"
 #include "lab/facts/fact_group.h"
@@ -26,7 +27,8 @@ enum kind {
     KIND_BOUND,
     KIND_SWEEP,
     KIND_PLAN,
-    KIND_SCHEDULER
+    KIND_SCHEDULER,
+    KIND_FLEET
 };
 enum { MAX_SEEDS = TT_FACT_SEEDS_MAX, MAX_ALTERNATIVES = 64, MEDIAN = -1 };
 
@@ -66,6 +68,8 @@ static const struct measure {
     [TUTTI__FACT_MEASURE__BEST_WORKERS_IN_TURNS] = {KIND_PLAN, {"turns"}},
     [TUTTI__FACT_MEASURE__ONES_OVER_BEST_IN_TURNS] = {KIND_PLAN, {"ones_over_best"}},
     [TUTTI__FACT_MEASURE__SCHEDULER_PER_S] = {KIND_SCHEDULER, {"requests_per_s"}},
+    [TUTTI__FACT_MEASURE__FLEET_BAD_RATE] = {KIND_FLEET, {"bad_settled"}},
+    [TUTTI__FACT_MEASURE__FLEET_OVER_FEWEST] = {KIND_FLEET, {"over_fewest"}},
     [TUTTI__FACT_MEASURE__SWEEP_GAIN] = {.kind = KIND_SWEEP},
 };
 
@@ -307,6 +311,8 @@ static json_t *compute(struct tt_fact_runs *self, int32_t job, enum tt_err *out_
         out = tt_fact_plan(&scenario);
     } else if (piece->kind == KIND_SCHEDULER) {
         *out_err = tt_fact_scheduler(&scenario, self->options.stop, &out, why);
+    } else if (piece->kind == KIND_FLEET) {
+        *out_err = tt_fact_autoscale(&scenario, self->options.stop, &out, why);
     } else if (piece->kind == KIND_SEARCH) {
         struct tt_goodput goodput;
         *out_err = tt_goodput_search(&scenario, &piece->goodput, self->options.stop, &goodput, why);
@@ -391,8 +397,7 @@ static double read_measure(const json_t *result, Tutti__FactMeasure measure) {
     const char *const *keys = measures[measure].keys;
     for (size_t i = 0; i < TT_COUNT(measures[0].keys) && keys[i]; i++)
         value = json_object_get(value, keys[i]);
-    bool unfinished = json_is_true(json_object_get(result, "interrupted"));
-    if (!json_is_number(value) || unfinished)
+    if (!json_is_number(value) || json_is_true(json_object_get(result, "interrupted")))
         return NAN;
     double number = json_number_value(value);
     return measure == TUTTI__FACT_MEASURE__GOOD_SHARE ? 1 - number : number;
