@@ -187,13 +187,20 @@ static void node_event(struct tt_virtual_cluster *self, int64_t now,
     tt_virtual_node_end_turn(self, node, now);
 }
 
+static void wish(struct tt_virtual_cluster *self, int64_t now) {
+    struct tt_virtual_node *frontend = pick_frontend(self);
+    tt_virtual_models_wish(self, now, frontend);
+    if (frontend)
+        tt_virtual_node_end_turn(self, frontend, now);
+}
+
 static void handle(struct tt_virtual_cluster *self, struct tt_virtual_event *event) {
     switch (event->kind) {
     case TT_EVENT_ARRIVAL: arrive(self, event->at); break;
     case TT_EVENT_FAULT: tt_virtual_fault_begin(self, event->at, event->number); break;
     case TT_EVENT_FAULT_ENDS: tt_virtual_fault_end(self, event->at, event->number); break;
     case TT_EVENT_TIMEOUT: tt_virtual_fault_time_out(self, event->at, event->number); break;
-    case TT_EVENT_WISH: tt_virtual_models_wish(self, event->at, pick_frontend(self)); break;
+    case TT_EVENT_WISH: wish(self, event->at); break;
     case TT_EVENT_ASKED: tt_virtual_coordination_asked(self, event); break;
     case TT_EVENT_MESSAGE:
     case TT_EVENT_ACTED:

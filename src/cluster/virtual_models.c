@@ -68,7 +68,6 @@ void tt_virtual_models_wish(struct tt_virtual_cluster *self, int64_t now,
     bool is_sent =
         tt_frontend_wish(&frontend->as.frontend, (uint64_t)++self->result->wishes, model, is_load);
     self->result->unwished += !is_sent;
-    tt_virtual_node_end_turn(self, frontend, now);
 }
 
 static void on_wished(void *context, uint64_t number, uint16_t failure) {

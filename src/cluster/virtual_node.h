@@ -53,7 +53,7 @@ struct tt_virtual_cluster {
     struct tt_error *why;
 };
 
-/* Notes the first violation, which ends the run. */
+/* Notes the first violation, which ends the run. Implemented in virtual_violation.c. */
 void tt_virtual_violate(struct tt_virtual_cluster *self, int64_t now, const char *format, ...)
     TT_PRINTF(3, 4);
 
@@ -80,6 +80,8 @@ void tt_virtual_pair_disconnect(struct tt_virtual_cluster *self, uint16_t a, uin
 void tt_virtual_models_start(struct tt_virtual_node *node);
 /* Of a frontend or a backend. */
 struct tt_model_duty *tt_virtual_models_duty(struct tt_virtual_node *node);
+/* A client of the frontend (NULL: there is none) loads or unloads a model. The frontend's turn
+ * must be ended afterwards. */
 void tt_virtual_models_wish(struct tt_virtual_cluster *self, int64_t now,
                             struct tt_virtual_node *frontend);
 void tt_virtual_models_acted(struct tt_virtual_cluster *self, int64_t now,

@@ -58,7 +58,7 @@ struct tt_step_model {
     /* True: inputs are padded to the longest in the batch that runs the first step, and from then
      * on only batches padded to the same length can be joined. False: any lengths can. */
     bool padded;
-    bool may_exit; /* D8: requests may leave it early or skip steps */
+    bool may_exit;     /* D8: requests may leave it early or skip steps */
     bool pins_outputs; /* output_quantiles are believed, whatever outputs are seen */
     /* D2: maximum number of rows between two steps at once, since their results need memory there;
      * 0: no limit. A single request may always be there. */

@@ -22,7 +22,7 @@ enum {
     AHEAD,
     OPTION_COUNT
 };
-enum { MAX_ACTIVE = 1024, NOT_GIVEN = -1, PENDING = -1 };
+enum { MAX_ACTIVE = 1024, PENDING = -1 };
 enum { STRETCH_ON, STRETCH_OFF, STRETCH_PAYS };
 enum { INPUT_OFF, INPUT_ON, INPUT_PAYS };
 
@@ -34,11 +34,11 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
         "pairs", 1, 1024, 2,
         "number of buffers between two stages; with 1 only one batch runs at a time"),
     [WINDOW] = TT_DURATION_SPEC(
-        "window", 0, 3600 * TT_S, NOT_GIVEN,
+        "window", 0, 3600 * TT_S, TT_DIVERSITY_NOT_GIVEN,
         "how long the oldest request waits for a full batch; not given: 0, or with "
         "input: on the time of the first stage at bs_max rows"),
     [COMP_WAIT] =
-        TT_DURATION_SPEC("comp_wait", 0, 3600 * TT_S, NOT_GIVEN,
+        TT_DURATION_SPEC("comp_wait", 0, 3600 * TT_S, TT_DIVERSITY_NOT_GIVEN,
                          "maximum age of a batch that newcomers may still join; not given: the "
                          "model's latency at bs_max rows"),
     [STRETCH] =
@@ -71,12 +71,6 @@ TT_QUEUED_POLICY;
 
 /* ---- stages ---- */
 
-int32_t tt_diversity_first_step(const struct tt_policy *self, int32_t model, int32_t stage) {
-    int32_t steps = tt_diversity_model_of(self, model)->step_count,
-            stages = self->tables[model].stage_count;
-    return (int32_t)((int64_t)stage * steps / stages);
-}
-
 /* The stage that contains the step. */
 static int32_t stage_of(const struct tt_policy *self, int32_t model, int32_t step) {
     int32_t stage = 0;
@@ -84,42 +78,6 @@ static int32_t stage_of(const struct tt_policy *self, int32_t model, int32_t ste
            tt_diversity_first_step(self, model, stage + 1) <= step)
         stage++;
     return stage;
-}
-
-bool tt_diversity_serves(const struct tt_policy *self, int32_t executor, int32_t model,
-                         int32_t stage) {
-    int32_t stages = self->tables[model].stage_count;
-    if (self->executor_count >= stages)
-        return executor % stages == stage;
-    return stage % self->executor_count == executor;
-}
-
-int32_t tt_diversity_idle_for(const struct tt_policy *self, int32_t model, int32_t stage) {
-    for (int32_t e = 0; e < self->executor_count; e++)
-        if (tt_heap_contains(&self->queues.idle, e) && tt_diversity_serves(self, e, model, stage))
-            return e;
-    return -1;
-}
-
-int64_t tt_diversity_remaining(const struct tt_policy *self, int32_t model, int32_t stage,
-                               int32_t rows, int32_t length) {
-    const struct tt_step_model *m = tt_diversity_model_of(self, model);
-    int64_t sum = 0;
-    for (int32_t s = tt_diversity_first_step(self, model, stage); s < m->step_count; s++)
-        sum += tt_profile_latency(m->steps[s].profile, rows, length);
-    return sum;
-}
-
-int32_t tt_diversity_max_rows(const struct tt_policy *self, int32_t model) {
-    int32_t allowed = tt_diversity_model_of(self, model)->max_batch;
-    return self->bs_max < allowed ? self->bs_max : allowed;
-}
-
-int64_t tt_diversity_comp_wait(const struct tt_policy *self, int32_t model, int32_t length) {
-    if (self->comp_wait_ns != NOT_GIVEN)
-        return self->comp_wait_ns;
-    return tt_profile_latency(tt_diversity_model_of(self, model)->whole,
-                              tt_diversity_max_rows(self, model), length);
 }
 
 /* D2: the number of pending rows that find slots between the stages. If no batch is active, the
@@ -179,14 +137,6 @@ static void diversity_finished(struct tt_policy *self, int64_t now, const struct
 }
 
 /* ---- decisions ---- */
-
-bool tt_diversity_is_too_large(const struct tt_policy *self, int32_t model, int32_t stage,
-                               int32_t rows, int32_t length) {
-    int32_t more = (rows + 1) / 2, less = rows / 2;
-    return less > 0 && tt_diversity_remaining(self, model, stage, rows, length) >=
-                           tt_diversity_remaining(self, model, stage, more, length) +
-                               tt_diversity_remaining(self, model, stage, less, length);
-}
 
 static int32_t length_of(const struct tt_part *part) {
     int32_t length = 0;
@@ -364,7 +314,7 @@ static void run_waiting(struct tt_policy *self, struct tt_mechanism *actions, in
 
 /* How long the oldest pending request waits for a larger batch, in ns. */
 static int64_t window_of(const struct tt_policy *self, int32_t model, int32_t length) {
-    if (self->window_ns != NOT_GIVEN)
+    if (self->window_ns != TT_DIVERSITY_NOT_GIVEN)
         return self->window_ns;
     if (!self->input)
         return 0;

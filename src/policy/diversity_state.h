@@ -1,5 +1,6 @@
-/* The state of policy `diversity` (policy/diversity.h), private to its two halves: diversity.c
- * makes and moves batches, diversity_follow.c submits stages ahead (D4).
+/* The state of policy `diversity` (policy/diversity.h), private to its files: diversity_state.c
+ * answers questions about stages, diversity.c makes and moves batches, diversity_follow.c submits
+ * stages ahead (D4).
  *
  * The part that a task runs is in the `policy_word` of its requests. */
 #ifndef TT_POLICY_DIVERSITY_STATE_H
@@ -8,14 +9,17 @@
 #include "policy/batch_table.h"
 #include "policy/fifo.h"
 
+enum { TT_DIVERSITY_NOT_GIVEN = -1 }; /* the option follows from others */
+
 struct tt_policy {
     struct tt_queues queues;       /* pending requests; idle executors */
     struct tt_batch_table *tables; /* [model_capacity] */
     int32_t executor_count;
     int32_t bs_max, pairs, width;
-    int64_t window_ns, comp_wait_ns;
+    int64_t window_ns, comp_wait_ns; /* or TT_DIVERSITY_NOT_GIVEN */
     bool stretches, asks_profile, splits, input, asks_gain, asks_room, submits_ahead;
 };
+
 static inline const struct tt_step_model *tt_diversity_model_of(const struct tt_policy *self,
                                                                 int32_t model) {
     return self->queues.domain->models[model];
@@ -25,7 +29,7 @@ static inline int32_t tt_diversity_part_of(const struct tt_task *task) {
     return (int32_t)task->items[0].request->policy_word;
 }
 
-/* ---- diversity.c ---- */
+/* ---- diversity_state.c ---- */
 
 /* The first step of a stage. If there are more steps than stages, they are distributed evenly. */
 int32_t tt_diversity_first_step(const struct tt_policy *self, int32_t model, int32_t stage);
