@@ -263,7 +263,6 @@ static size_t weight_of(const struct tt_http1_request *message) {
 bool tt_body_work_start(const struct tt_body_work_context *context, struct tt_http1 *http,
                         struct tt_exchange *exchange) {
     struct tt_http1_request *message = http->request;
-    bool may_be_large = tt_route_body_limit(message->target, 0, 1) > 0;
     if (message->coding == TT_CODING_UNKNOWN) {
         tt_reply_fail(&exchange->reply, 415,
                       "Content-Encoding: only gzip or deflate, one alone, is understood");
@@ -271,7 +270,7 @@ bool tt_body_work_start(const struct tt_body_work_context *context, struct tt_ht
     }
     bool is_large = is_packed(message) ? message->body.length > TT_BODY_WORK_PACKED
                                        : weight_of(message) > TT_BODY_WORK_BYTES;
-    if (may_be_large && is_large)
+    if (is_large && tt_route_body_limit(message->target, 0, 1) > 0)
         return start_large(context, http, exchange);
     if (is_packed(message) && !unpack_here(context, exchange, message))
         return true;
