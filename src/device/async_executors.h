@@ -70,6 +70,10 @@ TT_MUST_CHECK enum tt_err tt_async_executors_open(const struct tt_async_executor
 void tt_async_executors_close(struct tt_async_executors *take_set);
 /* Never blocks. Of the executor at most `depth` tasks have not come back. */
 void tt_async_executors_submit(struct tt_async_executors *self, struct tt_async_task *task);
+/* The same, but false if the device has failed: the task is not taken. For callers whose tasks must
+ * come back in order: those under way come back from _close. */
+TT_MUST_CHECK bool tt_async_executors_try(struct tt_async_executors *self,
+                                          struct tt_async_task *task);
 /* The caller knows that the task has come back: what it submits from now on comes after it. Only
  * the order checker needs that, before memory of the task is used again. The submitting thread. */
 void tt_async_executors_take_back(struct tt_async_executors *self,

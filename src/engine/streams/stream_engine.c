@@ -177,6 +177,13 @@ static void describe(struct tt_stream_place *place, struct tt_stream_place *befo
         .put = tt_stream_place_put};
 }
 
+static void return_failed(struct tt_engine *engine) {
+    struct stream_engine *self = engine_of(engine);
+    struct tt_async_executors *set = self->set;
+    self->set = NULL;
+    tt_async_executors_close(set);
+}
+
 static void submit(void *engine, struct tt_device_task *head) {
     struct stream_engine *self = engine;
     struct tt_engine_task *task = tt_engine_task_of(head);
@@ -207,10 +214,9 @@ static void submit(void *engine, struct tt_device_task *head) {
         enum tt_err err = tt_stream_place_bring(place, self->copies_in);
         tt_assert(err != TT_ERR_BUSY); /* another error makes the next call fail, too */
     }
-    if (self->set) {
-        tt_async_executors_submit(self->set, &place->async);
+    if (self->set && tt_async_executors_try(self->set, &place->async))
         return;
-    }
+    return_failed(engine); /* tasks come back in the order of their submission */
     place->async.head.outcome = TT_OUTCOME_FAILED;
     place->async.head.started_at = place->async.head.ended_at = tt_async_device_now(self->device);
     came_back(self, &place->async.head);
@@ -224,13 +230,6 @@ static void stop_none(void *self, struct tt_device_task *task) {
 
 static bool has_failed(struct tt_engine *engine, struct tt_error *why) {
     return tt_async_device_status(engine_of(engine)->device, why) != TT_OK;
-}
-
-static void return_failed(struct tt_engine *engine) {
-    struct stream_engine *self = engine_of(engine);
-    struct tt_async_executors *set = self->set;
-    self->set = NULL;
-    tt_async_executors_close(set);
 }
 
 /* ---- the rest of the interface ---- */

@@ -218,6 +218,34 @@ static void a_member_at_fault_is_left_out(void **state) {
 
 /* ---- failures ---- */
 
+/* The device fails with a task under way, and another one comes before that is noticed. */
+static void tasks_of_a_failed_device_keep_their_order(void **state) {
+    (void)state;
+    struct stream_bench bench;
+    struct stream_request requests[2];
+    struct stream_batch first, second;
+    open_on_host(&bench, TT_STREAM_EACH);
+    __atomic_store_n(&bench.breaks, true, __ATOMIC_RELAXED);
+    stream_request_init(&requests[0], 1, 5);
+    stream_request_init(&requests[1], 1, 6);
+    stream_batch_init(&first, &bench, 0, 0, 2);
+    stream_batch_add(&first, &requests[0]);
+    stream_batch_init(&second, &bench, 0, 0, 2);
+    stream_batch_add(&second, &requests[1]);
+    tt_engine_submit(bench.engine, &first.task);
+    struct tt_error why;
+    while (!bench.engine->ops->has_failed(bench.engine, &why))
+        sched_yield();
+    tt_engine_submit(bench.engine, &second.task);
+    assert_ptr_equal(await(&bench), &first.task);
+    assert_ptr_equal(await(&bench), &second.task);
+    assert_int_equal(first.task.head.outcome, TT_OUTCOME_FAILED);
+    assert_int_equal(second.task.head.outcome, TT_OUTCOME_FAILED);
+    bench.engine->ops->return_failed(bench.engine);
+    stream_bench_close(&bench);
+    tt_async_device_close(bench.device);
+}
+
 /* A kernel fails: what runs and what follows comes back as failed with the reason, and so does all
  * that is submitted later, until the device has restarted. */
 static void a_failed_device(void **state) {
@@ -380,6 +408,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_pass_through_the_device),
         cmocka_unit_test(a_member_at_fault_is_left_out),
+        cmocka_unit_test(tasks_of_a_failed_device_keep_their_order),
         cmocka_unit_test(a_failed_device),
         cmocka_unit_test(no_memory_on_the_device),
         cmocka_unit_test(stages_follow_each_other_on_the_device),
