@@ -201,19 +201,16 @@ static void put(struct tt_async_executors *self, struct executor *executor,
     tt_assert(err != TT_ERR_BUSY);
 }
 
-bool tt_async_executors_try(struct tt_async_executors *self, struct tt_async_task *task) {
+void tt_async_executors_submit(struct tt_async_executors *self, struct tt_async_task *task) {
     struct executor *executor = executor_of(self, task->head.executor);
     task->set = self;
     task->number = executor->submitted;
-    if (wait_for_others(self, task) != TT_OK)
-        return false;
     self->counts.tasks++;
-    put(self, executor, task);
-    return true;
-}
-
-void tt_async_executors_submit(struct tt_async_executors *self, struct tt_async_task *task) {
-    if (!tt_async_executors_try(self, task))
+    if (wait_for_others(self, task) == TT_OK)
+        put(self, executor, task);
+    else if (self->options.keeps_failed)
+        place_of(self, executor, executor->submitted++)->task = task;
+    else
         return_failed(self, task);
 }
 

@@ -12,8 +12,8 @@
  * second stream, so that the first never waits for the host (calls on a GPU's stream hold it up).
  *
  * If the device fails, tasks under way stay there until tt_async_executors_close, which returns
- * them as FAILED; a task submitted meanwhile returns as FAILED at once. A task whose work could not
- * be put on the stream returns as FAILED alone.
+ * them as FAILED; a task submitted meanwhile returns as FAILED at once, or stays, too. A task whose
+ * work could not be put on the stream returns as FAILED alone.
  *
  * One thread submits all tasks of a set. It decides nothing, and never stops a task. Implemented in
  * async_executors.c. */
@@ -56,6 +56,9 @@ struct tt_async_executors_options {
     bool notify_apart;
     bool
         notes_starts; /* with notify_apart: a call on the stream notes when each task starts, too */
+    /* A task that is submitted after the device's failure stays there, too: the tasks of an
+     * executor come back in the order of their submission. */
+    bool keeps_failed;
     tt_device_done_fn *done;
     void *done_context;
 };
@@ -70,10 +73,6 @@ TT_MUST_CHECK enum tt_err tt_async_executors_open(const struct tt_async_executor
 void tt_async_executors_close(struct tt_async_executors *take_set);
 /* Never blocks. Of the executor at most `depth` tasks have not come back. */
 void tt_async_executors_submit(struct tt_async_executors *self, struct tt_async_task *task);
-/* The same, but false if the device has failed: the task is not taken. For callers whose tasks must
- * come back in order: those under way come back from _close. */
-TT_MUST_CHECK bool tt_async_executors_try(struct tt_async_executors *self,
-                                          struct tt_async_task *task);
 /* The caller knows that the task has come back: what it submits from now on comes after it. Only
  * the order checker needs that, before memory of the task is used again. The submitting thread. */
 void tt_async_executors_take_back(struct tt_async_executors *self,

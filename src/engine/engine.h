@@ -249,8 +249,9 @@ struct tt_engine_ops {
      * on every task ends as FAILED with it. Any thread. NULL: the engine has no such device. */
     bool (*has_failed)(struct tt_engine *engine, struct tt_error *why);
     /* It has failed: returns all tasks under way, through `done` on the calling thread. No effect
-     * the second time. The thread that submits. NULL if has_failed is. */
-    void (*return_failed)(struct tt_engine *engine);
+     * the second time. False: the calling thread is within a `done` of the engine's, where this is
+     * impossible, and it must be called again. The thread that submits. NULL if has_failed is. */
+    bool (*return_failed)(struct tt_engine *engine);
     /* Number of steps of the loaded model, >= 1. */
     int32_t (*step_count)(const struct tt_engine_model *model);
     const struct tt_signature *(*signature)(const struct tt_engine_model *model);

@@ -293,7 +293,6 @@ static void lose_device(struct tt_domain *self) {
     bool has_failed = engine->ops->has_failed(engine, &why);
     tt_assert(has_failed);
     self->watch.device_failed = false;
-    self->watch.is_without = true;
     int32_t left = self->model_count;
     for (int32_t m = 0; left > 0; m++) {
         struct tt_served_model *model = self->models[m];
@@ -304,7 +303,8 @@ static void lose_device(struct tt_domain *self) {
                  why.text);
         set_failed(self, model);
     }
-    engine->ops->return_failed(engine);
+    self->watch.is_without =
+        engine->ops->return_failed(engine); /* else the next look tries again */
 }
 
 void tt_domain_watch_collect(struct tt_domain *self, int64_t now) {

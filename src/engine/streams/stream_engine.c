@@ -37,6 +37,9 @@ static int32_t place_count(const struct stream_engine *self) {
 
 /* ---- the end of a task ---- */
 
+/* This thread calls `done` of some engine of streams. */
+static _Thread_local bool is_in_done;
+
 static void fail_members(const struct tt_stream_place *place) {
     struct tt_error why = {"the device refused its work"};
     enum tt_err err = tt_async_device_status(place->model->device, &why);
@@ -68,7 +71,10 @@ static void came_back(void *context, struct tt_device_task *head) {
     }
     task->infer_ns = task->head.ended_at - task->head.started_at;
     tt_flag_raise(&place->is_over); /* from here on the place may be used again */
+    bool outer = is_in_done;
+    is_in_done = true;
     self->engine.done(self->engine.done_context, &task->head);
+    is_in_done = outer;
 }
 
 /* ---- submitting ---- */
@@ -177,11 +183,14 @@ static void describe(struct tt_stream_place *place, struct tt_stream_place *befo
         .put = tt_stream_place_put};
 }
 
-static void return_failed(struct tt_engine *engine) {
+static bool return_failed(struct tt_engine *engine) {
     struct stream_engine *self = engine_of(engine);
+    if (is_in_done) /* perhaps on a stream of the set, which cannot wait for its own end */
+        return false;
     struct tt_async_executors *set = self->set;
     self->set = NULL;
     tt_async_executors_close(set);
+    return true;
 }
 
 static void submit(void *engine, struct tt_device_task *head) {
@@ -214,9 +223,10 @@ static void submit(void *engine, struct tt_device_task *head) {
         enum tt_err err = tt_stream_place_bring(place, self->copies_in);
         tt_assert(err != TT_ERR_BUSY); /* another error makes the next call fail, too */
     }
-    if (self->set && tt_async_executors_try(self->set, &place->async))
+    if (self->set) {
+        tt_async_executors_submit(self->set, &place->async);
         return;
-    return_failed(engine); /* tasks come back in the order of their submission */
+    }
     place->async.head.outcome = TT_OUTCOME_FAILED;
     place->async.head.started_at = place->async.head.ended_at = tt_async_device_now(self->device);
     came_back(self, &place->async.head);
@@ -299,6 +309,7 @@ static enum tt_err open_streams(struct stream_engine *self,
                                                    .depth = self->depth,
                                                    .notify_apart = true,
                                                    .notes_starts = true,
+                                                   .keeps_failed = true,
                                                    .done = came_back,
                                                    .done_context = self};
     enum tt_err err = tt_async_executors_open(&set, &self->set, why);

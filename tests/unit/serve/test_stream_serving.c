@@ -24,7 +24,7 @@ struct world {
     struct tt_served_model *model;
     struct client client;
     struct tt_observer observer;
-    int32_t followers;
+    _Atomic int followers;
     int32_t next_executor;
     _Atomic int failed; /* models, as the controller was notified */
     char conflict[512];
@@ -32,7 +32,8 @@ struct world {
 
 static void observe(struct tt_observer *observer, const struct tt_event *event) {
     struct world *world = TT_CONTAINER_OF(observer, struct world, observer);
-    world->followers += event->kind == TT_EVENT_RUN && event->task->after != NULL;
+    if (event->kind == TT_EVENT_RUN && event->task->after)
+        atomic_fetch_add(&world->followers, 1);
 }
 
 static void on_failed(void *context, struct tt_served_model *model) {
@@ -123,7 +124,7 @@ static void answers_come_from_the_device(void **state) {
     }
     client_wait(&world.client, 0);
     assert_int_equal(world.client.ok, 400);
-    assert_true(world.followers > 0);
+    assert_true(atomic_load(&world.followers) > 0);
     assert_int_equal(tt_counter_get(&world.model->stats->accepted), bench_gone(world.model));
     world_close(&world);
 }
