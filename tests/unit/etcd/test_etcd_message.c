@@ -232,8 +232,8 @@ static void addresses(void **state) {
                          "etcd://127.0.0.1/a b",
                          "etcd://127.0.0.1:x/a",
                          "static:x",
-                         "etcd://1.2.3.4,1.2.3.4,1.2.3.4,1.2.3.4,1.2.3.4,1.2.3.4,"
-                         "1.2.3.4,1.2.3.4,1.2.3.4/a"};
+                         ("etcd://1.2.3.4,1.2.3.4,1.2.3.4,1.2.3.4,1.2.3.4,1.2.3.4,"
+                          "1.2.3.4,1.2.3.4,1.2.3.4/a")};
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
         assert_int_equal(tt_etcd_address_parse(bad[i], &address, &why), TT_ERR_INVALID);
 }

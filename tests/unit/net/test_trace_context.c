@@ -57,7 +57,7 @@ static void test_malformed_parents(void **state) {
         "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0",
         PARENT "-",
         PARENT "0",
-        PARENT "-more", /* version 00 has no more */
+        (PARENT "-more"), /* version 00 has no more */
         "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
         "cc-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01.more",
         "00-00000000000000000000000000000000-b7ad6b7169203331-01",
@@ -67,7 +67,7 @@ static void test_malformed_parents(void **state) {
         "00_0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
         "00-0af7651916cd43dd8448eb211c80319cb-7ad6b7169203331-01",
         "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0x",
-        " " PARENT,
+        (" " PARENT),
     };
     struct tt_trace_headers headers;
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
