@@ -1,5 +1,7 @@
 #include "net/access/token.h"
 
+#include "base/hex.h"
+
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/sha.h>
@@ -61,35 +63,17 @@ uint64_t tt_token_digest_equal(const struct tt_token_digest *one,
     return top - 1;
 }
 
-static int hex_value(char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 bool tt_token_digest_parse(const char *hex, size_t length, struct tt_token_digest *out_digest) {
-    struct tt_token_digest digest;
-    unsigned char *bytes = (unsigned char *)digest.words;
-    if (length != TT_TOKEN_DIGEST_HEX)
+    struct tt_token_digest digest = {{0}};
+    if (length != TT_TOKEN_DIGEST_HEX ||
+        !tt_hex_read(hex, sizeof(digest.words), false, (uint8_t *)digest.words))
         return false;
-    for (size_t i = 0; i < length; i += 2) {
-        int high = hex_value(hex[i]), low = hex_value(hex[i + 1]);
-        if (high < 0 || low < 0)
-            return false;
-        bytes[i / 2] = (unsigned char)(high * 16 + low);
-    }
     *out_digest = digest;
     return true;
 }
 
 void tt_token_digest_write(const struct tt_token_digest *digest,
                            char out_hex[TT_TOKEN_DIGEST_HEX + 1]) {
-    static const char digits[] = "0123456789abcdef";
-    const unsigned char *bytes = (const unsigned char *)digest->words;
-    for (size_t i = 0; i < sizeof(digest->words); i++) {
-        out_hex[2 * i] = digits[bytes[i] >> 4];
-        out_hex[2 * i + 1] = digits[bytes[i] & 15];
-    }
+    tt_hex_write(digest->words, sizeof(digest->words), out_hex);
     out_hex[TT_TOKEN_DIGEST_HEX] = '\0';
 }

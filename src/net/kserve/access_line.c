@@ -1,6 +1,7 @@
 #include "net/kserve/access_line.h"
 
 #include "base/clock.h"
+#include "base/hex.h"
 #include "base/instant.h"
 #include "serve/inference.h"
 
@@ -57,7 +58,7 @@ static void put_client(struct tt_text *line, const struct tt_access_line *of) {
         put_string(line, ",\"identity\":", of->identity, false);
     if (of->trace) {
         char hex[2 * TT_TRACE_ID_BYTES + 1] = "";
-        tt_trace_hex_write(of->trace->trace_id, TT_TRACE_ID_BYTES, hex);
+        tt_hex_write(of->trace->trace_id, TT_TRACE_ID_BYTES, hex);
         put_string(line, ",\"trace\":", hex, false);
     }
 }

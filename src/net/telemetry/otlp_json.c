@@ -1,5 +1,6 @@
 #include "net/telemetry/otlp_json.h"
 
+#include "base/hex.h"
 #include "base/instant.h"
 #include "net/json/json_tensor.h"
 
@@ -65,7 +66,7 @@ static void child_id(const struct tree *self, enum child child, uint8_t out[TT_S
 
 static void put_hex(struct tt_text *out, const char *name, const uint8_t *bytes, size_t count) {
     char hex[2 * TT_TRACE_ID_BYTES];
-    tt_trace_hex_write(bytes, count, hex);
+    tt_hex_write(bytes, count, hex);
     tt_text_puts(out, name);
     tt_text_append(out, hex, 2 * count);
     tt_text_append(out, "\"", 1);

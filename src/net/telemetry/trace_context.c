@@ -1,26 +1,16 @@
 #include "net/telemetry/trace_context.h"
 
+#include "base/hex.h"
+
 #include <string.h>
 
 enum { TRACE_AT = 3, SPAN_AT = 36, FLAGS_AT = 53 }; /* in a traceparent, each behind a dash */
 
 /* --- traceparent --- */
 
-/* -1: no lower-case hexadecimal digit, which is the only form that the standard allows. */
-static int digit_of(char c) {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
+/* The standard allows lower-case digits only. */
 static bool read_hex(const char *digits, size_t count, uint8_t *out_bytes) {
-    for (size_t i = 0; i < count; i++) {
-        int high = digit_of(digits[2 * i]), low = digit_of(digits[2 * i + 1]);
-        if (high < 0 || low < 0)
-            return false;
-        out_bytes[i] = (uint8_t)(high << 4 | low);
-    }
-    return true;
+    return tt_hex_read(digits, count, true, out_bytes);
 }
 
 static bool is_zero(const uint8_t *bytes, size_t count) {
@@ -54,20 +44,12 @@ void tt_trace_headers_add_parent(struct tt_trace_headers *self, const char *valu
     self->is_valid = self->parent_count == 1 && read_parent(value, value_bytes, &self->context);
 }
 
-void tt_trace_hex_write(const uint8_t *bytes, size_t count, char *out) {
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < count; i++) {
-        out[2 * i] = digits[bytes[i] >> 4];
-        out[2 * i + 1] = digits[bytes[i] & 15];
-    }
-}
-
 void tt_traceparent_write(const struct tt_trace_context *context, char out[TT_TRACEPARENT_BYTES]) {
     const uint8_t version = 0, flags = context->is_sampled;
-    tt_trace_hex_write(&version, 1, out);
-    tt_trace_hex_write(context->trace_id, TT_TRACE_ID_BYTES, out + TRACE_AT);
-    tt_trace_hex_write(context->span_id, TT_SPAN_ID_BYTES, out + SPAN_AT);
-    tt_trace_hex_write(&flags, 1, out + FLAGS_AT);
+    tt_hex_write(&version, 1, out);
+    tt_hex_write(context->trace_id, TT_TRACE_ID_BYTES, out + TRACE_AT);
+    tt_hex_write(context->span_id, TT_SPAN_ID_BYTES, out + SPAN_AT);
+    tt_hex_write(&flags, 1, out + FLAGS_AT);
     out[TRACE_AT - 1] = out[SPAN_AT - 1] = out[FLAGS_AT - 1] = '-';
 }
 

@@ -53,7 +53,5 @@ const struct tt_trace_context *tt_trace_headers_take(struct tt_trace_headers *se
 
 /* The value of a traceparent of version 00, without a NUL. */
 void tt_traceparent_write(const struct tt_trace_context *context, char out[TT_TRACEPARENT_BYTES]);
-/* `count` bytes as 2 * `count` lower-case hexadecimal digits, without a NUL. */
-void tt_trace_hex_write(const uint8_t *bytes, size_t count, char *out);
 
 #endif
