@@ -1,5 +1,6 @@
 #include "etcd/etcd_message.h"
 
+#include "base/base64.h"
 #include "base/clock.h"
 
 #include <errno.h>
@@ -12,16 +13,6 @@
 enum { GRPC_NOT_FOUND = 5, MAX_VALUE_BYTES = 1 << 20 };
 
 /* ---- base64 ---- */
-
-static void put_base64(struct tt_text *out, const char *bytes, size_t length) {
-    size_t room = (length + 2) / 3 * 4 + 1;
-    char *to = length <= MAX_VALUE_BYTES ? tt_text_reserve(out, room) : NULL;
-    if (!to)
-        return; /* the text has failed */
-    int written = EVP_EncodeBlock((unsigned char *)to, (const unsigned char *)bytes, (int)length);
-    tt_assert(written >= 0 && (size_t)written < room);
-    out->length += (size_t)written;
-}
 
 /* A string of the caller's; NULL: it is no base64, or has a NUL, or there is no memory. */
 static char *take_base64(const char *text) {
@@ -52,7 +43,7 @@ static void put_key(struct tt_text *out, const char *name, const char *rest) {
     struct tt_text key;
     tt_text_init(&key);
     tt_text_printf(&key, "tutti/%s/%s", name, rest);
-    put_base64(out, tt_text_string(&key), key.length);
+    tt_base64_put(out, tt_text_string(&key), key.length);
     tt_text_fini(&key);
 }
 
@@ -64,7 +55,7 @@ static void put_range(struct tt_text *out, const char *name) {
     tt_text_puts(out, "\"key\": \"");
     put_key(out, name, "");
     tt_text_puts(out, "\", \"range_end\": \"");
-    put_base64(out, tt_text_string(&end), end.length);
+    tt_base64_put(out, tt_text_string(&end), end.length);
     tt_text_puts(out, "\"");
     tt_text_fini(&end);
 }
@@ -89,7 +80,7 @@ static void put_swap(const char *name, const struct tt_coordination_request *req
                    request->revision);
     put_key(out, name, "primary");
     tt_text_puts(out, "\", \"value\": \"");
-    put_base64(out, epoch, tt_text_write_integer((int64_t)request->epoch, epoch));
+    tt_base64_put(out, epoch, tt_text_write_integer((int64_t)request->epoch, epoch));
     tt_text_puts(out, "\"}}], \"failure\": [{\"request_range\": {\"key\": \"");
     put_key(out, name, "primary");
     tt_text_puts(out, "\"}}]}");
@@ -114,7 +105,7 @@ void tt_etcd_write(const char *name, const struct tt_coordination_request *reque
         tt_text_puts(out_body, "{\"key\": \"");
         put_key(out_body, name, tt_text_string(&rest));
         tt_text_puts(out_body, "\", \"value\": \"");
-        put_base64(out_body, request->value, strlen(request->value));
+        tt_base64_put(out_body, request->value, strlen(request->value));
         tt_text_printf(out_body, "\", \"lease\": \"%" PRIu64 "\"}", request->lease);
         tt_text_fini(&rest);
         break;

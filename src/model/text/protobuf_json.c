@@ -1,5 +1,6 @@
 #include "model/text/protobuf_json.h"
 
+#include "base/base64.h"
 #include "model/text/textproto_value.h"
 
 #include <inttypes.h>
@@ -31,23 +32,11 @@ static json_t *json_number(double value, bool single) {
 }
 
 static json_t *json_base64(const ProtobufCBinaryData *data) {
-    static const char letters[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    char *text = malloc((data->len + 2) / 3 * 4 + 1), *to = text;
-    if (!text)
-        return NULL;
-    for (size_t i = 0; i < data->len; i += 3) {
-        size_t left = data->len - i;
-        uint32_t bits = (uint32_t)data->data[i] << 16;
-        bits |= left > 1 ? (uint32_t)data->data[i + 1] << 8 : 0;
-        bits |= left > 2 ? data->data[i + 2] : 0;
-        *to++ = letters[bits >> 18];
-        *to++ = letters[bits >> 12 & 63];
-        *to++ = left > 1 ? letters[bits >> 6 & 63] : '=';
-        *to++ = left > 2 ? letters[bits & 63] : '=';
-    }
-    json_t *json = json_stringn(text, (size_t)(to - text));
-    free(text);
+    struct tt_text text;
+    tt_text_init(&text);
+    tt_base64_put(&text, data->data, data->len);
+    json_t *json = text.failed ? NULL : json_stringn(tt_text_string(&text), text.length);
+    tt_text_fini(&text);
     return json;
 }
 
