@@ -10,11 +10,17 @@ import threading
 READY = re.compile(r"try: curl .*?https?://(127\.0\.0\.1:\d+)")
 
 
+_reservations = []
+
+
 def free_port():
-    """A port that is free now, and should still be in a moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that the system gives to no other socket while this process lives. A server that sets
+    SO_REUSEADDR, as ours and most others do, can listen there: the socket here never listens."""
+    reservation = socket.socket()
+    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reservation.bind(("127.0.0.1", 0))
+    _reservations.append(reservation)
+    return reservation.getsockname()[1]
 
 
 class Server:
@@ -65,4 +71,6 @@ class Server:
         return code
 
     def said(self):
+        if self.process.poll() is not None:
+            self._reader.join(30)  # its last words may still be on their way
         return "the server's last words:\n  " + "  ".join(self.lines[-40:] or ["(nothing)\n"])
