@@ -7,7 +7,6 @@ import json
 import pathlib
 import random
 import resource
-import socket
 import sys
 import threading
 import time
@@ -50,19 +49,8 @@ class FaultCase(ControlCase):
     def fill(self):
         self.repository.put("one", {1: 1.0})
 
-    def dial(self):
-        host, port = self.server.address.split(":")
-        found = socket.create_connection((host, int(port)), timeout=60)
-        self.addCleanup(found.close)
-        return found
-
     def pid(self):
         return self.server.process.pid
-
-    def memory(self, what):
-        for line in pathlib.Path("/proc/%d/status" % self.pid()).read_text().splitlines():
-            if line.startswith(what + ":"):
-                return int(line.split()[1]) * 1024
 
     def check_http(self, gone=None):
         """requests == answered + gone + in flight, the asking request being the one in flight."""
@@ -287,8 +275,7 @@ class Overload(FaultCase):
         self.assertIn(200, flood)
         self.assertIn(503, flood)
         print("calm %.0f/s, flood: %s in 3 s" % (calm[200] / 1.5, flood))
-        # AddressSanitizer keeps freed memory for a while, and so shows nothing about ours.
-        if "libasan" not in pathlib.Path("/proc/%d/maps" % self.pid()).read_text():
+        if not self.is_sanitized():
             self.assertLess(self.memory("VmRSS") - resident, 64 << 20)
         at = self.check_http(gone=0)
         label = '{model="one",version="1"'

@@ -6,7 +6,6 @@ import http.client
 import json
 import pathlib
 import select
-import socket
 import sys
 import threading
 import unittest
@@ -42,21 +41,6 @@ class HostileCase(ControlCase):
 
     def fill(self):
         self.repository.put("one", {1: 1.0})
-
-    def dial(self):
-        host, port = self.server.address.split(":")
-        found = socket.create_connection((host, int(port)), timeout=60)
-        self.addCleanup(found.close)
-        return found
-
-    def peak(self):
-        for line in pathlib.Path("/proc/%d/status" % self.server.process.pid).read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-        raise AssertionError("no VmHWM")
-
-    def is_sanitized(self):
-        return "libasan" in pathlib.Path("/proc/%d/maps" % self.server.process.pid).read_text()
 
     def answers_before(self, path, body, headers):
         """Sends one request; meanwhile another client asks again and again. How many of its answers came before the
@@ -147,14 +131,14 @@ class Memory(HostileCase):
     def test_management(self):
         """A small body that would become a tree of gigabytes."""
         text = b'{"trace_level":[' + b"{}," * (20 * MIB) + b"{}]}"
-        before = self.peak()
+        before = self.memory("VmHWM")
         for path in ("/v2/trace/setting", "/v2/models/one/trace/setting", "/v2/logging", "/v2/repository/index"):
             for body, headers in ((pack(text), {"Content-Encoding": "gzip"}), (text[: 2 * MIB], {})):
                 status, answer = self.ask("POST", path, body, headers)
                 self.assertEqual(status, 413, answer)
                 self.assertIn("limit of %d" % MIB, answer["error"])
         if not self.is_sanitized():
-            self.assertLess(self.peak() - before, 16 * MIB)
+            self.assertLess(self.memory("VmHWM") - before, 16 * MIB)
 
     def test_promises(self):
         """Twice the budget promised, and nothing sent: others are served."""
@@ -165,7 +149,7 @@ class Memory(HostileCase):
     def test_many_bombs(self):
         """Together they would unpack to ten times the budget: those beyond it get 503."""
         body = pack(b" " * (40 * MIB) + BODY)
-        statuses, before = [], self.peak()
+        statuses, before = [], self.memory("VmHWM")
 
         def send():
             found = http.client.HTTPConnection(self.server.address, timeout=60)
@@ -186,7 +170,7 @@ class Memory(HostileCase):
         self.assertLessEqual(set(statuses), {200, 503})
         self.assertIn(200, statuses)
         if not self.is_sanitized():  # four are unpacked at a time, and no more than the budget is kept
-            self.assertLess(self.peak() - before, 64 * MIB + 5 * 48 * MIB)
+            self.assertLess(self.memory("VmHWM") - before, 64 * MIB + 5 * 48 * MIB)
         self.assertEqual(self.infer("one"), (1.0, "1"))
 
 

@@ -151,12 +151,6 @@ class Trials(ControlCase):
         if not self.is_killed:
             super().stop()
 
-    def peak(self):
-        for line in pathlib.Path("/proc/%d/status" % self.server.process.pid).read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-        raise AssertionError("no VmHWM")
-
     def children(self):
         """Processes of the server's that load a model."""
         found = []
@@ -170,13 +164,13 @@ class Trials(ControlCase):
         return found
 
     def test_too_much_memory(self):
-        if "libasan" in pathlib.Path("/proc/%d/maps" % self.server.process.pid).read_text():
+        if self.is_sanitized():
             self.skipTest("AddressSanitizer's memory cannot be limited")
-        before = self.peak()
+        before = self.memory("VmHWM")
         status, answer = self.ask("POST", "/v2/repository/models/greedy/load")
         self.assertIn(status, (400, 500, 503), answer)
         self.assertIn("load failed for model 'greedy': version 1 is at UNAVAILABLE state", answer["error"])
-        self.assertLess(self.peak() - before, 256 * MIB)
+        self.assertLess(self.memory("VmHWM") - before, 256 * MIB)
         self.client.load_model("modest")
         self.assertEqual(self.infer("modest")[0], 0.0)
         self.assertEqual(self.infer("one"), (1.0, "1"))

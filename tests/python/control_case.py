@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import shutil
+import socket
 import tempfile
 import time
 import unittest
@@ -105,6 +106,23 @@ class ControlCase(unittest.TestCase):
 
     def stop(self):
         self.assertEqual(self.server.stop(60), 0, self.server.said())
+
+    def dial(self):
+        host, port = self.server.address.split(":")
+        found = socket.create_connection((host, int(port)), timeout=60)
+        self.addCleanup(found.close)
+        return found
+
+    def memory(self, what):
+        """Bytes of a line of the server's /proc/PID/status: VmSize, VmRSS, VmHWM (the peak)."""
+        for line in pathlib.Path("/proc/%d/status" % self.server.process.pid).read_text().splitlines():
+            if line.startswith(what + ":"):
+                return int(line.split()[1]) * 1024
+        raise AssertionError("no " + what)
+
+    def is_sanitized(self):
+        """AddressSanitizer keeps freed memory, and so shows nothing about ours."""
+        return "libasan" in pathlib.Path("/proc/%d/maps" % self.server.process.pid).read_text()
 
     def ask(self, method, path, body=None, headers=None):
         connection = http.client.HTTPConnection(self.server.address, timeout=60)
