@@ -2,7 +2,6 @@
 /* Requests to ensembles: every step is a request to its model, no byte is copied between steps, and
  * each request ends once, whatever becomes of its steps. */
 #include "unit/serve/serving_bench.h"
-#include "unit/serve/stuck_engine.h"
 
 #include "serve/domain.h"
 #include "serve/ensemble.h"
@@ -14,16 +13,9 @@
 
 #include <cmocka.h>
 
-enum { PARTS = 3, LIMIT_MS = 40 };
+#include "unit/serve/stuck_models.h"
 
-/* x [-1,4] and m [-1,2] to y and z, copies. */
-static const struct tt_signature signature = {
-    .batched = true,
-    .max_batch = 8,
-    .input_count = 2,
-    .output_count = 2,
-    .inputs = {{"x", TT_DTYPE_INT32, {2, {-1, 4}}}, {"m", TT_DTYPE_INT32, {2, {-1, 2}}}},
-    .outputs = {{"y", TT_DTYPE_INT32, {2, {-1, 4}}}, {"z", TT_DTYPE_INT32, {2, {-1, 2}}}}};
+enum { PARTS = 3, LIMIT_MS = 40 };
 
 struct world {
     struct tt_serving *serving;
@@ -33,26 +25,11 @@ struct world {
     struct stuck_model *stuck[PARTS];
 };
 
-static struct tt_served_model *new_model(struct world *self, const char *name, int64_t max_run_ms) {
-    struct tt_served_model_spec spec = {.name = name,
-                                        .version = "1",
-                                        .platform = "stuck",
-                                        .config_json = "{}",
-                                        .slo_ns = TT_NEVER,
-                                        .max_run_ns = max_run_ms * TT_MS,
-                                        .priority_count = 100,
-                                        .default_priority = 50};
-    struct tt_served_model *model;
-    assert_int_equal(tt_served_model_new(&spec, &model), TT_OK);
-    tt_serving_add(self->serving, model);
-    return model;
-}
-
 static struct tt_served_model *add_ensemble(struct world *self, const char *name,
                                             const struct tt_signature *seen, int32_t step_count,
                                             const struct tt_ensemble_step_spec *steps,
                                             const struct tt_ensemble_source *outputs) {
-    struct tt_served_model *model = new_model(self, name, 0);
+    struct tt_served_model *model = stuck_model_new(self->serving, name, 0);
     struct tt_ensemble *ensemble;
     const struct tt_ensemble_spec spec = {step_count, steps, 2, outputs};
     assert_int_equal(tt_ensemble_new(&spec, &ensemble), TT_OK);
@@ -72,13 +49,13 @@ static void add_ensembles(struct world *self) {
         {parts[0], 1, whole}, {parts[1], 2, first}, {parts[2], 3, last}};
     const struct tt_ensemble_step_spec diamond[] = {
         {parts[0], 1, whole}, {parts[1], 2, whole}, {parts[2], 3, both}};
-    self->chain = add_ensemble(self, "chain", &signature, 3, chain, from_2);
-    self->diamond = add_ensemble(self, "diamond", &signature, 3, diamond, from_2);
+    self->chain = add_ensemble(self, "chain", &stuck_tensors, 3, chain, from_2);
+    self->diamond = add_ensemble(self, "diamond", &stuck_tensors, 3, diamond, from_2);
     const struct tt_ensemble_step_spec nested[] = {{self->diamond, 1, whole}, {parts[0], 2, first}};
-    self->nested = add_ensemble(self, "nested", &signature, 2, nested, from_1);
+    self->nested = add_ensemble(self, "nested", &stuck_tensors, 2, nested, from_1);
     struct tt_signature *loose = malloc(sizeof(*loose));
     assert_non_null(loose);
-    *loose = signature;
+    *loose = stuck_tensors;
     loose->inputs[0].shape.dims[1] = -1;
     self->loose = add_ensemble(self, "loose", loose, 3, chain, from_2);
     free(loose);
@@ -97,18 +74,15 @@ static void world_open(struct world *self, const char *policy, int64_t requests)
     const struct tt_engine_options options = {1, tt_domain_depth(policy, 0), tt_serving_done,
                                               self->serving};
     self->engine = stuck_open(&options);
+    const struct stuck_place place = {.serving = self->serving,
+                                      .engine = self->engine,
+                                      .policy = &kind,
+                                      .executors = 1,
+                                      .next_executor = &self->next_executor};
     static const char *const names[PARTS] = {"part 0", "part 1", "part 2"};
     for (int32_t p = 0; p < PARTS; p++) {
-        struct tt_profile *profile;
-        self->parts[p] = new_model(self, names[p], LIMIT_MS);
-        self->stuck[p] = stuck_load(self->engine, &signature);
-        assert_int_equal(tt_profile_new_linear(TT_US, TT_MS, 8, &profile, &why), TT_OK);
-        assert_int_equal(
-            tt_served_model_loaded(self->parts[p], &self->stuck[p]->model, profile, NULL), TT_OK);
-        enum tt_err err = tt_serving_place(self->serving, self->parts[p], &kind, self->engine, 1,
-                                           &self->next_executor, &why);
-        if (err)
-            fail_msg("%s", why.text);
+        self->parts[p] = stuck_model_new(self->serving, names[p], LIMIT_MS);
+        self->stuck[p] = stuck_model_place(self->parts[p], &place);
     }
     add_ensembles(self);
     assert_int_equal(tt_serving_start(self->serving, &why), TT_OK);

@@ -2,7 +2,6 @@
 /* D4: a server hands over the next stage of a batch while a stage runs. Requests are answered once
  * whatever happens to the first of the two tasks. */
 #include "unit/serve/serving_bench.h"
-#include "unit/serve/stuck_engine.h"
 
 #include "serve/domain.h"
 #include "serve/scheduler.h"
@@ -13,6 +12,8 @@
 #include <stdarg.h>
 
 #include <cmocka.h>
+
+#include "unit/serve/stuck_models.h"
 
 enum { LIMIT_MS = 40, STAGES = 3 };
 
@@ -56,34 +57,14 @@ static struct tt_served_model *add(struct world *self, const char *name, int32_t
     static const struct tt_option options[] = {{"stretch", "off"}, {"ahead", "on"}};
     static const struct tt_serving_policy policy = {
         .name = "diversity", .options = options, .option_count = TT_COUNT(options)};
-    struct tt_served_model_spec spec = {.name = name,
-                                        .version = "1",
-                                        .platform = "stuck",
-                                        .config_json = "{}",
-                                        .slo_ns = TT_NEVER,
-                                        .max_run_ns = max_run_ms * TT_MS,
-                                        .priority_count = 100,
-                                        .default_priority = 50};
-    static const struct tt_signature signature = {
-        .batched = true,
-        .max_batch = 8,
-        .input_count = 2,
-        .output_count = 2,
-        .inputs = {{"x", TT_DTYPE_INT32, {2, {-1, 4}}}, {"m", TT_DTYPE_INT32, {2, {-1, 2}}}},
-        .outputs = {{"y", TT_DTYPE_INT32, {2, {-1, 4}}}, {"z", TT_DTYPE_INT32, {2, {-1, 2}}}}};
-    struct tt_served_model *model;
-    struct tt_profile *profile;
-    struct tt_error why = {{0}};
-    assert_int_equal(tt_served_model_new(&spec, &model), TT_OK);
-    tt_serving_add(self->serving, model);
-    *out_stuck = stuck_load(self->engine, &signature);
-    (*out_stuck)->steps = STAGES;
-    assert_int_equal(tt_profile_new_linear(TT_US, TT_MS, 8, &profile, &why), TT_OK);
-    assert_int_equal(tt_served_model_loaded(model, &(*out_stuck)->model, profile, NULL), TT_OK);
-    enum tt_err err = tt_serving_place(self->serving, model, &policy, self->engine, executors,
-                                       &self->next_executor, &why);
-    if (err)
-        fail_msg("%s", why.text);
+    struct tt_served_model *model = stuck_model_new(self->serving, name, max_run_ms);
+    const struct stuck_place place = {.serving = self->serving,
+                                      .engine = self->engine,
+                                      .policy = &policy,
+                                      .executors = executors,
+                                      .steps = STAGES,
+                                      .next_executor = &self->next_executor};
+    *out_stuck = stuck_model_place(model, &place);
     return model;
 }
 

@@ -2,7 +2,6 @@
 /* A batch that runs too long is stopped, or given up if it does not stop: its requests are answered
  * once, its model refuses others, and all other models go on, under every policy. */
 #include "unit/serve/serving_bench.h"
-#include "unit/serve/stuck_engine.h"
 
 #include "serve/domain.h"
 #include "serve/scheduler.h"
@@ -13,6 +12,8 @@
 #include <stdarg.h>
 
 #include <cmocka.h>
+
+#include "unit/serve/stuck_models.h"
 
 enum { LIMIT_MS = 40 };
 
@@ -50,33 +51,13 @@ static void world_close(struct world *self) {
 
 static struct tt_served_model *add(struct world *self, const char *name, int64_t max_run_ms,
                                    struct stuck_model **out_stuck) {
-    struct tt_served_model_spec spec = {.name = name,
-                                        .version = "1",
-                                        .platform = "stuck",
-                                        .config_json = "{}",
-                                        .slo_ns = TT_NEVER,
-                                        .max_run_ns = max_run_ms * TT_MS,
-                                        .priority_count = 100,
-                                        .default_priority = 50};
-    struct tt_served_model *model;
-    struct tt_profile *profile;
-    struct tt_error why = {{0}};
-    static const struct tt_signature signature = {
-        .batched = true,
-        .max_batch = 8,
-        .input_count = 2,
-        .output_count = 2,
-        .inputs = {{"x", TT_DTYPE_INT32, {2, {-1, 4}}}, {"m", TT_DTYPE_INT32, {2, {-1, 2}}}},
-        .outputs = {{"y", TT_DTYPE_INT32, {2, {-1, 4}}}, {"z", TT_DTYPE_INT32, {2, {-1, 2}}}}};
-    assert_int_equal(tt_served_model_new(&spec, &model), TT_OK);
-    tt_serving_add(self->serving, model);
-    *out_stuck = stuck_load(self->engine, &signature);
-    assert_int_equal(tt_profile_new_linear(TT_US, TT_MS, 8, &profile, &why), TT_OK);
-    assert_int_equal(tt_served_model_loaded(model, &(*out_stuck)->model, profile, NULL), TT_OK);
-    enum tt_err err = tt_serving_place(self->serving, model, &self->policy, self->engine,
-                                       self->executors, &self->next_executor, &why);
-    if (err)
-        fail_msg("%s", why.text);
+    struct tt_served_model *model = stuck_model_new(self->serving, name, max_run_ms);
+    const struct stuck_place place = {.serving = self->serving,
+                                      .engine = self->engine,
+                                      .policy = &self->policy,
+                                      .executors = self->executors,
+                                      .next_executor = &self->next_executor};
+    *out_stuck = stuck_model_place(model, &place);
     return model;
 }
 
