@@ -189,13 +189,7 @@ static void nothing_is_left_of_clients_that_go(void **state) {
         struct tt_prng prng;
         tt_prng_init(&prng, seed, 5);
         struct tt_fault faults[FAULTS];
-        for (int32_t i = 0; i < FAULTS; i++)
-            faults[i] = (struct tt_fault){
-                .at = (60 + 60 * i) * TT_MS,
-                .duration_ns = TT_MS + (int64_t)tt_prng_below(&prng, 100000) * TT_US,
-                .kind = (enum tt_fault_kind)tt_prng_below(&prng, TT_FAULT_KINDS),
-                .node = (uint16_t)tt_prng_below(&prng, WORLD_NODES),
-                .other = TT_CLUSTER_NO_NODE};
+        virtual_world_draw_faults(&prng, 60 * TT_MS, 60 * TT_MS, 100 * TT_MS, FAULTS, faults);
         struct tt_virtual_options options = virtual_world_options(&world, seed);
         options.until_at = 400 * TT_MS;
         options.faults = faults;

@@ -310,13 +310,7 @@ static void all_nodes_serve_the_same(void **state) {
         struct tt_prng prng;
         tt_prng_init(&prng, seed, 6);
         struct tt_fault faults[FAULTS];
-        for (int32_t i = 0; i < FAULTS; i++)
-            faults[i] = (struct tt_fault){
-                .at = (100 + 80 * i) * TT_MS,
-                .duration_ns = TT_MS + (int64_t)tt_prng_below(&prng, 300000) * TT_US,
-                .kind = (enum tt_fault_kind)tt_prng_below(&prng, TT_FAULT_KINDS),
-                .node = (uint16_t)tt_prng_below(&prng, WORLD_NODES),
-                .other = TT_CLUSTER_NO_NODE};
+        virtual_world_draw_faults(&prng, 100 * TT_MS, 80 * TT_MS, 300 * TT_MS, FAULTS, faults);
         struct tt_virtual_options options = virtual_world_options(&world, seed);
         options.until_at = 700 * TT_MS;
         options.faults = faults;

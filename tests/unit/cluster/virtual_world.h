@@ -4,6 +4,7 @@
 #define TUTTI_TESTS_VIRTUAL_WORLD_H
 
 #include "base/instant.h"
+#include "base/prng.h"
 #include "cluster/virtual_cluster.h"
 
 #include <setjmp.h>
@@ -78,6 +79,21 @@ static inline struct tt_virtual_options virtual_world_options(const struct virtu
                                        .link_timeout_ns = 200 * TT_MS,
                                        .loss_permille = 10,
                                        .check_every = 64};
+}
+
+/* Faults of any kind at any node, one each `gap_ns` from `first_at` on, of 1 ms to `most_ns` more.
+ */
+static inline void virtual_world_draw_faults(struct tt_prng *prng, int64_t first_at, int64_t gap_ns,
+                                             int64_t most_ns, int32_t count,
+                                             struct tt_fault *out_faults) {
+    for (int32_t i = 0; i < count; i++)
+        out_faults[i] = (struct tt_fault){
+            .at = first_at + i * gap_ns,
+            .duration_ns =
+                TT_MS + (int64_t)tt_prng_below(prng, (uint64_t)(most_ns / TT_US)) * TT_US,
+            .kind = (enum tt_fault_kind)tt_prng_below(prng, TT_FAULT_KINDS),
+            .node = (uint16_t)tt_prng_below(prng, WORLD_NODES),
+            .other = TT_CLUSTER_NO_NODE};
 }
 
 #endif
