@@ -1,15 +1,9 @@
 #include "lab/facts/fact_runs.h"
 
 #include "lab/experiment/experiment.h"
-#include "lab/facts/fact_autoscale.h"
-#include "lab/facts/fact_devices.h"
-#include "lab/facts/fact_golden.h"
+#include "lab/facts/fact_compute.h"
 #include "lab/facts/fact_group.h"
-#include "lab/facts/fact_plan.h"
-#include "lab/facts/fact_scheduler.h"
 #include "lab/facts/fact_sweep.h"
-#include "lab/report/report.h"
-#include "lab/run/scenario_run.h"
 #include "lab/scenario/allocate.h"
 #include "lab/sweep/jobs.h"
 
@@ -19,68 +13,62 @@
 #include <string.h>
 #include <unistd.h>
 
-enum kind {
-    KIND_SEARCH,
-    KIND_RUN,
-    KIND_DEVICES,
-    KIND_GOLDEN,
-    KIND_BOUND,
-    KIND_SWEEP,
-    KIND_PLAN,
-    KIND_SCHEDULER,
-    KIND_FLEET
-};
 enum { MAX_SEEDS = TT_FACT_SEEDS_MAX, MAX_ALTERNATIVES = 64, MEDIAN = -1 };
 
 /* Whether the value is a statistic over requests: more seeds and longer runs make it better. */
-static bool is_sampled(enum kind kind) { return kind <= KIND_DEVICES; }
+static bool is_sampled(enum tt_fact_kind kind) { return kind <= TT_FACT_DEVICES; }
 
 /* What finds a measure, and its path in the result: nested keys. */
 static const struct measure {
-    enum kind kind;
+    enum tt_fact_kind kind;
     const char *keys[3];
 } measures[] = {
-    [TUTTI__FACT_MEASURE__GOODPUT] = {KIND_SEARCH, {"goodput_per_s"}},
-    [TUTTI__FACT_MEASURE__GOODPUT_MEDIAN_BATCH] = {KIND_SEARCH, {"median_batch"}},
-    [TUTTI__FACT_MEASURE__GOOD_PER_S] = {KIND_RUN, {"total", "good_per_s"}},
-    [TUTTI__FACT_MEASURE__BAD_RATE] = {KIND_RUN, {"total", "bad_rate"}},
-    [TUTTI__FACT_MEASURE__MEDIAN_BATCH] = {KIND_RUN, {"total", "batch", "median"}},
-    [TUTTI__FACT_MEASURE__UTILISATION] = {KIND_RUN, {"utilisation"}},
-    [TUTTI__FACT_MEASURE__TRACE] = {KIND_GOLDEN, {"share"}},
-    [TUTTI__FACT_MEASURE__STAGGERED_BOUND] = {KIND_BOUND, {"staggered"}},
-    [TUTTI__FACT_MEASURE__UNCOORDINATED_BOUND] = {KIND_BOUND, {"uncoordinated"}},
-    [TUTTI__FACT_MEASURE__QUEUEING_MEAN_MS] = {KIND_RUN, {"total", "queueing_ms", "mean"}},
-    [TUTTI__FACT_MEASURE__QUEUEING_P99_MS] = {KIND_RUN, {"total", "queueing_ms", "p99"}},
-    [TUTTI__FACT_MEASURE__QUEUEING_MAX_MS] = {KIND_RUN, {"total", "queueing_ms", "max"}},
-    [TUTTI__FACT_MEASURE__DEVICES_USED] = {KIND_RUN, {"devices_used"}},
-    [TUTTI__FACT_MEASURE__ADD_DEVICES] = {KIND_RUN, {"advice", "add_devices"}},
-    [TUTTI__FACT_MEASURE__RELEASE_DEVICES] = {KIND_RUN, {"advice", "release_devices"}},
-    [TUTTI__FACT_MEASURE__DEVICES_NEEDED] = {KIND_DEVICES, {"devices_needed"}},
-    [TUTTI__FACT_MEASURE__LATENCY_MEAN_MS] = {KIND_RUN, {"total", "latency_ms", "mean"}},
-    [TUTTI__FACT_MEASURE__LATENCY_P99_MS] = {KIND_RUN, {"total", "latency_ms", "p99"}},
-    [TUTTI__FACT_MEASURE__LATENCY_P90_MS] = {KIND_RUN, {"total", "latency_ms", "p90"}},
-    [TUTTI__FACT_MEASURE__GOOD_SHARE] = {KIND_RUN, {"total", "bad_rate"}},
-    [TUTTI__FACT_MEASURE__OVERLAP_TIME_SHARE] = {KIND_PLAN, {"time_share"}},
-    [TUTTI__FACT_MEASURE__OVERLAP_GAIN] = {KIND_PLAN, {"gain"}},
-    [TUTTI__FACT_MEASURE__BEST_WORKERS_MS] = {KIND_PLAN, {"workers_ms"}},
-    [TUTTI__FACT_MEASURE__BEST_WORKERS] = {KIND_PLAN, {"workers"}},
-    [TUTTI__FACT_MEASURE__BEST_WORKERS_IN_TURNS_MS] = {KIND_PLAN, {"turns_ms"}},
-    [TUTTI__FACT_MEASURE__BEST_WORKERS_IN_TURNS] = {KIND_PLAN, {"turns"}},
-    [TUTTI__FACT_MEASURE__ONES_OVER_BEST_IN_TURNS] = {KIND_PLAN, {"ones_over_best"}},
-    [TUTTI__FACT_MEASURE__SCHEDULER_PER_S] = {KIND_SCHEDULER, {"requests_per_s"}},
-    [TUTTI__FACT_MEASURE__FLEET_BAD_RATE] = {KIND_FLEET, {"bad_settled"}},
-    [TUTTI__FACT_MEASURE__FLEET_OVER_FEWEST] = {KIND_FLEET, {"over_fewest"}},
-    [TUTTI__FACT_MEASURE__SWEEP_GAIN] = {.kind = KIND_SWEEP},
+    [TUTTI__FACT_MEASURE__GOODPUT] = {TT_FACT_SEARCH, {"goodput_per_s"}},
+    [TUTTI__FACT_MEASURE__GOODPUT_MEDIAN_BATCH] = {TT_FACT_SEARCH, {"median_batch"}},
+    [TUTTI__FACT_MEASURE__GOOD_PER_S] = {TT_FACT_RUN, {"total", "good_per_s"}},
+    [TUTTI__FACT_MEASURE__BAD_RATE] = {TT_FACT_RUN, {"total", "bad_rate"}},
+    [TUTTI__FACT_MEASURE__MEDIAN_BATCH] = {TT_FACT_RUN, {"total", "batch", "median"}},
+    [TUTTI__FACT_MEASURE__UTILISATION] = {TT_FACT_RUN, {"utilisation"}},
+    [TUTTI__FACT_MEASURE__TRACE] = {TT_FACT_GOLDEN, {"share"}},
+    [TUTTI__FACT_MEASURE__STAGGERED_BOUND] = {TT_FACT_BOUND, {"staggered"}},
+    [TUTTI__FACT_MEASURE__UNCOORDINATED_BOUND] = {TT_FACT_BOUND, {"uncoordinated"}},
+    [TUTTI__FACT_MEASURE__QUEUEING_MEAN_MS] = {TT_FACT_RUN, {"total", "queueing_ms", "mean"}},
+    [TUTTI__FACT_MEASURE__QUEUEING_P99_MS] = {TT_FACT_RUN, {"total", "queueing_ms", "p99"}},
+    [TUTTI__FACT_MEASURE__QUEUEING_MAX_MS] = {TT_FACT_RUN, {"total", "queueing_ms", "max"}},
+    [TUTTI__FACT_MEASURE__DEVICES_USED] = {TT_FACT_RUN, {"devices_used"}},
+    [TUTTI__FACT_MEASURE__ADD_DEVICES] = {TT_FACT_RUN, {"advice", "add_devices"}},
+    [TUTTI__FACT_MEASURE__RELEASE_DEVICES] = {TT_FACT_RUN, {"advice", "release_devices"}},
+    [TUTTI__FACT_MEASURE__DEVICES_NEEDED] = {TT_FACT_DEVICES, {"devices_needed"}},
+    [TUTTI__FACT_MEASURE__LATENCY_MEAN_MS] = {TT_FACT_RUN, {"total", "latency_ms", "mean"}},
+    [TUTTI__FACT_MEASURE__LATENCY_P99_MS] = {TT_FACT_RUN, {"total", "latency_ms", "p99"}},
+    [TUTTI__FACT_MEASURE__LATENCY_P90_MS] = {TT_FACT_RUN, {"total", "latency_ms", "p90"}},
+    [TUTTI__FACT_MEASURE__GOOD_SHARE] = {TT_FACT_RUN, {"total", "bad_rate"}},
+    [TUTTI__FACT_MEASURE__OVERLAP_TIME_SHARE] = {TT_FACT_PLAN, {"time_share"}},
+    [TUTTI__FACT_MEASURE__OVERLAP_GAIN] = {TT_FACT_PLAN, {"gain"}},
+    [TUTTI__FACT_MEASURE__BEST_WORKERS_MS] = {TT_FACT_PLAN, {"workers_ms"}},
+    [TUTTI__FACT_MEASURE__BEST_WORKERS] = {TT_FACT_PLAN, {"workers"}},
+    [TUTTI__FACT_MEASURE__BEST_WORKERS_IN_TURNS_MS] = {TT_FACT_PLAN, {"turns_ms"}},
+    [TUTTI__FACT_MEASURE__BEST_WORKERS_IN_TURNS] = {TT_FACT_PLAN, {"turns"}},
+    [TUTTI__FACT_MEASURE__ONES_OVER_BEST_IN_TURNS] = {TT_FACT_PLAN, {"ones_over_best"}},
+    [TUTTI__FACT_MEASURE__SCHEDULER_PER_S] = {TT_FACT_SCHEDULER, {"requests_per_s"}},
+    [TUTTI__FACT_MEASURE__FLEET_BAD_RATE] = {TT_FACT_FLEET, {"bad_settled"}},
+    [TUTTI__FACT_MEASURE__FLEET_OVER_FEWEST] = {TT_FACT_FLEET, {"over_fewest"}},
+    [TUTTI__FACT_MEASURE__PLACE_IMBALANCE_RATE] = {TT_FACT_PLACEMENT, {"imbalance_rate"}},
+    [TUTTI__FACT_MEASURE__PLACE_IMBALANCE_MEMORY] = {TT_FACT_PLACEMENT, {"imbalance_memory"}},
+    [TUTTI__FACT_MEASURE__RANDOM_IMBALANCE_RATE] = {TT_FACT_PLACEMENT, {"random_rate"}},
+    [TUTTI__FACT_MEASURE__RANDOM_IMBALANCE_MEMORY] = {TT_FACT_PLACEMENT, {"random_memory"}},
+    [TUTTI__FACT_MEASURE__SWEEP_GAIN] = {.kind = TT_FACT_SWEEP},
 };
 
 /* A run or search, shared by the facts that need it. */
 struct piece {
     char *key; /* equal for equal runs */
-    enum kind kind;
-    const Tutti__Fact *fact; /* the first fact that needs it; KIND_GOLDEN: the only one */
+    enum tt_fact_kind kind;
+    const Tutti__Fact *fact; /* the first fact that needs it; TT_FACT_GOLDEN: the only one */
     struct tt_scenario scenario;
     struct tt_goodput_options goodput;
-    struct tt_fact_sweep *sweep; /* KIND_SWEEP: replaces scenario and seeds */
+    struct tt_fact_sweep *sweep; /* TT_FACT_SWEEP: replaces scenario and seeds */
+    char *placement;             /* TT_FACT_PLACEMENT: the problem's file; replaces the scenario */
     int32_t seeds;               /* of all facts */
     int32_t median_seeds;        /* of facts that say nothing of seeds */
     json_t *results[MAX_SEEDS];  /* NULL: not known */
@@ -134,11 +122,19 @@ static enum tt_err open_experiment(const struct tt_facts *facts, const Tutti__Fa
 static enum tt_err build(const struct tt_facts *facts, const Tutti__FactRun *said,
                          const Tutti__FactRun *run, const char *path, struct piece *piece,
                          struct tt_error *why) {
+    if (piece->kind == TT_FACT_PLACEMENT) {
+        if (run->n_set > 0)
+            return tt_facts_wrong(facts, said, NULL, why,
+                                  "a placement problem is used as it is; remove `%s`", run->set[0]);
+        piece->placement = tt_copy_text(path);
+        piece->seeds = 1;
+        return TT_OK;
+    }
     struct tt_experiment experiment;
     enum tt_err err = open_experiment(facts, said, run, path, &experiment, why);
     if (err)
         return err;
-    if (piece->kind == KIND_SWEEP)
+    if (piece->kind == TT_FACT_SWEEP)
         return tt_fact_sweep_new(&experiment, &piece->sweep, why);
     err = tt_experiment_build(&experiment, &piece->scenario, why);
     const Tutti__ExperimentGoodput *goodput = experiment.message->goodput;
@@ -174,9 +170,9 @@ static int32_t add_piece(struct tt_fact_runs *self, const Tutti__Fact *fact,
     struct tt_text key, path;
     tt_text_init(&key);
     tt_text_init(&path);
-    enum kind kind = measures[run->measure].kind;
-    tt_assert(kind == KIND_SWEEP || measures[run->measure].keys[0]); /* it has its row */
-    tt_text_printf(&key, "%d|%s|%s", (int)kind, kind == KIND_GOLDEN ? fact->id : "",
+    enum tt_fact_kind kind = measures[run->measure].kind;
+    tt_assert(kind == TT_FACT_SWEEP || measures[run->measure].keys[0]); /* it has its row */
+    tt_text_printf(&key, "%d|%s|%s", (int)kind, kind == TT_FACT_GOLDEN ? fact->id : "",
                    run->experiment);
     for (size_t i = 0; i < run->n_set; i++)
         tt_text_printf(&key, "|%s", run->set[i]);
@@ -197,10 +193,10 @@ static int32_t add_piece(struct tt_fact_runs *self, const Tutti__Fact *fact,
             shorten(piece);
         piece->median_seeds = piece->seeds;
     }
-    if (!*out_err && kind != KIND_SWEEP && !self->options.quick && fact->seeds > 0 &&
+    if (!*out_err && kind != TT_FACT_SWEEP && !self->options.quick && fact->seeds > 0 &&
         fact->seeds > self->pieces[at].seeds)
         self->pieces[at].seeds = fact->seeds;
-    if (!*out_err && kind == KIND_SWEEP)
+    if (!*out_err && kind == TT_FACT_SWEEP)
         *out_err = check_sweep(self, run, &self->pieces[at], why);
     tt_text_fini(&key);
     tt_text_fini(&path);
@@ -282,6 +278,7 @@ void tt_fact_runs_free(struct tt_fact_runs *take_runs) {
             json_decref(piece->results[s]);
         tt_scenario_fini(&piece->scenario);
         tt_fact_sweep_free(piece->sweep);
+        free(piece->placement);
         free(piece->key);
     }
     free(take_runs->pieces);
@@ -303,45 +300,14 @@ static json_t *compute(struct tt_fact_runs *self, int32_t job, enum tt_err *out_
     struct piece *piece = &self->pieces[self->job_piece[job]];
     struct tt_scenario scenario = piece->scenario; /* a shallow copy with a seed of its own */
     scenario.seed += (uint64_t)self->job_seed[job];
+    struct tt_fact_job one = {.kind = piece->kind,
+                              .scenario = &scenario,
+                              .goodput = &piece->goodput,
+                              .trace = piece->fact->trace,
+                              .placement = piece->placement,
+                              .stop = self->options.stop};
     json_t *out = NULL;
-    *out_err = TT_OK;
-    if (piece->kind == KIND_BOUND) {
-        out = tt_fact_bounds(&scenario);
-    } else if (piece->kind == KIND_PLAN) {
-        out = tt_fact_plan(&scenario);
-    } else if (piece->kind == KIND_SCHEDULER) {
-        *out_err = tt_fact_scheduler(&scenario, self->options.stop, &out, why);
-    } else if (piece->kind == KIND_FLEET) {
-        *out_err = tt_fact_autoscale(&scenario, self->options.stop, &out, why);
-    } else if (piece->kind == KIND_SEARCH) {
-        struct tt_goodput goodput;
-        *out_err = tt_goodput_search(&scenario, &piece->goodput, self->options.stop, &goodput, why);
-        if (!*out_err)
-            out = tt_report_goodput_json(&goodput);
-    } else if (piece->kind == KIND_DEVICES) {
-        struct tt_fact_devices devices;
-        *out_err = tt_fact_devices_search(&scenario, piece->goodput.bad_rate, self->options.stop,
-                                          &devices, why);
-        if (!*out_err)
-            out = json_pack("{s:o,s:b}", "devices_needed",
-                            devices.needed > 0 ? json_integer(devices.needed) : json_null(),
-                            "interrupted", devices.interrupted);
-    } else if (piece->kind == KIND_GOLDEN) {
-        struct tt_text note;
-        tt_text_init(&note);
-        double share;
-        *out_err = tt_fact_golden_run(&scenario, piece->fact->trace, &share, &note, why);
-        if (!*out_err)
-            out = json_pack("{s:f,s:s}", "share", share, "note", tt_text_string(&note));
-        tt_text_fini(&note);
-    } else {
-        struct tt_scenario_result result;
-        *out_err = tt_scenario_run(&scenario, false, NULL, self->options.stop, &result, why);
-        if (!*out_err) {
-            out = tt_report_json(&scenario, "", &result);
-            tt_measure_fini(&result.measure);
-        }
-    }
+    *out_err = tt_fact_compute(&one, &out, why);
     return out;
 }
 
@@ -385,7 +351,7 @@ enum tt_err tt_fact_runs_run(struct tt_fact_runs *self, struct tt_error *why) {
                                            .stop = self->options.stop,
                                            .progress = self->options.progress};
     for (int32_t p = 0; !err && p < self->count; p++)
-        if (self->pieces[p].kind == KIND_SWEEP)
+        if (self->pieces[p].kind == TT_FACT_SWEEP)
             err = tt_fact_sweep_run(self->pieces[p].sweep, &sweeps, why);
     return err;
 }
@@ -409,7 +375,7 @@ static double value_of(const struct piece *piece, const Tutti__FactRun *run, int
                        struct tt_text *note) {
     if (seed != MEDIAN)
         return read_measure(piece->results[seed < piece->seeds ? seed : 0], run->measure);
-    if (piece->kind == KIND_SWEEP)
+    if (piece->kind == TT_FACT_SWEEP)
         return tt_fact_sweep_value(piece->sweep, run->sweep, note);
     double values[MAX_SEEDS] = {0};
     for (int32_t s = 0; s < piece->median_seeds; s++) {

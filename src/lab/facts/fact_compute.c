@@ -1,0 +1,68 @@
+#include "lab/facts/fact_compute.h"
+
+#include "lab/facts/fact_autoscale.h"
+#include "lab/facts/fact_devices.h"
+#include "lab/facts/fact_golden.h"
+#include "lab/facts/fact_place.h"
+#include "lab/facts/fact_plan.h"
+#include "lab/facts/fact_scheduler.h"
+#include "lab/report/report.h"
+#include "lab/run/scenario_run.h"
+
+static enum tt_err search(const struct tt_fact_job *job, json_t **out_json, struct tt_error *why) {
+    struct tt_goodput goodput;
+    enum tt_err err = tt_goodput_search(job->scenario, job->goodput, job->stop, &goodput, why);
+    if (!err)
+        *out_json = tt_report_goodput_json(&goodput);
+    return err;
+}
+
+static enum tt_err devices(const struct tt_fact_job *job, json_t **out_json, struct tt_error *why) {
+    struct tt_fact_devices devices;
+    enum tt_err err =
+        tt_fact_devices_search(job->scenario, job->goodput->bad_rate, job->stop, &devices, why);
+    if (!err)
+        *out_json = json_pack("{s:o,s:b}", "devices_needed",
+                              devices.needed > 0 ? json_integer(devices.needed) : json_null(),
+                              "interrupted", devices.interrupted);
+    return err;
+}
+
+static enum tt_err golden(const struct tt_fact_job *job, json_t **out_json, struct tt_error *why) {
+    struct tt_text note;
+    tt_text_init(&note);
+    double share;
+    enum tt_err err = tt_fact_golden_run(job->scenario, job->trace, &share, &note, why);
+    if (!err)
+        *out_json = json_pack("{s:f,s:s}", "share", share, "note", tt_text_string(&note));
+    tt_text_fini(&note);
+    return err;
+}
+
+static enum tt_err run(const struct tt_fact_job *job, json_t **out_json, struct tt_error *why) {
+    struct tt_scenario_result result;
+    enum tt_err err = tt_scenario_run(job->scenario, false, NULL, job->stop, &result, why);
+    if (!err) {
+        *out_json = tt_report_json(job->scenario, "", &result);
+        tt_measure_fini(&result.measure);
+    }
+    return err;
+}
+
+enum tt_err tt_fact_compute(const struct tt_fact_job *job, json_t **out_json,
+                            struct tt_error *why) {
+    switch (job->kind) {
+    case TT_FACT_SEARCH: return search(job, out_json, why);
+    case TT_FACT_RUN: return run(job, out_json, why);
+    case TT_FACT_DEVICES: return devices(job, out_json, why);
+    case TT_FACT_GOLDEN: return golden(job, out_json, why);
+    case TT_FACT_BOUND: *out_json = tt_fact_bounds(job->scenario); return TT_OK;
+    case TT_FACT_PLAN: *out_json = tt_fact_plan(job->scenario); return TT_OK;
+    case TT_FACT_SCHEDULER: return tt_fact_scheduler(job->scenario, job->stop, out_json, why);
+    case TT_FACT_FLEET: return tt_fact_autoscale(job->scenario, job->stop, out_json, why);
+    case TT_FACT_PLACEMENT: return tt_fact_place(job->placement, job->stop, out_json, why);
+    case TT_FACT_SWEEP: break;
+    }
+    tt_assert(!"a sweep is not computed here");
+    return TT_ERR_INTERNAL;
+}
