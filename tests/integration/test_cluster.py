@@ -8,52 +8,13 @@ import pathlib
 import signal
 import struct
 import sys
-import threading
-import time
 import unittest
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
-from cluster_process import Cluster, await_true  # noqa: E402
-
-
-class Clients:
-    """Threads that send requests one after the other until told to stop; every answer is kept."""
-
-    def __init__(self, cluster, frontends, count=4):
-        self.cluster, self.frontends = cluster, frontends
-        self.stopping = threading.Event()
-        self.answers, self.failures = 0, []
-        self.lock = threading.Lock()
-        self.threads = [threading.Thread(target=self.run, args=(i,)) for i in range(count)]
-        for thread in self.threads:
-            thread.start()
-
-    def run(self, number):
-        value = number
-        while not self.stopping.is_set():
-            value += len(self.threads)
-            try:
-                status, answer = self.cluster.infer(self.frontends[number % len(self.frontends)], value)
-            except OSError as error:
-                status, answer = 0, str(error)
-            with self.lock:
-                if status == 200 and answer["outputs"][0]["data"] == [value, 1, 2, 3]:
-                    self.answers += 1
-                else:
-                    self.failures.append((value, status, answer))
-
-    def await_more(self, count=20):
-        """Until so many more were answered."""
-        wanted = self.answers + count
-        await_true(lambda: self.answers >= wanted or self.failures, 60, "%d more answers" % count)
-
-    def stop(self):
-        self.stopping.set()
-        for thread in self.threads:
-            thread.join(60)
+from cluster_process import Clients, Cluster, await_true  # noqa: E402
 
 
 class ClusterTest(unittest.TestCase):

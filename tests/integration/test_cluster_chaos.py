@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT / "tests" / "python"))
 
 from cluster_process import Cluster, await_true  # noqa: E402
 from etcd_process import find_etcd  # noqa: E402
+from haproxy_process import find_haproxy  # noqa: E402
 from server_process import free_port  # noqa: E402
 
 PROGRAM = os.environ["TUTTI_PROGRAM"]
@@ -85,11 +86,18 @@ class Script(unittest.TestCase):
     """scripts/cluster.sh, which is `make cluster`."""
 
     def test_it_starts_and_ends_everything(self):
+        self.start_and_end({}, find_etcd(), find_haproxy())
+
+    def test_alone(self):
+        """Without etcd and HAProxy it goes on, and says that HAProxy is not there."""
+        self.start_and_end({"ETCD": "", "HAPROXY": ""}, None, None)
+
+    def start_and_end(self, more, etcd, haproxy):
         with tempfile.TemporaryDirectory() as folder:
             ports = free_port()
             while not 1024 < ports < 32000:  # 20 in a row, below those that the system gives out
                 ports = ports % 30000 + 1500
-            environment = dict(os.environ, PROGRAM=PROGRAM, FOLDER=folder, PORT=str(ports), TIMES="silence-ms 400")
+            environment = dict(os.environ, PROGRAM=PROGRAM, FOLDER=folder, PORT=str(ports), TIMES="silence-ms 400", **more)
             running = subprocess.Popen(
                 [str(ROOT / "scripts" / "cluster.sh")], env=environment, text=True, start_new_session=True,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
@@ -105,7 +113,9 @@ class Script(unittest.TestCase):
             curl = re.search(r"^Send a request: +(curl .*)$", said, re.M).group(1)
             answer = subprocess.run(curl + " -s", shell=True, capture_output=True, text=True, timeout=60)
             self.assertIn('"data":[1.0,2.0,3.0,4.0]', answer.stdout)
-            self.assertEqual(("etcd://127.0.0.1:%d/cluster" % (ports + 15)) in said, find_etcd() is not None, said)
+            self.assertEqual(("etcd://127.0.0.1:%d/cluster" % (ports + 15)) in said, etcd is not None, said)
+            self.assertEqual("http://127.0.0.1:%d/" % (ports + 19) in curl, haproxy is not None, said)
+            self.assertEqual("HAProxy is not there (scripts/setup.sh --haproxy)" in said, haproxy is None, said)
             spec = "static:%s/nodes" % folder
             status = subprocess.run([PROGRAM, "cluster", "status", spec, "--json"], capture_output=True, text=True, timeout=60)
             pids = [node["pid"] for node in json.loads(status.stdout)["nodes"]]
@@ -120,8 +130,9 @@ class Script(unittest.TestCase):
                     return True
 
             await_true(lambda: all(has_ended(pid) for pid in pids), 60, "all processes have ended")
-            with socket.socket() as probe:
-                self.assertNotEqual(probe.connect_ex(("127.0.0.1", ports + 15)), 0, "etcd still runs")
+            for number, name in ((15, "etcd"), (19, "HAProxy")):
+                with socket.socket() as probe:
+                    self.assertNotEqual(probe.connect_ex(("127.0.0.1", ports + number)), 0, name + " still runs")
 
 
 if __name__ == "__main__":

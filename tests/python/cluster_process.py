@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -52,10 +53,10 @@ class Cluster:
         folder.joinpath("config.pbtxt").write_text(CONFIG.replace("size: 16", "size: 1") if slow else CONFIG)
         folder.joinpath("profile.pbtxt").write_text("linear { alpha_ms: 0.1 beta_ms: %d }\n" % (2000 if slow else 2))
 
-    def start(self, name, *more, models=None, spec=None):
+    def start(self, name, *more, models=None, spec=None, http=0, grpc=0):
         role = self.nodes[name]
         command = [PROGRAM, "serve", "--model-repository", str(models or self.models), "--role", role,
-                   "--cluster", spec or self.spec, "--node", name, "--http-port", "0", "--grpc-port", "0", *more]  # fmt: skip
+                   "--cluster", spec or self.spec, "--node", name, "--http-port", str(http), "--grpc-port", str(grpc), *more]  # fmt: skip
         self.processes[name] = Server(command)
         return self.processes[name]
 
@@ -135,6 +136,43 @@ class Cluster:
 
     def said(self):
         return "\n".join("%s: %s" % (name, server.said()) for name, server in self.processes.items())
+
+
+class Clients:
+    """Threads that send requests one after the other until told to stop; every answer is kept."""
+
+    def __init__(self, cluster, frontends, count=4):
+        self.cluster, self.frontends = cluster, frontends
+        self.stopping = threading.Event()
+        self.answers, self.failures = 0, []
+        self.lock = threading.Lock()
+        self.threads = [threading.Thread(target=self.run, args=(i,)) for i in range(count)]
+        for thread in self.threads:
+            thread.start()
+
+    def run(self, number):
+        value = number
+        while not self.stopping.is_set():
+            value += len(self.threads)
+            try:
+                status, answer = self.cluster.infer(self.frontends[number % len(self.frontends)], value)
+            except OSError as error:
+                status, answer = 0, str(error)
+            with self.lock:
+                if status == 200 and answer["outputs"][0]["data"] == [value, 1, 2, 3]:
+                    self.answers += 1
+                else:
+                    self.failures.append((value, status, answer))
+
+    def await_more(self, count=20):
+        """Until so many more were answered."""
+        wanted = self.answers + count
+        await_true(lambda: self.answers >= wanted or self.failures, 60, "%d more answers" % count)
+
+    def stop(self):
+        self.stopping.set()
+        for thread in self.threads:
+            thread.join(60)
 
 
 def await_true(question, seconds, what):

@@ -2,7 +2,6 @@
 import atexit
 import base64
 import json
-import os
 import pathlib
 import shutil
 import signal
@@ -11,14 +10,13 @@ import tempfile
 import time
 import urllib.request
 
+from needs import find_program
 from server_process import free_port
-
-UNPACKED = pathlib.Path(__file__).resolve().parents[2] / ".deps" / "etcd" / "usr" / "bin" / "etcd"
 
 
 def find_etcd():
     """The program; None: it is not there."""
-    return str(UNPACKED) if os.access(UNPACKED, os.X_OK) else shutil.which("etcd")
+    return find_program("etcd/usr/bin/etcd")
 
 
 class Etcd:

@@ -1,5 +1,8 @@
 """The packages that a test needs. A test that cannot run here prints the reason and counts as skipped."""
 import importlib.util
+import os
+import pathlib
+import shutil
 import sys
 import unittest
 
@@ -10,6 +13,12 @@ def skip(why):
     """Ends the whole program."""
     print("skipped: " + why)
     sys.exit(SKIPPED)
+
+
+def find_program(unpacked):
+    """A program that scripts/setup.sh unpacked at .deps/`unpacked`, or else the installed one; None: neither is there."""
+    path = pathlib.Path(__file__).resolve().parents[2] / ".deps" / unpacked
+    return str(path) if os.access(path, os.X_OK) else shutil.which(path.name)
 
 
 def lacking(modules):
