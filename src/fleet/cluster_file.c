@@ -242,18 +242,32 @@ int32_t tt_cluster_file_find(const struct tt_cluster_file *self, const char *nam
     return -1;
 }
 
-enum tt_err tt_cluster_place_resolve(const struct tt_cluster_place *place,
-                                     struct sockaddr_storage *out_address, socklen_t *out_bytes,
-                                     struct tt_error *why) {
+/* Returns what getaddrinfo() does. */
+static int find_address(const struct tt_cluster_place *place, int flags,
+                        struct sockaddr_storage *out_address, socklen_t *out_bytes) {
     char service[16];
     snprintf(service, sizeof(service), "%d", place->tcp_port);
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags}, *found;
     int problem = getaddrinfo(place->host, service, &hints, &found);
     if (problem)
-        return tt_fail(TT_ERR_INVALID, why, "node %s: no address of \"%s\": %s", place->name,
-                       place->host, gai_strerror(problem));
+        return problem;
     memcpy(out_address, found->ai_addr, found->ai_addrlen);
     *out_bytes = found->ai_addrlen;
     freeaddrinfo(found);
-    return TT_OK;
+    return 0;
+}
+
+enum tt_err tt_cluster_place_resolve(const struct tt_cluster_place *place,
+                                     struct sockaddr_storage *out_address, socklen_t *out_bytes,
+                                     struct tt_error *why) {
+    int problem = find_address(place, 0, out_address, out_bytes);
+    return problem ? tt_fail(TT_ERR_INVALID, why, "node %s: no address of \"%s\": %s", place->name,
+                             place->host, gai_strerror(problem))
+                   : TT_OK;
+}
+
+bool tt_cluster_place_read(const struct tt_cluster_place *place,
+                           struct sockaddr_storage *out_address) {
+    socklen_t bytes;
+    return find_address(place, AI_NUMERICHOST, out_address, &bytes) == 0;
 }

@@ -55,6 +55,9 @@ void tt_cluster_file_fini(struct tt_cluster_file *self);
 TT_MUST_CHECK enum tt_err tt_cluster_place_resolve(const struct tt_cluster_place *place,
                                                    struct sockaddr_storage *out_address,
                                                    socklen_t *out_bytes, struct tt_error *why);
+/* The same for a host that is an address, without DNS. False: the host is a name. */
+bool tt_cluster_place_read(const struct tt_cluster_place *place,
+                           struct sockaddr_storage *out_address);
 /* The number of the node; -1: no node has this name. */
 int32_t tt_cluster_file_find(const struct tt_cluster_file *self, const char *name);
 /* "frontend", "scheduler", "backend". Static storage. */

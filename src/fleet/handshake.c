@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { MAGIC = 0x31435454 }; /* "TTC1" */
 enum kind { KIND_HELLO = 1, KIND_PROOF, KIND_REFUSED, KINDS };
@@ -265,10 +266,18 @@ enum tt_err tt_handshake_read(struct tt_handshake *self, const uint8_t *bytes, s
 
 /* ---- the key ---- */
 
+/* Only its owner may read it. A secret that root mounts for the group of another user, as container
+ * platforms do, is no less secret. */
+static bool is_secret(const struct stat *status) {
+    bool is_mounted = status->st_uid == 0 && geteuid() != 0;
+    mode_t group = is_mounted ? S_IWGRP | S_IXGRP : S_IRWXG;
+    return (status->st_mode & (group | S_IRWXO)) == 0;
+}
+
 enum tt_err tt_cluster_key_read(const char *path, struct tt_cluster_key *out_key,
                                 struct tt_error *why) {
     struct stat status;
-    if (stat(path, &status) == 0 && (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+    if (stat(path, &status) == 0 && !is_secret(&status))
         return tt_fail(TT_ERR_INVALID, why, "%s: other users may read this key; run: chmod 600 %s",
                        path, path);
     struct tt_text text;

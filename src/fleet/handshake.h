@@ -91,7 +91,8 @@ void tt_datagram_tag(const uint8_t session[TT_HANDSHAKE_PROOF_BYTES], const uint
 bool tt_datagram_tag_equals(const uint8_t *a, const uint8_t *b);
 
 /* Reads a key: the bytes of the file without white space at its end. Errors: NOT_FOUND, IO, INVALID
- * (empty, too long, or others may read the file). */
+ * (empty, too long, or others may read the file; a group may read that of root, if this process is
+ * not root's). */
 TT_MUST_CHECK enum tt_err tt_cluster_key_read(const char *path, struct tt_cluster_key *out_key,
                                               struct tt_error *why);
 

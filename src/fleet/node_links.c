@@ -3,6 +3,7 @@
 #include "base/log/log.h"
 #include "base/varint.h"
 #include "fleet/node_connection.h"
+#include "fleet/node_lookup.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -40,6 +41,25 @@ static void unlink_peer(struct tt_node_links *self, uint16_t peer, enum tt_link 
     report(self, peer, link);
 }
 
+static void set_port(struct sockaddr_storage *address, int32_t tcp_port) {
+    in_port_t port = htons((uint16_t)tcp_port);
+    if (address->ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)address)->sin6_port = port;
+    else
+        ((struct sockaddr_in *)address)->sin_port = port;
+}
+
+/* Its connection shows where a node with a name is; its port is that of its place. */
+static void note_address(struct tt_node_links *self, uint16_t number, uv_tcp_t *tcp) {
+    struct tt_node_peer *peer = &self->peers[number];
+    struct sockaddr_storage address;
+    int bytes = sizeof(address);
+    if (!peer->is_named || uv_tcp_getpeername(tcp, (struct sockaddr *)&address, &bytes) < 0)
+        return;
+    set_port(&address, place_of(self, number)->tcp_port);
+    peer->address = address;
+}
+
 static bool welcome(struct tt_node_links *self, struct tt_connection *connection) {
     uint16_t number = connection->peer;
     struct tt_node_peer *peer = &self->peers[number];
@@ -54,6 +74,7 @@ static bool welcome(struct tt_node_links *self, struct tt_connection *connection
         tt_connection_close(peer->link);
         unlink_peer(self, number, TT_LINK_CLOSED);
     }
+    note_address(self, number, &connection->tcp);
     peer->link = connection;
     peer->incarnation = connection->handshake.peer.incarnation;
     peer->sent = peer->seen = 0;
@@ -109,16 +130,54 @@ static void on_connected(uv_connect_t *request, int status) {
         tt_connection_begin(self, true);
 }
 
-static void dial(struct tt_node_links *self, uint16_t number) {
+/* A node with a name dials from its own address: there its peers send datagrams. */
+static int bind_source(const struct tt_node_links *self, struct tt_connection *connection) {
+    const struct tt_node_peer *own = &self->peers[self->options.number];
+    struct sockaddr_storage source = own->address;
+    set_port(&source, 0);
+    return own->is_named ? uv_tcp_bind(&connection->tcp, (const struct sockaddr *)&source, 0) : 0;
+}
+
+static void dial_address(struct tt_node_links *self, uint16_t number) {
     struct tt_node_peer *peer = &self->peers[number];
-    peer->dial_at_ms = uv_now(self->loop) + DIAL_AGAIN_MS;
     peer->dialing = tt_connection_new(self, &connection_events, number);
     if (!peer->dialing)
         return; /* later, perhaps */
-    int result = uv_tcp_connect(&peer->dialing->connecting, &peer->dialing->tcp,
+    int result = bind_source(self, peer->dialing);
+    if (result == 0)
+        result = uv_tcp_connect(&peer->dialing->connecting, &peer->dialing->tcp,
                                 (const struct sockaddr *)&peer->address, on_connected);
     if (result < 0)
         ended(self, peer->dialing, result, NULL);
+}
+
+static void on_looked_up(void *context, uint16_t number, const struct sockaddr *address,
+                         size_t address_bytes, const char *reason) {
+    struct tt_node_links *self = context;
+    struct tt_node_peer *peer = &self->peers[number];
+    peer->lookup = NULL;
+    peer->dial_at_ms = uv_now(self->loop) + DIAL_AGAIN_MS;
+    if (address && !peer->link && !peer->dialing) {
+        tt_assert(address_bytes <= sizeof(peer->address));
+        memcpy(&peer->address, address, address_bytes);
+        dial_address(self, number);
+    } else if (!address && !peer->was_refused) {
+        peer->was_refused = true;
+        tt_log_limited(self->options.log, TT_LOG_WARNING, NULL,
+                       "cluster: %s: no address of \"%s\": %s; it is looked up again",
+                       place_of(self, number)->name, place_of(self, number)->host, reason);
+    }
+}
+
+static void dial(struct tt_node_links *self, uint16_t number) {
+    struct tt_node_peer *peer = &self->peers[number];
+    peer->dial_at_ms = uv_now(self->loop) + DIAL_AGAIN_MS;
+    if (peer->is_named) /* out of memory: later, perhaps */
+        peer->lookup =
+            tt_node_lookup_begin(self->loop, place_of(self, number), number,
+                                 &self->peers[self->options.number].address, on_looked_up, self);
+    else
+        dial_address(self, number);
 }
 
 static void on_tick(uv_timer_t *timer) {
@@ -131,7 +190,7 @@ static void on_tick(uv_timer_t *timer) {
     }
     for (uint16_t peer = 0; peer < self->options.number; peer++)
         if (may_talk(self, peer) && !self->peers[peer].link && !self->peers[peer].dialing &&
-            now_ms >= self->peers[peer].dial_at_ms)
+            !self->peers[peer].lookup && now_ms >= self->peers[peer].dial_at_ms)
             dial(self, peer);
 }
 
@@ -239,11 +298,12 @@ enum tt_err tt_node_links_open(struct tt_node_links *self, uv_loop_t *loop,
     uv_timer_init(loop, &self->timer);
     self->has_handles = true;
     self->listener.data = self->datagrams.data = self->timer.data = self;
-    enum tt_err err = TT_OK;
+    for (int32_t i = 0; i < options->file->count; i++)
+        self->peers[i].is_named =
+            !tt_cluster_place_read(&options->file->places[i], &self->peers[i].address);
     socklen_t bytes;
-    for (int32_t i = 0; !err && i < options->file->count; i++)
-        err = tt_cluster_place_resolve(&options->file->places[i], &self->peers[i].address, &bytes,
-                                       why);
+    enum tt_err err = tt_cluster_place_resolve(place_of(self, options->number),
+                                               &self->peers[options->number].address, &bytes, why);
     if (!err)
         err = listen_at(self, why);
     if (!err)
@@ -257,8 +317,11 @@ void tt_node_links_close(struct tt_node_links *self) {
     self->is_closing = true;
     while (self->connections)
         tt_connection_close(self->connections);
-    for (int32_t i = 0; i < self->options.file->count; i++)
+    for (int32_t i = 0; i < self->options.file->count; i++) {
+        tt_node_lookup_cancel(self->peers[i].lookup);
+        self->peers[i].lookup = NULL;
         self->peers[i].link = self->peers[i].dialing = NULL;
+    }
     uv_close((uv_handle_t *)&self->listener, NULL);
     uv_close((uv_handle_t *)&self->datagrams, NULL);
     uv_close((uv_handle_t *)&self->timer, NULL);

@@ -8,6 +8,10 @@
  *     is reported once.
  * A new connection of the same node, of a later life, replaces the former one.
  *
+ * A node whose place has a name instead of an address need not be known to DNS when this one
+ * starts, and may return elsewhere: it is looked up before each dial (fleet/node_lookup.h). One
+ * that dials is where its connection comes from.
+ *
  * Frames that are sent during a turn of the loop are collected per peer and written together by
  * _flush. What is sent to a peer without a link is dropped: roles learn of it by its link.
  *
@@ -32,6 +36,7 @@
 
 struct tt_log;
 struct tt_connection;
+struct tt_node_lookup;
 
 /* What the owner is notified of. None may call _close. */
 struct tt_node_links_events {
@@ -53,12 +58,14 @@ struct tt_node_links_options {
 };
 
 struct tt_node_peer {
-    struct sockaddr_storage address;
-    struct tt_connection *link;    /* UP; NULL: none */
-    struct tt_connection *dialing; /* NULL: none */
-    uint64_t incarnation;          /* of the latest link */
-    uint64_t sent, seen;           /* counters of datagrams of this link */
+    struct sockaddr_storage address; /* where it is, as far as is known; valid with a link */
+    struct tt_node_lookup *lookup;   /* that will set it; NULL: none */
+    struct tt_connection *link;      /* UP; NULL: none */
+    struct tt_connection *dialing;   /* NULL: none */
+    uint64_t incarnation;            /* of the latest link */
+    uint64_t sent, seen;             /* counters of datagrams of this link */
     uint64_t dial_at_ms;
+    bool is_named;    /* its host has no fixed address */
     bool was_refused; /* the reason is in the log already */
 };
 

@@ -71,7 +71,8 @@ class Cluster:
                 self.await_ready(name)
 
     def await_ready(self, name, wanted=200, seconds=60):
-        await_true(lambda: self.get(name, "/v2/health/ready")[0] == wanted, seconds, "%s is ready" % name)
+        await_true(lambda: self.get(name, "/v2/health/ready")[0] == wanted, seconds,
+                   lambda: "%s answers %d; %s" % (name, wanted, self.said()))  # fmt: skip
 
     def get(self, name, path):
         try:
@@ -109,7 +110,10 @@ class Cluster:
 
     def status(self):
         """What the nodes that answer say; also while etcd, which may describe them, is away."""
-        nodes = json.loads(self.command("status", "static:%s" % self.file, "--json").stdout)["nodes"]
+        return self.status_with()
+
+    def status_with(self, *more):
+        nodes = json.loads(self.command("status", "static:%s" % self.file, "--json", *more).stdout)["nodes"]
         return {node["name"]: node for node in nodes}
 
     def primary(self):
@@ -176,8 +180,9 @@ class Clients:
 
 
 def await_true(question, seconds, what):
+    """`what` may be a function that returns it."""
     until = time.monotonic() + seconds
     while not question():
         if time.monotonic() > until:
-            raise AssertionError("never true: " + what)
+            raise AssertionError("never true: " + (what() if callable(what) else what))
         time.sleep(0.02)

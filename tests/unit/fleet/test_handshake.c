@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -219,6 +220,45 @@ static void keys_are_read_with_care(void **state) {
     assert_int_equal(tt_cluster_key_read(path, &read_key, &why), TT_ERR_NOT_FOUND);
 }
 
+/* In a child, as a user that is in the key's group: whether it could read the key. */
+static bool stranger_reads(const char *path, gid_t group) {
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct tt_cluster_key read_key;
+        struct tt_error why;
+        bool reads = setgid(group) == 0 && setuid(group) == 0 &&
+                     tt_cluster_key_read(path, &read_key, &why) == TT_OK;
+        _exit(reads ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status) == 0;
+}
+
+static void mounted_keys_are_for_a_group(void **state) {
+    (void)state;
+    enum { STRANGER = 54321 };
+    if (geteuid() != 0)
+        skip(); /* only root makes files of root */
+    char path[] = "/tmp/tutti-key-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "0123456789abcdef\n", 17), 17);
+    assert_int_equal(fchown(fd, 0, STRANGER), 0);
+    static const struct {
+        mode_t mode;
+        bool is_read;
+    } rows[] = {{0400, false}, {0440, true}, {0640, true}, {0460, false}, {0444, false}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_int_equal(fchmod(fd, rows[i].mode), 0);
+        assert_int_equal(stranger_reads(path, STRANGER), rows[i].is_read);
+    }
+    close(fd);
+    unlink(path);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_nodes_meet),
@@ -229,6 +269,7 @@ int main(void) {
         cmocka_unit_test(proofs_are_not_reused),
         cmocka_unit_test(any_bytes_do_no_harm),
         cmocka_unit_test(keys_are_read_with_care),
+        cmocka_unit_test(mounted_keys_are_for_a_group),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
