@@ -18,8 +18,8 @@
  *   - otherwise the part continues with the next stage.
  * 2. Idle executors run the front part of the queue of their stage, later stages first.
  * 3. new: the pending requests become a batch if an executor of the first stage is idle, its queue
- *    is empty and a buffer is free. There must be bs_max pending rows, or the oldest has waited
- *    `window`.
+ *    is empty and a buffer is free. There must be bs_max pending rows (with `input: on`, of the
+ *    oldest request's class), or the oldest has waited `window`.
  * Executors are taken by smallest number.
  *
  * Input diversity (`input: on`, policy I): a batch holds requests of one length class, padded to
