@@ -195,6 +195,7 @@ static struct tt_listener *volatile running;
 static struct tt_serve_grpc *volatile running_grpc;
 static struct tt_line_file *volatile access_lines; /* NULL: no access log */
 static struct tt_serve_access *volatile running_access;
+static struct tt_serve_role *volatile running_role;
 static struct tt_serving *volatile serving_to_end; /* for the signal handler, as these: */
 static int64_t grace_ms, drain_ms;
 static volatile int64_t end_at; /* of the grace */
@@ -208,6 +209,7 @@ static void on_signal(int number) {
     end_at = tt_instant_add(tt_clock_now(), wait_ms * TT_MS);
     if (serving)
         tt_serving_hurry_at(serving, end_at);
+    tt_serve_role_retire(running_role);
     tt_serve_grpc_stop(running_grpc, grace_ms);
     if (listener)
         tt_listener_stop(listener, grace_ms);
@@ -498,6 +500,7 @@ static int serve(struct tt_control *control, struct flags *self, struct tt_serve
         fprintf(stderr, "tutti serve: %s\n", why.text);
         return err == TT_ERR_NO_MEMORY ? 1 : 2;
     }
+    running_role = role;
     catch_signals(tt_control_serving(control), listeners.http, listeners.grpc);
     if (options->limits.connections < self->asked_connections)
         tt_log_write(
@@ -514,6 +517,7 @@ static int serve(struct tt_control *control, struct flags *self, struct tt_serve
     tt_serve_role_listens(role, options->host, tt_listener_tcp_port(listeners.http));
     suggest(log, self, options->host, tt_listener_tcp_port(listeners.http));
     tt_listener_run(listeners.http);
+    running_role = NULL;
     running = NULL;
     running_grpc = NULL;
     close_listeners(&listeners, true);

@@ -132,6 +132,11 @@ void tt_serve_role_listens(struct tt_serve_role *self, const char *host, int32_t
         tt_fleet_node_show_address(self->node, host, tcp_port);
 }
 
+void tt_serve_role_retire(struct tt_serve_role *self) {
+    if (self)
+        tt_fleet_node_retire(self->node);
+}
+
 void tt_serve_role_leave(struct tt_serve_role *self) {
     if (!self)
         return;

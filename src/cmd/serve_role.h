@@ -1,8 +1,8 @@
 /* What `tutti serve --role` adds: the loader's settings for the role, and the node of the cluster.
  *
  * Life: _check (flags) -> _new, before models are loaded: it changes the options of the loader ->
- * _join, when they are: the node listens and the role begins -> requests -> _leave -> the models
- * are closed -> _free. All are no-ops without a role. Implemented in serve_role.c. */
+ * _join, when they are: the node listens and the role begins -> requests -> _retire -> _leave ->
+ * the models are closed -> _free. All are no-ops without a role. Implemented in serve_role.c. */
 #ifndef TT_CMD_SERVE_ROLE_H
 #define TT_CMD_SERVE_ROLE_H
 
@@ -34,6 +34,8 @@ TT_MUST_CHECK enum tt_err tt_serve_role_join(struct tt_serve_role *self, struct 
                                              struct tt_log *log, struct tt_error *why);
 /* Where clients are answered; `tutti cluster` shows it. */
 void tt_serve_role_listens(struct tt_serve_role *self, const char *host, int32_t tcp_port);
+/* A signal to stop came; the time of --drain-ms begins. For signal handlers. */
+void tt_serve_role_retire(struct tt_serve_role *self);
 void tt_serve_role_leave(struct tt_serve_role *self);
 void tt_serve_role_free(struct tt_serve_role *take_self); /* NULL-safe */
 

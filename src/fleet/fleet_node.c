@@ -40,7 +40,8 @@ struct tt_fleet_node {
     int64_t group_capacity;
     pthread_t thread;
     bool has_loop, has_handles, has_links, has_thread;
-    struct tt_flag stopping, has_address;
+    struct tt_flag stopping, retiring, has_address;
+    bool has_retired;
     char address[300]; /* written before has_address is raised */
 };
 
@@ -173,6 +174,12 @@ static void on_timer(uv_poll_t *poll, int status, int events) {
 
 static void on_wake(uv_async_t *async) {
     struct tt_fleet_node *self = async->data;
+    if (tt_flag_is_raised(&self->retiring) && !self->has_retired) {
+        struct tt_error ignored; /* of a spare, that it is one */
+        self->has_retired = true;
+        if (self->options.role != TT_ROLE_FRONTEND)
+            (void)self->role->drain(self->self, tt_clock_now(), &ignored);
+    }
     if (tt_flag_is_raised(&self->stopping))
         uv_stop(&self->loop);
 }
@@ -180,6 +187,11 @@ static void on_wake(uv_async_t *async) {
 void tt_fleet_node_wake(void *context) {
     struct tt_fleet_node *self = context;
     uv_async_send(&self->wake);
+}
+
+void tt_fleet_node_retire(struct tt_fleet_node *self) {
+    tt_flag_raise(&self->retiring);
+    uv_async_send(&self->wake); /* a signal handler may call it */
 }
 
 /* ---- what the links report ---- */

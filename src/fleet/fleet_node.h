@@ -80,6 +80,9 @@ TT_MUST_CHECK enum tt_err tt_fleet_node_open(const struct tt_fleet_options *opti
 TT_MUST_CHECK enum tt_err tt_fleet_node_start(struct tt_fleet_node *self, struct tt_error *why);
 /* Where the process answers clients, for people; "" before. Once, any thread. */
 void tt_fleet_node_show_address(struct tt_fleet_node *self, const char *host, int32_t tcp_port);
+/* The process will end: a backend takes no new batches, a primary hands over. A frontend goes on:
+ * its listeners refuse clients in time. Any thread, or a signal handler. */
+void tt_fleet_node_retire(struct tt_fleet_node *self);
 /* Ends the thread. A frontend answers what is left with an error. NULL-safe. */
 void tt_fleet_node_close(struct tt_fleet_node *take_self);
 

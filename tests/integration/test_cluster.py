@@ -157,6 +157,28 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(answer.returncode, 2)
         self.assertIn("there is no node 'elsewhere'", answer.stderr)
 
+    def test_nodes_that_are_to_end(self):
+        """SIGTERM with --drain-ms: a backend takes nothing new, a primary hands over; a second signal ends them."""
+        cluster = self.begin("--drain-ms", "600000", schedulers=2, backends=2)
+        clients = Clients(cluster, ["f1"])
+        self.addCleanup(clients.stop)
+        clients.await_more()
+        cluster.kill("b1", signal.SIGTERM)
+        await_true(lambda: cluster.status()["b1"]["state"] == "DRAINED", 60, "b1 has ended what it had")
+        done = cluster.status()["b1"]["requests"]
+        primary = cluster.primary()
+        cluster.kill(primary, signal.SIGTERM)
+        await_true(lambda: cluster.status()[primary]["state"] == "SPARE", 60, "the primary hands over")
+        self.assertNotEqual(cluster.primary(), primary)
+        cluster.kill("f1", signal.SIGTERM)  # goes on; its readiness sends clients elsewhere
+        cluster.await_ready("f1", 503)
+        clients.await_more(60)
+        clients.stop()
+        self.assertEqual(clients.failures, [], cluster.said())
+        self.assertEqual(cluster.status()["b1"]["requests"], done)
+        for name in ("b1", primary, "f1"):
+            self.assertEqual(cluster.processes[name].stop(60), 0, cluster.said())
+
     def test_keys(self):
         cluster = self.cluster = Cluster(backends=2)
         right, wrong = cluster.folder / "right", cluster.folder / "wrong"
