@@ -70,16 +70,85 @@ static bool is_primary(const json_t *node) {
     return json_is_true(json_object_get(node, "primary"));
 }
 
+static void print_count(const json_t *node, const char *key, char out[24]) {
+    const json_t *value = json_object_get(node, key);
+    snprintf(out, 24, "-");
+    if (json_is_integer(value))
+        snprintf(out, 24, "%lld", (long long)json_integer_value(value));
+}
+
+static void print_head(void) {
+    printf("%-16s %-10s %8s  %-10s %-8s %7s %6s\n", "node", "role", "pid", "state", "epoch",
+           "devices", "models");
+}
+
 static void print_node(const json_t *node) {
-    char pid[24] = "-", epoch[24] = "-";
-    if (json_is_integer(json_object_get(node, "pid")))
-        snprintf(pid, sizeof(pid), "%lld",
-                 (long long)json_integer_value(json_object_get(node, "pid")));
+    char pid[24], devices[24], models[24], epoch[24] = "-";
+    print_count(node, "pid", pid);
+    print_count(node, "devices", devices);
+    print_count(node, "models", models);
     long long number = json_integer_value(json_object_get(node, "epoch"));
     if (number > 0)
         snprintf(epoch, sizeof(epoch), "%lld.%lld", number >> 16, number & 0xffff);
-    printf("%-16s %-10s %8s  %-10s %-8s %s\n", text_of(node, "name"), text_of(node, "role"), pid,
-           text_of(node, "state"), epoch, is_primary(node) ? "primary" : "");
+    printf("%-16s %-10s %8s  %-10s %-8s %7s %6s%s\n", text_of(node, "name"), text_of(node, "role"),
+           pid, text_of(node, "state"), epoch, devices, models, is_primary(node) ? " primary" : "");
+}
+
+/* ---- S9: how many devices the cluster needs ---- */
+
+/* The backends that the primary may grant batches to, and what each has. */
+static json_t *backends_of(const json_t *nodes) {
+    json_t *backends = json_array();
+    size_t i;
+    json_t *node;
+    json_array_foreach(nodes, i, node) {
+        bool is_backend = strcmp(text_of(node, "role"), "backend") == 0;
+        json_t *devices = json_object_get(node, "devices");
+        if (is_backend && json_is_integer(devices))
+            json_array_append_new(backends,
+                                  json_pack("{s:s, s:s, s:O, s:O}", "name", text_of(node, "name"),
+                                            "state", text_of(node, "state"), "devices", devices,
+                                            "models", json_object_get(node, "models")));
+    }
+    return backends;
+}
+
+/* The domains of the primary, which has one; empty without a primary. */
+static json_t *domains_of(const json_t *nodes) {
+    static const char *const keys[] = {
+        "policy",    "devices", "devices_wanted", "devices_wanted_fewest", "devices_wanted_most",
+        "confidence"};
+    json_t *domains = json_array(), *node;
+    size_t i;
+    json_array_foreach(nodes, i, node) {
+        if (!is_primary(node))
+            continue;
+        json_t *domain = json_pack("{s:i}", "domain", 0);
+        for (size_t k = 0; k < TT_COUNT(keys); k++) {
+            json_t *value = json_object_get(node, keys[k]);
+            json_object_set_new(domain, keys[k], value ? json_incref(value) : json_null());
+        }
+        json_object_set_new(domain, "backends", backends_of(nodes));
+        json_array_append_new(domains, domain);
+        break;
+    }
+    return domains;
+}
+
+static void print_domain(const json_t *domain) {
+    const json_t *wanted = json_object_get(domain, "devices_wanted");
+    printf("\ndomain %lld (%s): %lld devices; ",
+           (long long)json_integer_value(json_object_get(domain, "domain")),
+           text_of(domain, "policy"),
+           (long long)json_integer_value(json_object_get(domain, "devices")));
+    if (json_is_integer(wanted))
+        printf("wanted: %lld (%lld to %lld), confidence %.2f\n",
+               (long long)json_integer_value(wanted),
+               (long long)json_integer_value(json_object_get(domain, "devices_wanted_fewest")),
+               (long long)json_integer_value(json_object_get(domain, "devices_wanted_most")),
+               json_real_value(json_object_get(domain, "confidence")));
+    else
+        printf("wanted: not known before 10 s with requests\n");
 }
 
 /* DONE if a primary is there. */
@@ -87,7 +156,7 @@ static int show_status(const struct cluster *self) {
     json_t *nodes = json_array();
     bool has_primary = false;
     if (!self->flags->json)
-        printf("%-16s %-10s %8s  %-10s %-8s\n", "node", "role", "pid", "state", "epoch");
+        print_head();
     for (int32_t i = 0; i < self->file.count; i++) {
         const struct tt_cluster_place *place = &self->file.places[i];
         struct tt_error why;
@@ -103,10 +172,16 @@ static int show_status(const struct cluster *self) {
             print_node(node);
         json_array_append_new(nodes, node);
     }
-    if (self->flags->json)
-        tt_outcome_print_json(json_pack("{s:o}", "nodes", nodes));
-    else
+    json_t *domains = domains_of(nodes);
+    if (self->flags->json) {
+        tt_outcome_print_json(json_pack("{s:o, s:o}", "nodes", nodes, "domains", domains));
+    } else {
+        size_t i;
+        json_t *domain;
+        json_array_foreach(domains, i, domain) print_domain(domain);
         json_decref(nodes);
+        json_decref(domains);
+    }
     return has_primary ? EXIT_DONE : EXIT_FAILED;
 }
 
@@ -171,8 +246,9 @@ const struct tt_verb tt_verb_cluster = {
     .usage = "status [SPEC] | drain NODE [SPEC] | promote [SPEC] [OPTIONS]",
     .description =
         "Asks the processes of a cluster, which tutti serve starts with a role. status prints each "
-        "node "
-        "with its role, process, state and the epoch that it obeys. drain takes a node out of "
+        "node with its role, process, state, the epoch that it obeys, and a backend's devices and "
+        "models; then how many devices the load of the last seconds needs. drain takes a node out "
+        "of "
         "service: a frontend is not ready and refuses new requests, a scheduler hands over, and a "
         "backend finishes what it has. promote makes the first spare scheduler primary.\n\n"
         "Exit code: 0 done, or status found a primary; 1 no primary, or a node refused or does not "

@@ -441,10 +441,9 @@ static enum tt_err open_grpc(struct listeners *out, struct flags *self, struct t
         tt_log_write(http->log, TT_LOG_WARNING, NULL, "no gRPC: %s", why->text);
         return TT_OK;
     }
-    if (!err) {
-        self->telemetry.more_metrics = tt_grpc_listener_metrics;
-        self->telemetry.more_metrics_context = tt_serve_grpc_listener(out->grpc);
-    }
+    if (!err)
+        self->telemetry.grpc =
+            (struct tt_serve_metrics){tt_grpc_listener_metrics, tt_serve_grpc_listener(out->grpc)};
     return err;
 }
 
@@ -495,6 +494,8 @@ static int serve(struct tt_control *control, struct flags *self, struct tt_serve
     const struct tt_listener_options *options = &self->listener;
     struct tt_log *log = options->log;
     struct listeners listeners;
+    if (role)
+        self->telemetry.cluster = (struct tt_serve_metrics){tt_serve_role_metrics, role};
     enum tt_err err = open_listeners(&listeners, self, tt_control_serving(control), access, &why);
     if (err) {
         fprintf(stderr, "tutti serve: %s\n", why.text);

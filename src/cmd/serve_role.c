@@ -137,6 +137,11 @@ void tt_serve_role_retire(struct tt_serve_role *self) {
         tt_fleet_node_retire(self->node);
 }
 
+void tt_serve_role_metrics(const void *role, struct tt_text *page) {
+    const struct tt_serve_role *self = role;
+    tt_fleet_node_metrics(self->node, page);
+}
+
 void tt_serve_role_leave(struct tt_serve_role *self) {
     if (!self)
         return;

@@ -34,6 +34,8 @@ TT_MUST_CHECK enum tt_err tt_serve_role_join(struct tt_serve_role *self, struct 
                                              struct tt_log *log, struct tt_error *why);
 /* Where clients are answered; `tutti cluster` shows it. */
 void tt_serve_role_listens(struct tt_serve_role *self, const char *host, int32_t tcp_port);
+/* Appends the node's metrics to a page; `role` is a struct tt_serve_role. From _join to _leave. */
+void tt_serve_role_metrics(const void *role, struct tt_text *page);
 /* A signal to stop came; the time of --drain-ms begins. For signal handlers. */
 void tt_serve_role_retire(struct tt_serve_role *self);
 void tt_serve_role_leave(struct tt_serve_role *self);

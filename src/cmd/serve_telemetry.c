@@ -55,8 +55,10 @@ struct tt_tracer *tt_serve_telemetry_tracer(struct tt_serve_telemetry *self) {
 
 void tt_serve_telemetry_metrics(const void *telemetry, struct tt_text *page) {
     const struct tt_serve_telemetry *self = telemetry;
-    if (self->more_metrics)
-        self->more_metrics(self->more_metrics_context, page);
+    if (self->grpc.append)
+        self->grpc.append(self->grpc.context, page);
+    if (self->cluster.append)
+        self->cluster.append(self->cluster.context, page);
     if (self->exporter)
         tt_otlp_exporter_metrics(self->exporter, page);
 }

@@ -14,12 +14,16 @@ struct tt_serve_telemetry_flags {
     int64_t sample;   /* of TT_TRACER_ALL */
 };
 
+/* Another part of the metrics page; `append` may be NULL. */
+struct tt_serve_metrics {
+    void (*append)(const void *context, struct tt_text *page);
+    const void *context;
+};
+
 struct tt_serve_telemetry {
     struct tt_tracer tracer;
     struct tt_otlp_exporter *exporter; /* NULL: no spans */
-    /* The metrics page's other part; may be NULL. */
-    void (*more_metrics)(const void *context, struct tt_text *page);
-    const void *more_metrics_context;
+    struct tt_serve_metrics grpc, cluster;
 };
 
 /* `writers`: threads that write records. INVALID (the URL), NOT_FOUND, IO, NO_MEMORY. */
@@ -30,7 +34,7 @@ TT_MUST_CHECK enum tt_err tt_serve_telemetry_open(struct tt_serve_telemetry *sel
 void tt_serve_telemetry_close(struct tt_serve_telemetry *self);
 /* For the listeners; NULL: no spans. */
 struct tt_tracer *tt_serve_telemetry_tracer(struct tt_serve_telemetry *self);
-/* Appends both parts; `telemetry` is a struct tt_serve_telemetry. */
+/* Appends all parts; `telemetry` is a struct tt_serve_telemetry. */
 void tt_serve_telemetry_metrics(const void *telemetry, struct tt_text *page);
 
 #endif

@@ -414,12 +414,15 @@ static enum tt_err promote(void *context, int64_t now, struct tt_error *why) {
     return tt_fail(TT_ERR_UNSUPPORTED, why, "a backend cannot become the primary scheduler");
 }
 
-static void count(const void *context, struct tt_text *out) {
+static void count(void *context, struct tt_text *out) {
     const struct backend_node *self = context;
+    int32_t models = 0;
+    for (int32_t m = 0; m < self->backend.models.model_count; m++)
+        models += tt_model_duty_serves(&self->backend.models, m);
     tt_text_printf(out,
-                   ", \"devices\": %d, \"batches\": %" PRId64 ", \"requests\": %" PRId64
-                   ", \"stale\": %" PRId64,
-                   self->backend.device_count, self->batches, self->requests,
+                   ", \"devices\": %d, \"models\": %d, \"batches\": %" PRId64
+                   ", \"requests\": %" PRId64 ", \"stale\": %" PRId64,
+                   self->backend.device_count, models, self->batches, self->requests,
                    self->backend.refused);
 }
 

@@ -194,6 +194,12 @@ void tt_fleet_node_retire(struct tt_fleet_node *self) {
     uv_async_send(&self->wake); /* a signal handler may call it */
 }
 
+void tt_fleet_node_metrics(const void *node, struct tt_text *page) {
+    const struct tt_fleet_node *self = node;
+    if (self->role->metrics)
+        self->role->metrics(self->self, page);
+}
+
 /* ---- what the links report ---- */
 
 static void on_linked(void *context, uint16_t peer, enum tt_link link) {

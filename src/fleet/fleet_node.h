@@ -55,8 +55,10 @@ struct tt_fleet_role {
     enum tt_err (*promote)(void *self, int64_t now, struct tt_error *why);
     /* This epoch is recorded by the coordination service. NULL: the role does not ask. */
     void (*recorded)(void *self, int64_t now, uint64_t epoch);
+    /* Appends to a metrics page. Any thread, from _start to _close. NULL: nothing. */
+    void (*metrics)(void *self, struct tt_text *page);
     /* Appends fields of its own, ", \"name\": value". */
-    void (*count)(const void *self, struct tt_text *out_json);
+    void (*count)(void *self, struct tt_text *out_json);
 };
 
 struct tt_fleet_options {
@@ -83,6 +85,9 @@ void tt_fleet_node_show_address(struct tt_fleet_node *self, const char *host, in
 /* The process will end: a backend takes no new batches, a primary hands over. A frontend goes on:
  * its listeners refuse clients in time. Any thread, or a signal handler. */
 void tt_fleet_node_retire(struct tt_fleet_node *self);
+/* Appends the role's families to a metrics page; `node` is a struct tt_fleet_node. Any thread,
+ * until _close. */
+void tt_fleet_node_metrics(const void *node, struct tt_text *page);
 /* Ends the thread. A frontend answers what is left with an error. NULL-safe. */
 void tt_fleet_node_close(struct tt_fleet_node *take_self);
 

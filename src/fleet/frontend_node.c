@@ -407,7 +407,7 @@ static enum tt_err promote(void *context, int64_t now, struct tt_error *why) {
     return tt_fail(TT_ERR_UNSUPPORTED, why, "a frontend cannot become the primary scheduler");
 }
 
-static void count(const void *context, struct tt_text *out) {
+static void count(void *context, struct tt_text *out) {
     const struct frontend_node *self = context;
     tt_text_printf(out,
                    ", \"accepted\": %" PRId64 ", \"answered\": %" PRId64 ", \"failed\": %" PRId64

@@ -1,8 +1,10 @@
 /* The scheduler's role in a process: cluster/scheduler_role.h with policy `deferred`, over the
  * devices of all backends. */
 #include "base/clock.h"
+#include "base/instant.h"
 #include "base/log/log.h"
 #include "cluster/scheduler_role.h"
+#include "fleet/cluster_demand.h"
 #include "fleet/fleet_roles.h"
 #include "fleet/model_service.h"
 
@@ -15,15 +17,24 @@ struct scheduler_node {
     struct tt_model_service service; /* refuses clients' commands */
     struct tt_text reasons;          /* why a load failed, node by node */
     struct tt_model_wish noted;      /* that they are about */
+    struct tt_cluster_demand demand;
     bool was_primary;
 };
 
 enum { MAX_REASON = 300 };
 
-static void show_change(struct scheduler_node *self) {
+static int32_t usable_devices(const struct tt_scheduler_role *role) {
+    int32_t count = 0;
+    for (int32_t i = 0; i < role->device_count; i++)
+        count += role->devices[i].is_usable;
+    return count;
+}
+
+static void show_change(struct scheduler_node *self, int64_t now) {
     if (self->role.is_primary == self->was_primary)
         return;
     self->was_primary = self->role.is_primary;
+    tt_cluster_demand_begin(&self->demand, now, self->was_primary);
     tt_log_write(tt_fleet_node_options(self->node)->log, TT_LOG_INFO, NULL,
                  self->was_primary ? "cluster: this scheduler is primary; epoch %" PRIu64
                                    : "cluster: this scheduler is a spare; epoch %" PRIu64,
@@ -78,25 +89,37 @@ static const char *text(void *context, enum tt_frame_type type,
                                 : "no backend of the cluster is there to load it";
 }
 
+/* Attempts that follow are no new load. */
+static void count_tickets(struct scheduler_node *self, int64_t now, const struct tt_frame *frame) {
+    for (int32_t i = 0; i < frame->count; i++)
+        if (frame->records[i].attempt == 1)
+            tt_cluster_demand_arrived(&self->demand, now, frame->records[i].model,
+                                      frame->records[i].rows);
+}
+
 static void received(void *context, int64_t now, uint16_t from,
                      const struct tt_received *received) {
     struct scheduler_node *self = context;
     if (received->frame.type == TT_FRAME_SERVED)
         note_reasons(self, from, received);
+    if (received->frame.type == TT_FRAME_TICKET && self->was_primary)
+        count_tickets(self, now, &received->frame);
     tt_scheduler_role_receive(&self->role, now, from, &received->frame);
-    show_change(self);
+    show_change(self, now);
 }
 
 static void linked(void *context, int64_t now, uint16_t peer, enum tt_link link) {
     struct scheduler_node *self = context;
     tt_scheduler_role_link(&self->role, now, peer, link);
-    show_change(self);
+    show_change(self, now);
 }
 
 static void tick(void *context, int64_t now) {
     struct scheduler_node *self = context;
     tt_scheduler_role_tick(&self->role, now);
-    show_change(self);
+    show_change(self, now);
+    if (now >= self->demand.note_at)
+        tt_cluster_demand_note(&self->demand, now, usable_devices(&self->role));
 }
 
 /* A client that came to the wrong address gets an answer. */
@@ -122,7 +145,7 @@ static void settle(void *context, int64_t now) {
 
 static int64_t next_at(const void *context) {
     const struct scheduler_node *self = context;
-    return tt_scheduler_role_next_at(&self->role);
+    return tt_instant_min(tt_scheduler_role_next_at(&self->role), self->demand.note_at);
 }
 
 static struct tt_outbox *outbox(void *context) {
@@ -139,7 +162,7 @@ static void record(void *context, int64_t now, uint64_t epoch) {
 static void recorded(void *context, int64_t now, uint64_t epoch) {
     struct scheduler_node *self = context;
     tt_scheduler_role_recorded(&self->role, now, epoch);
-    show_change(self);
+    show_change(self, now);
 }
 
 static enum tt_err open_role(struct tt_fleet_node *node, void **out_self, struct tt_error *why) {
@@ -166,6 +189,13 @@ static enum tt_err open_role(struct tt_fleet_node *node, void **out_self, struct
         free(self);
         return tt_fail(err, why, "out of memory for a scheduler");
     }
+    err = tt_cluster_demand_init(&self->demand, tt_fleet_node_settings(node));
+    if (err) {
+        tt_model_service_fini(&self->service);
+        tt_scheduler_role_fini(&self->role);
+        free(self);
+        return tt_fail(err, why, "out of memory for a scheduler");
+    }
     tt_command_inbox_attach(tt_fleet_node_options(node)->commands, tt_fleet_node_wake, node);
     tt_remote_engine_attach(tt_fleet_node_options(node)->remote, tt_fleet_node_wake, node);
     *out_self = self;
@@ -177,6 +207,7 @@ static void close_role(void *take_self) {
     tt_command_inbox_close(tt_fleet_node_options(self->node)->commands);
     settle(self, tt_clock_now());
     tt_model_service_fini(&self->service);
+    tt_cluster_demand_fini(&self->demand);
     tt_text_fini(&self->reasons);
     tt_scheduler_role_fini(&self->role);
     free(self);
@@ -194,7 +225,7 @@ static enum tt_err drain(void *context, int64_t now, struct tt_error *why) {
     (void)why;
     struct scheduler_node *self = context;
     tt_scheduler_role_resign(&self->role, now);
-    show_change(self);
+    show_change(self, now);
     return TT_OK;
 }
 
@@ -202,21 +233,37 @@ static enum tt_err promote(void *context, int64_t now, struct tt_error *why) {
     struct scheduler_node *self = context;
     if (!tt_scheduler_role_promote(&self->role, now))
         return tt_fail(TT_ERR_UNAVAILABLE, why, "this scheduler is primary already");
-    show_change(self);
+    show_change(self, now);
     return TT_OK;
 }
 
-static void count(const void *context, struct tt_text *out) {
-    const struct tt_scheduler_role *role = &((const struct scheduler_node *)context)->role;
-    int32_t devices = 0;
-    for (int32_t i = 0; i < role->device_count; i++)
-        devices += role->devices[i].is_usable;
+static void metrics(void *context, struct tt_text *page) {
+    struct scheduler_node *self = context;
+    tt_cluster_demand_metrics(&self->demand, page);
+}
+
+static void put_advice(const struct tt_cluster_advice *advice, struct tt_text *out) {
+    tt_text_puts(out, ", \"policy\": \"deferred\"");
+    if (advice->is_known)
+        tt_text_printf(out,
+                       ", \"devices_wanted\": %d, \"devices_wanted_fewest\": %d, "
+                       "\"devices_wanted_most\": %d, \"confidence\": %.4f",
+                       advice->wanted.count, advice->wanted.fewest, advice->wanted.most,
+                       advice->wanted.confidence);
+}
+
+static void count(void *context, struct tt_text *out) {
+    struct scheduler_node *self = context;
+    const struct tt_scheduler_role *role = &self->role;
     tt_text_printf(out,
                    ", \"devices\": %d, \"requests\": %d, \"claims\": %" PRId64
                    ", \"granted\": %" PRId64 ", \"returned\": %" PRId64 ", \"suspected\": %" PRId64
                    ", \"avoided\": %" PRId64,
-                   devices, role->mechanism.requests.in_use, role->claims, role->granted,
-                   role->returned, role->suspected, role->avoided);
+                   usable_devices(role), role->mechanism.requests.in_use, role->claims,
+                   role->granted, role->returned, role->suspected, role->avoided);
+    struct tt_cluster_advice advice = tt_cluster_demand_advise(&self->demand);
+    if (advice.is_primary)
+        put_advice(&advice, out);
 }
 
 const struct tt_fleet_role tt_scheduler_node_role = {.open = open_role,
@@ -233,4 +280,5 @@ const struct tt_fleet_role tt_scheduler_node_role = {.open = open_role,
                                                      .recorded = recorded,
                                                      .drain = drain,
                                                      .promote = promote,
+                                                     .metrics = metrics,
                                                      .count = count};

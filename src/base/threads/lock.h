@@ -5,7 +5,9 @@
 
 #include "base/err.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 
 struct tt_lock {
     pthread_mutex_t mutex;
@@ -26,6 +28,13 @@ static inline void tt_lock_fini(struct tt_lock *self) {
 static inline void tt_lock_take(struct tt_lock *self) {
     int failed = pthread_mutex_lock(&self->mutex);
     tt_assert(failed == 0);
+}
+
+/* False: another thread holds it. */
+static inline bool tt_lock_try(struct tt_lock *self) {
+    int failed = pthread_mutex_trylock(&self->mutex);
+    tt_assert(failed == 0 || failed == EBUSY);
+    return failed == 0;
 }
 
 static inline void tt_lock_give(struct tt_lock *self) {

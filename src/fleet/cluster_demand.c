@@ -1,0 +1,105 @@
+#include "fleet/cluster_demand.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const int64_t note_every_ns = TT_S;
+
+enum tt_err tt_cluster_demand_init(struct tt_cluster_demand *self,
+                                   const struct tt_cluster_settings *settings) {
+    size_t count = (size_t)settings->model_count;
+    *self = (struct tt_cluster_demand){.model_count = settings->model_count,
+                                       .note_at = TT_NEVER,
+                                       .windows = calloc(count, sizeof(*self->windows)),
+                                       .models = calloc(count, sizeof(*self->models))};
+    tt_lock_init(&self->lock);
+    if (!self->windows || !self->models) {
+        tt_cluster_demand_fini(self);
+        return TT_ERR_NO_MEMORY;
+    }
+    for (int32_t m = 0; m < settings->model_count; m++) {
+        const struct tt_step_model *model = settings->models[m];
+        double slo_s = model->slo_ns == TT_NEVER ? 0 : (double)model->slo_ns / 1e9;
+        self->models[m] =
+            (struct tt_devices_model){.curve = tt_batch_curve_of(model->whole, 0, model->max_batch),
+                                      .slo_s = slo_s,
+                                      .dispersion = 1};
+    }
+    self->load = (struct tt_devices_load){.model_count = settings->model_count};
+    return TT_OK;
+}
+
+void tt_cluster_demand_fini(struct tt_cluster_demand *self) {
+    if (self->model_count > 0)
+        tt_lock_fini(&self->lock);
+    free(self->windows);
+    free(self->models);
+    *self = (struct tt_cluster_demand){.windows = NULL};
+}
+
+void tt_cluster_demand_begin(struct tt_cluster_demand *self, int64_t now, bool is_primary) {
+    memset(self->windows, 0, (size_t)self->model_count * sizeof(*self->windows));
+    self->note_at = is_primary ? now : TT_NEVER;
+    tt_lock_take(&self->lock);
+    self->is_primary = is_primary;
+    self->load.window_s = 0;
+    tt_lock_give(&self->lock);
+}
+
+void tt_cluster_demand_note(struct tt_cluster_demand *self, int64_t now, int32_t devices) {
+    if (now < self->note_at || !tt_lock_try(&self->lock))
+        return; /* a reader copies it just now */
+    self->note_at = tt_instant_add(now, note_every_ns);
+    double growth = 0, all = 0;
+    self->devices = devices;
+    for (int32_t m = 0; m < self->model_count; m++) {
+        struct tt_rate_sum sum = tt_rate_window_sum(&self->windows[m], now);
+        self->models[m].rows_per_s = sum.rows_per_s;
+        self->models[m].dispersion = sum.dispersion;
+        growth += sum.growth_per_s2;
+        all += sum.rows_per_s;
+        if (sum.window_s > self->load.window_s)
+            self->load.window_s = sum.window_s;
+    }
+    self->load.growth_per_s = all > 0 ? growth / all : 0;
+    tt_lock_give(&self->lock);
+}
+
+struct tt_cluster_advice tt_cluster_demand_advise(struct tt_cluster_demand *self) {
+    size_t bytes = (size_t)self->model_count * sizeof(*self->models);
+    struct tt_devices_model *models = malloc(bytes);
+    tt_lock_take(&self->lock);
+    struct tt_cluster_advice advice = {.devices = self->is_primary ? self->devices : 0,
+                                       .is_primary = self->is_primary};
+    struct tt_devices_load load = self->load;
+    if (models)
+        memcpy(models, self->models, bytes);
+    tt_lock_give(&self->lock);
+    advice.is_known = advice.is_primary && models && load.window_s >= TT_RATE_WINDOW_S;
+    load.models = models;
+    if (advice.is_known)
+        advice.wanted = tt_devices_wanted(&load, NULL);
+    free(models);
+    return advice;
+}
+
+static void put(struct tt_text *page, const char *name, const char *help, double value) {
+    tt_text_printf(page, "# HELP %s %s\n# TYPE %s gauge\n%s %.9g\n", name, help, name, name, value);
+}
+
+void tt_cluster_demand_metrics(struct tt_cluster_demand *self, struct tt_text *page) {
+    struct tt_cluster_advice advice = tt_cluster_demand_advise(self);
+    put(page, "tutti_cluster_primary", "1: this scheduler is primary; 0: it is a spare",
+        advice.is_primary);
+    if (!advice.is_primary)
+        return;
+    put(page, "tutti_cluster_devices", "Devices of the cluster that get batches", advice.devices);
+    if (!advice.is_known)
+        return;
+    put(page, "tutti_cluster_devices_wanted",
+        "Devices that the cluster's load needs, by rates, run times, objectives and bursts",
+        advice.wanted.count);
+    put(page, "tutti_cluster_devices_wanted_confidence",
+        "1 less two standard errors of that, as a share; 0: no load was measured",
+        advice.wanted.confidence);
+}

@@ -1,0 +1,63 @@
+/* S9: the load that a primary scheduler sees, and how many devices it needs
+ * (scale/devices_wanted.h).
+ *
+ * The node's thread counts the rows of tickets and, once a second, copies the rates into the load.
+ * Any thread asks for the advice; it computes on a copy, so a scheduler never waits for it. There
+ * is no advice before the primary has seen requests for the whole window of the rates: a scheduler
+ * that took over a moment ago must not shrink the cluster.
+ *
+ * It learns nothing from late answers: a scheduler does not see them. Implemented in
+ * cluster_demand.c. */
+#ifndef TT_FLEET_CLUSTER_DEMAND_H
+#define TT_FLEET_CLUSTER_DEMAND_H
+
+#include "base/text.h"
+#include "base/threads/lock.h"
+#include "cluster/cluster.h"
+#include "scale/devices_wanted.h"
+#include "serve/rate_window.h"
+
+struct tt_cluster_demand {
+    struct tt_rate_window *windows; /* [model_count]; the node's thread */
+    int32_t model_count;
+    int64_t note_at; /* of the next _note; TT_NEVER: it is a spare */
+    struct tt_lock lock;
+    struct tt_devices_model *models; /* [model_count]; under the lock, as all that follows */
+    struct tt_devices_load load;
+    int32_t devices;
+    bool is_primary;
+};
+
+struct tt_cluster_advice {
+    int32_t devices; /* that the primary grants batches to */
+    bool is_primary, is_known;
+    struct tt_devices_wanted wanted; /* if is_known */
+};
+
+/* Errors: NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_cluster_demand_init(struct tt_cluster_demand *self,
+                                                 const struct tt_cluster_settings *settings);
+/* Also on zeroed memory. */
+void tt_cluster_demand_fini(struct tt_cluster_demand *self);
+
+/* ---- the node's thread ---- */
+
+/* The first attempt of a request came. */
+static inline void tt_cluster_demand_arrived(struct tt_cluster_demand *self, int64_t now,
+                                             uint16_t model, uint16_t rows) {
+    if (model < self->model_count)
+        tt_rate_window_arrived(&self->windows[model], now, rows);
+}
+/* The scheduler became primary, or a spare. */
+void tt_cluster_demand_begin(struct tt_cluster_demand *self, int64_t now, bool is_primary);
+/* Copies the rates, if note_at has come. `devices`: that are usable now. */
+void tt_cluster_demand_note(struct tt_cluster_demand *self, int64_t now, int32_t devices);
+
+/* ---- any thread ---- */
+
+/* is_known is false without memory, too. */
+struct tt_cluster_advice tt_cluster_demand_advise(struct tt_cluster_demand *self);
+/* Appends the families tutti_cluster_* of a metrics page. */
+void tt_cluster_demand_metrics(struct tt_cluster_demand *self, struct tt_text *page);
+
+#endif

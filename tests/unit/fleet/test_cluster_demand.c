@@ -1,0 +1,191 @@
+/* S9: the advice of a primary scheduler: when it is known, what it counts, and reading it
+ * meanwhile. */
+#include "base/instant.h"
+#include "core/profile.h"
+#include "fleet/cluster_demand.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MODELS = 3, MAX_BATCH = 8, DEVICES = 6 };
+
+struct world {
+    struct tt_profile *profiles[MODELS];
+    struct tt_step steps[MODELS];
+    struct tt_step_model models[MODELS];
+    const struct tt_step_model *listed[MODELS];
+    struct tt_cluster_settings settings;
+    struct tt_cluster_demand demand;
+};
+
+static int set_up(void **state) {
+    struct world *self = calloc(1, sizeof(*self));
+    assert_non_null(self);
+    for (int32_t m = 0; m < MODELS; m++) {
+        struct tt_error why;
+        assert_int_equal(tt_profile_new_linear((m + 1) * TT_MS, 5 * TT_MS, MAX_BATCH,
+                                               &self->profiles[m], &why),
+                         TT_OK);
+        self->models[m] = (struct tt_step_model){.whole = self->profiles[m],
+                                                 .max_batch = MAX_BATCH,
+                                                 .slo_ns = m == 2 ? TT_NEVER : 100 * TT_MS};
+        self->listed[m] = &self->models[m];
+    }
+    self->settings = (struct tt_cluster_settings){.model_count = MODELS, .models = self->listed};
+    assert_int_equal(tt_cluster_demand_init(&self->demand, &self->settings), TT_OK);
+    *state = self;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    struct world *self = *state;
+    tt_cluster_demand_fini(&self->demand);
+    for (int32_t m = 0; m < MODELS; m++)
+        tt_profile_free(self->profiles[m]);
+    free(self);
+    return 0;
+}
+
+/* Even arrivals from `from` to `to`, with a look whenever it is due. */
+static void play(struct world *self, int64_t from, int64_t to, int32_t rows_per_s) {
+    int64_t gap = TT_S / rows_per_s;
+    for (int64_t now = from; now < to; now += gap) {
+        for (uint16_t m = 0; m < MODELS; m++)
+            tt_cluster_demand_arrived(&self->demand, now, m, 1);
+        if (now >= self->demand.note_at)
+            tt_cluster_demand_note(&self->demand, now, DEVICES);
+    }
+    tt_cluster_demand_arrived(&self->demand, to, UINT16_MAX, 1); /* no such model */
+    tt_cluster_demand_note(&self->demand, to, DEVICES);
+}
+
+static void a_spare_has_no_advice(void **state) {
+    struct world *self = *state;
+    assert_int_equal(self->demand.note_at, TT_NEVER);
+    play(self, TT_S, 20 * TT_S, 100);
+    struct tt_cluster_advice advice = tt_cluster_demand_advise(&self->demand);
+    assert_false(advice.is_primary || advice.is_known);
+    assert_int_equal(advice.devices, 0);
+}
+
+static void a_primary_waits_for_its_window(void **state) {
+    struct world *self = *state;
+    tt_cluster_demand_begin(&self->demand, TT_S, true);
+    assert_false(tt_cluster_demand_advise(&self->demand).is_known);
+    play(self, TT_S, 9 * TT_S, 100);
+    struct tt_cluster_advice advice = tt_cluster_demand_advise(&self->demand);
+    assert_true(advice.is_primary);
+    assert_false(advice.is_known);
+    assert_int_equal(advice.devices, DEVICES);
+    play(self, 9 * TT_S, 14 * TT_S, 100);
+    assert_true(tt_cluster_demand_advise(&self->demand).is_known);
+    tt_cluster_demand_begin(&self->demand, 14 * TT_S, true); /* it took over again */
+    assert_false(tt_cluster_demand_advise(&self->demand).is_known);
+    play(self, 14 * TT_S, 30 * TT_S, 100);
+    assert_true(tt_cluster_demand_advise(&self->demand).is_known);
+    tt_cluster_demand_begin(&self->demand, 30 * TT_S, false);
+    assert_false(tt_cluster_demand_advise(&self->demand).is_known);
+}
+
+/* The same load, stated instead of measured, gives the same number. */
+static void it_is_the_advice_for_these_rates(void **state) {
+    struct world *self = *state;
+    static const int32_t rates[] = {10, 50, 250, 1000};
+    int32_t former = 0;
+    for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+        tt_cluster_demand_begin(&self->demand, TT_S, true);
+        play(self, TT_S, 21 * TT_S, rates[i]);
+        struct tt_cluster_advice advice = tt_cluster_demand_advise(&self->demand);
+        struct tt_devices_model models[MODELS];
+        for (int32_t m = 0; m < MODELS; m++)
+            models[m] = (struct tt_devices_model){
+                .curve = tt_batch_curve_of(self->profiles[m], 0, MAX_BATCH),
+                .slo_s = m == 2 ? 0 : 0.1,
+                .rows_per_s = rates[i],
+                .dispersion = self->demand.models[m].dispersion};
+        const struct tt_devices_load load = {
+            .models = models, .model_count = MODELS, .window_s = 10};
+        struct tt_devices_wanted expected = tt_devices_wanted(&load, NULL);
+        assert_true(advice.is_known);
+        assert_int_equal(advice.wanted.count, expected.count);
+        assert_int_equal(advice.wanted.fewest, expected.fewest);
+        assert_int_equal(advice.wanted.most, expected.most);
+        assert_true(advice.wanted.count >= former);
+        former = advice.wanted.count;
+    }
+    assert_true(former > 1);
+}
+
+/* When clients are gone, one device is wanted, and this is known. */
+static void idleness_is_known(void **state) {
+    struct world *self = *state;
+    tt_cluster_demand_begin(&self->demand, TT_S, true);
+    play(self, TT_S, 21 * TT_S, 1000);
+    assert_true(tt_cluster_demand_advise(&self->demand).wanted.count > 1);
+    tt_cluster_demand_note(&self->demand, 40 * TT_S, DEVICES);
+    struct tt_cluster_advice advice = tt_cluster_demand_advise(&self->demand);
+    assert_true(advice.is_known);
+    assert_int_equal(advice.wanted.count, 1);
+}
+
+static bool page_has(struct world *self, const char *text) {
+    struct tt_text page;
+    tt_text_init(&page);
+    tt_cluster_demand_metrics(&self->demand, &page);
+    bool has = strstr(tt_text_string(&page), text) != NULL;
+    tt_text_fini(&page);
+    return has;
+}
+
+static void the_page_says_what_is_known(void **state) {
+    struct world *self = *state;
+    assert_true(page_has(self, "\ntutti_cluster_primary 0\n"));
+    assert_false(page_has(self, "tutti_cluster_devices"));
+    tt_cluster_demand_begin(&self->demand, TT_S, true);
+    play(self, TT_S, 5 * TT_S, 100);
+    assert_true(page_has(self, "\ntutti_cluster_primary 1\n"));
+    assert_true(page_has(self, "\ntutti_cluster_devices 6\n"));
+    assert_false(page_has(self, "tutti_cluster_devices_wanted"));
+    play(self, 5 * TT_S, 21 * TT_S, 100);
+    assert_true(page_has(self, "\ntutti_cluster_devices_wanted "));
+    assert_true(page_has(self, "\ntutti_cluster_devices_wanted_confidence "));
+}
+
+static void *read_often(void *argument) {
+    struct tt_cluster_demand *demand = argument;
+    for (int32_t i = 0; i < 2000; i++) {
+        struct tt_cluster_advice advice = tt_cluster_demand_advise(demand);
+        if (advice.is_known && advice.wanted.count < 1)
+            return demand;
+    }
+    return NULL;
+}
+
+static void readers_may_come_at_any_time(void **state) {
+    struct world *self = *state;
+    tt_cluster_demand_begin(&self->demand, TT_S, true);
+    pthread_t reader;
+    assert_int_equal(pthread_create(&reader, NULL, read_often, &self->demand), 0);
+    play(self, TT_S, 61 * TT_S, 100);
+    void *failed;
+    assert_int_equal(pthread_join(reader, &failed), 0);
+    assert_null(failed);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_spare_has_no_advice, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_primary_waits_for_its_window, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(it_is_the_advice_for_these_rates, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(idleness_is_known, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_page_says_what_is_known, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(readers_may_come_at_any_time, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
