@@ -1,13 +1,9 @@
 #include "net/http/body_work.h"
 
 #include "net/kserve/kserve_bodies.h"
+#include "net/sockets/pool_work.h"
 
-#include <pthread.h>
 #include <stdlib.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
-enum { NICENESS = 5 };
 
 struct tt_body_work {
     uv_work_t work;
@@ -85,16 +81,6 @@ static bool unpack_here(const struct tt_body_work_context *context, struct tt_ex
 
 /* --- in the pool --- */
 
-static void enter_pool(void) {
-    static _Thread_local bool is_known;
-    if (is_known)
-        return;
-    is_known = true;
-    pthread_setname_np(pthread_self(), "tutti-bodies");
-    /* Of this thread only; where it is not allowed, the work competes with the rest. */
-    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS);
-}
-
 static enum tt_err unpack_there(struct tt_body_work *self) {
     struct tt_quota *quota = self->http_limits->budget ? self->http_limits->budget->quota : NULL;
     enum tt_err err = unpack(self->message, self->unpacked_limit, &self->unpacked, &self->why);
@@ -115,7 +101,7 @@ static enum tt_err unpack_there(struct tt_body_work *self) {
 
 static void read_body(uv_work_t *work) {
     struct tt_body_work *self = work->data;
-    enter_pool();
+    tt_pool_work_enter();
     self->err = is_packed(self->message) ? unpack_there(self) : TT_OK;
     if (self->err)
         return;
@@ -129,7 +115,7 @@ static void read_body(uv_work_t *work) {
 
 static void write_inputs(uv_work_t *work) {
     struct tt_body_work *self = work->data;
-    enter_pool();
+    tt_pool_work_enter();
     self->err = tt_kserve_fill(&self->exchange->request, self->exchange->inference, &self->why);
 }
 

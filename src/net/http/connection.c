@@ -1,14 +1,13 @@
 #include "net/http/connection.h"
 
 #include "base/clock.h"
-#include "net/coding/content_coding.h"
 #include "net/http/body_work.h"
+#include "net/http/http_answer.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    PACK_MIN_BYTES = 256, /* below that compression gains nothing */
     EVENTS_BYTES = 16384, /* of a stream, written at once */
 };
 
@@ -46,9 +45,7 @@ struct sending {
     /* Of a stream of events: its head is composed, a part of it is being written, that part is the
      * last one. */
     bool has_begun, is_writing, is_last;
-    enum tt_coding coding; /* that the client prefers */
     struct tt_text head;
-    struct tt_text packed; /* the compressed body */
     uv_write_t write;
     uv_buf_t buffers[TT_MAX_TENSORS + 2];
     unsigned buffer_count, buffer_at; /* buffer_at: with TLS, the first that is not encrypted */
@@ -104,9 +101,7 @@ static struct sending *sending_new(struct tt_connection *connection) {
         tt_http_journal_begin(&all->journal, request, connection->received_at, &connection->client,
                               &sending->entry);
     sending->write.data = sending;
-    sending->coding = TT_CODING_IDENTITY;
     tt_text_init(&sending->head);
-    tt_text_init(&sending->packed);
     tt_exchange_init(&sending->exchange, &all->context, on_exchanged, on_part);
     connection->sending = sending;
     all->exchange_count++;
@@ -123,7 +118,6 @@ static void sending_free(struct sending *sending, bool answered) {
     tt_counter_add(answered ? &all->counts.by_status[status] : &all->counts.gone, 1);
     tt_exchange_fini(&sending->exchange);
     tt_text_fini(&sending->head);
-    tt_text_fini(&sending->packed);
     tt_text_fini(&sending->sealed);
     free(sending);
     tt_assert(all->exchange_count > 0);
@@ -471,27 +465,6 @@ static void on_part(struct tt_exchange *exchange) {
 
 /* --- a reply --- */
 
-/* The reply's body as pieces in memory; returns how many. */
-static int body_pieces(const struct tt_exchange *exchange, struct tt_coding_piece *out_pieces) {
-    const struct tt_kserve_parts *parts = &exchange->parts;
-    out_pieces[0] =
-        (struct tt_coding_piece){exchange->reply.body.bytes, exchange->reply.body.length};
-    for (int32_t i = 0; i < parts->count; i++)
-        out_pieces[i + 1] =
-            (struct tt_coding_piece){parts->parts[i].bytes, parts->parts[i].size_bytes};
-    return parts->count + 1;
-}
-
-/* Only inference answers are compressed, as Triton does: its clients expect plain metadata. */
-static bool pack(struct sending *sending, const struct tt_coding_piece *pieces, int piece_count,
-                 size_t content_bytes) {
-    if (sending->coding == TT_CODING_IDENTITY || content_bytes < PACK_MIN_BYTES ||
-        !sending->exchange.is_inference_answer)
-        return false;
-    tt_coding_pack(sending->coding, pieces, piece_count, &sending->packed);
-    return !sending->packed.failed; /* without memory the answer goes as it is */
-}
-
 static void send_reply(struct sending *sending) {
     struct tt_exchange *exchange = &sending->exchange;
     struct tt_reply *reply = &exchange->reply;
@@ -513,13 +486,11 @@ static void send_reply(struct sending *sending) {
                                      .trace = answer_context(sending),
                                      .retry_after_s = reply->retry_after_s,
                                      .keep_alive = sending->keep_alive};
-    struct tt_coding_piece pieces[TT_MAX_TENSORS + 1];
-    int piece_count = body_pieces(exchange, pieces);
-    if (pack(sending, pieces, piece_count, answer.content_bytes)) {
-        pieces[0] = (struct tt_coding_piece){sending->packed.bytes, sending->packed.length};
-        piece_count = 1;
-        answer.coding = sending->coding;
-        answer.content_bytes = sending->packed.length;
+    struct tt_coding_piece pieces[TT_HTTP_ANSWER_PIECES];
+    int piece_count = tt_http_answer_pieces(exchange, pieces);
+    if (exchange->is_packed) {
+        answer.coding = exchange->coding;
+        answer.content_bytes = exchange->packed.length;
     }
     tt_http1_write_head(&answer, &sending->head);
     if (sending->head.failed) {
@@ -577,7 +548,7 @@ static void take_request(struct tt_connection *self) {
     }
     sending->keep_alive = request->keep_alive && !self->is_reserved;
     sending->is_head = strcmp(request->method, "HEAD") == 0;
-    sending->coding = request->accepts;
+    sending->exchange.coding = request->accepts;
     if (start(sending))
         send_reply(sending);
     else
@@ -916,6 +887,7 @@ void tt_connections_init(struct tt_connections *self, uv_loop_t *loop,
     self->loop = loop;
     self->limits = limits;
     self->context = *context;
+    self->context.loop = loop;
     self->on_empty = on_empty;
     self->owner = owner;
     self->stopping = false;

@@ -1,9 +1,9 @@
 #include "net/http/exchange.h"
 
+#include "net/http/http_answer.h"
 #include "net/kserve/kserve_generate.h"
 #include "net/kserve/kserve_log.h"
 #include "net/kserve/kserve_pages.h"
-#include "net/kserve/kserve_share.h"
 #include "net/kserve/kserve_stream.h"
 
 void tt_exchange_init(struct tt_exchange *self, const struct tt_http_context *context,
@@ -19,6 +19,9 @@ void tt_exchange_init(struct tt_exchange *self, const struct tt_http_context *co
     self->inference = NULL;
     self->work = NULL;
     self->is_running = self->is_abandoned = self->is_inference_answer = false;
+    self->is_answering = self->is_packed = false;
+    self->coding = TT_CODING_IDENTITY;
+    tt_text_init(&self->packed);
     tt_http_claim_clear(&self->claim);
     self->reply = (struct tt_reply){0};
     self->parts.count = 0;
@@ -34,13 +37,14 @@ void tt_exchange_fini(struct tt_exchange *self) {
     tt_http_claim_fini(&self->claim, self->context, self->reply.status);
     tt_kserve_request_fini(&self->request);
     tt_text_fini(&self->reply.body);
+    tt_text_fini(&self->packed);
 }
 
 void tt_exchange_abandon(struct tt_exchange *self) {
     tt_assert(self->is_running);
     tt_assert(!self->is_abandoned);
     self->is_abandoned = true;
-    if (self->inference && !self->work) /* else it was not submitted */
+    if (self->inference && !self->work && !self->is_answering) /* else it does not run */
         tt_inference_cancel(self->inference);
 }
 
@@ -54,18 +58,6 @@ void tt_exchange_fail(struct tt_exchange *self, enum tt_err err, const char *why
 }
 
 /* --- events --- */
-
-static enum tt_err put_event(const struct tt_kserve_answer *answer, struct tt_text *out_text,
-                             struct tt_error *why) {
-    size_t before = out_text->length;
-    tt_text_puts(out_text, "data: ");
-    enum tt_err err = tt_kserve_generate_write(answer, out_text, why);
-    if (err)
-        out_text->length = before;
-    else
-        tt_text_puts(out_text, "\n\n");
-    return err;
-}
 
 static void put_error(const char *sentence, struct tt_text *out_text) {
     tt_text_puts(out_text, "data: ");
@@ -82,7 +74,7 @@ static enum tt_err put_end(struct tt_exchange *self, struct tt_text *out_text,
         return TT_OK;
     }
     tt_kserve_stream_rest(&answer, &self->request, self->model, self->inference);
-    return answer.output_count ? put_event(&answer, out_text, why) : TT_OK;
+    return answer.output_count ? tt_http_answer_event(&answer, out_text, why) : TT_OK;
 }
 
 bool tt_exchange_read(struct tt_exchange *self, struct tt_text *out_text, size_t limit_bytes) {
@@ -100,7 +92,7 @@ bool tt_exchange_read(struct tt_exchange *self, struct tt_text *out_text, size_t
             break;
         }
         tt_kserve_stream_word(&answer, &self->request, self->model, &word);
-        err = put_event(&answer, out_text, &why);
+        err = tt_http_answer_event(&answer, out_text, &why);
     }
     if (err)
         put_error(why.text, out_text);
@@ -121,46 +113,42 @@ static void on_emitted(void *context, struct tt_inference *inference) {
 
 /* --- answers --- */
 
-static enum tt_err write_answer(struct tt_exchange *self, struct tt_error *why) {
-    struct tt_kserve_answer answer;
-    struct tt_text *body = &self->reply.body;
-    bool is_event = self->form == TT_EXCHANGE_EVENTS;
-    tt_kserve_answer_fill(&answer, &self->request, self->model, self->inference);
-    enum tt_err err = self->request.shares ? tt_kserve_share_write(&answer, why) : TT_OK;
-    if (err)
-        return err;
-    err = self->form == TT_EXCHANGE_INFER ? tt_kserve_json_write(&answer, body, &self->parts, why)
-          : is_event                      ? put_event(&answer, body, why)
-                                          : tt_kserve_generate_write(&answer, body, why);
-    if (err)
-        return err;
-    self->is_inference_answer = true;
-    self->reply.status = 200;
-    self->reply.content_type = self->parts.size_bytes ? "application/octet-stream"
-                               : is_event             ? "text/event-stream"
-                                                      : "application/json";
-    return TT_OK;
+/* The inference of a reply has ended, and its answer is written if it has one. */
+static void end_reply(struct tt_exchange *self, enum tt_err err, const char *why) {
+    self->is_running = false;
+    if (!self->is_abandoned) {
+        tt_kserve_log_end(self->context->log, &self->request, self->model, err, why);
+        if (err)
+            tt_exchange_fail(self, err, why);
+    }
+    self->done(self);
+}
+
+static void on_answered(struct tt_exchange *self, enum tt_err err, const struct tt_error *why) {
+    tt_assert(self->is_running);
+    end_reply(self, err, why->text);
 }
 
 static void on_inferred(void *context, struct tt_inference *inference, enum tt_err err,
                         const char *why) {
     struct tt_exchange *self = context;
+    struct tt_error message;
     tt_assert(self->is_running);
     tt_assert(self->inference == inference);
-    self->is_running = false;
-    if (!self->is_abandoned) {
-        struct tt_error message;
-        if (self->is_stream) {
-            self->err = err ? tt_fail(err, &self->why, "%s", why ? why : "") : TT_OK;
-        } else if (!err) {
-            err = write_answer(self, &message);
-            why = message.text;
-        }
-        tt_kserve_log_end(self->context->log, &self->request, self->model, err, why);
-        if (err && !self->is_stream)
-            tt_exchange_fail(self, err, why);
+    if (self->is_stream) {
+        self->is_running = false;
+        self->err = err ? tt_fail(err, &self->why, "%s", why ? why : "") : TT_OK;
+        if (!self->is_abandoned)
+            tt_kserve_log_end(self->context->log, &self->request, self->model, err, why);
+        self->done(self);
+        return;
     }
-    self->done(self);
+    if (!err && !self->is_abandoned) {
+        if (!tt_http_answer_start(self, on_answered, &err, &message))
+            return;
+        why = message.text;
+    }
+    end_reply(self, err, why);
 }
 
 enum tt_err tt_exchange_read_inputs(struct tt_exchange *self, const struct tt_signature *signature,

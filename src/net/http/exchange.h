@@ -12,11 +12,13 @@
  * them. What it does not read stays where it is bounded (serve/emissions.h). A stream that fails
  * before its first event gets a reply instead.
  *
- * It never reads or writes a socket, never compresses, and counts nothing. All functions belong to
- * the thread of the context's port. Implemented in exchange.c. */
+ * It never reads or writes a socket, and counts nothing. A large answer is written beside the
+ * thread (http_answer.h). All functions belong to the thread of the context's port. Implemented in
+ * exchange.c. */
 #ifndef TT_NET_HTTP_EXCHANGE_H
 #define TT_NET_HTTP_EXCHANGE_H
 
+#include "net/coding/content_coding.h"
 #include "net/http/http_access.h"
 #include "net/http/http_routes.h"
 #include "net/kserve/kserve_json.h"
@@ -38,15 +40,19 @@ struct tt_exchange {
     struct tt_body_work *work; /* its body is being read elsewhere; NULL: it is not */
     struct tt_http_claim claim;
     enum tt_exchange_form form;
-    bool is_inference; /* the request asks for one, whatever came of it */
-    bool is_stream;    /* the answer is events: nothing is in `reply` and `parts` */
-    bool is_running;   /* `done` is to come */
-    bool is_abandoned; /* the client has gone; the reply is empty */
+    enum tt_coding coding; /* that the client prefers; the transport sets it before _start */
+    bool is_inference;     /* the request asks for one, whatever came of it */
+    bool is_stream;        /* the answer is events: nothing is in `reply` and `parts` */
+    bool is_running;       /* `done` is to come */
+    bool is_answering;     /* the inference has ended, and its answer is being written */
+    bool is_abandoned;     /* the client has gone; the reply is empty */
     /* When it is done: */
     bool is_inference_answer; /* the reply is an inference's result, not an error or a page */
     struct tt_reply reply;
     struct tt_kserve_parts parts; /* after the reply's body; `size_bytes` 0: none */
-    enum tt_err err;              /* of a stream's inference, with its reason */
+    struct tt_text packed;        /* if is_packed: both, compressed */
+    bool is_packed;
+    enum tt_err err; /* of a stream's inference, with its reason */
     struct tt_error why;
     bool is_read; /* the stream's last event was read */
 };
