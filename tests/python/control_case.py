@@ -41,6 +41,21 @@ def adder(amount, count=1):
     return model.SerializeToString()
 
 
+def one_node(node, x_shape, y_shape, initializers=()):
+    """y is what the node makes of x."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, x_shape)
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, y_shape)
+    graph = helper.make_graph([node], "one node", [x], [y], list(initializers))
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    return model.SerializeToString()
+
+
+def identity():
+    """y = x, rows of any length."""
+    return one_node(helper.make_node("Identity", ["x"], ["y"]), ["N", "M"], ["N", "M"])
+
+
 def slow(layers=150, width=512):
     """y = 0, rows of 4, after a few milliseconds."""
     sizes = {"in": [4, width], "w": [width, width], "out": [width, 4]}

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/instant.h"
 #include "net/grpc/grpc_methods.h"
+#include "net/grpc/grpc_work.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -181,43 +182,8 @@ static void respond(struct tt_grpc_call *self) {
     tt_http2_respond(&self->stream, headers, count);
 }
 
-/* Packs the message behind its head; without memory, or where it would not gain, it goes as it is.
- */
-static void pack(struct tt_grpc_call *self, struct tt_http2_message *message) {
-    struct tt_coding_piece pieces[TT_HTTP2_MESSAGE_PIECES];
-    size_t skipped = TT_GRPC_HEAD_BYTES, size_bytes = message->left_bytes - skipped;
-    if (size_bytes < TT_GRPC_PACK_MIN_BYTES)
-        return;
-    for (int32_t i = 0; i < message->count; i++) {
-        const char *bytes = message->pieces[i].bytes;
-        if (!bytes)
-            bytes = message->text.bytes + message->pieces[i].offset;
-        size_t count = message->pieces[i].size_bytes;
-        pieces[i] = (struct tt_coding_piece){bytes + skipped, count - skipped};
-        skipped = 0; /* the head lies in the first piece */
-    }
-    struct tt_text packed;
-    const char head[TT_GRPC_HEAD_BYTES] = {1};
-    tt_text_init(&packed);
-    tt_text_append(&packed, head, sizeof(head));
-    tt_coding_pack(self->coding, pieces, message->count, &packed);
-    if (packed.failed || packed.length - sizeof(head) >= size_bytes) {
-        tt_text_fini(&packed);
-        return;
-    }
-    for (int i = 1; i < TT_GRPC_HEAD_BYTES; i++)
-        packed.bytes[i] = (char)((packed.length - sizeof(head)) >> (8 * (4 - i)));
-    tt_text_fini(&message->text);
-    message->text = packed;
-    message->count = 0;
-    message->left_bytes = 0;
-    tt_http2_message_add_text(message);
-}
-
 void tt_grpc_call_send(struct tt_grpc_call *self, struct tt_http2_message *message) {
     tt_assert(!self->is_over);
-    if (self->coding != TT_CODING_IDENTITY && self->accepts_coding)
-        pack(self, message);
     if (!self->stream.responded)
         respond(self);
     tt_http2_send(&self->stream, message);
@@ -241,6 +207,8 @@ void tt_grpc_call_send_bytes(struct tt_grpc_call *self, const void *bytes, size_
         tt_http2_message_add_text(page);
     }
     if (page && !page->text.failed) {
+        if (self->coding != TT_CODING_IDENTITY && self->accepts_coding)
+            tt_grpc_message_pack(self->coding, page);
         tt_grpc_call_send(self, page);
         return;
     }
@@ -285,6 +253,11 @@ static void on_commanded(void *context, struct tt_model_command *command) {
     tt_grpc_call_proceed(self);
 }
 
+void tt_grpc_call_command(struct tt_grpc_call *self, struct tt_model_command *take_command) {
+    self->running_count++;
+    tt_port_submit_command(self->all->service.port, take_command, on_commanded, self);
+}
+
 static void start_command(struct tt_grpc_call *self, const char *bytes, size_t size_bytes) {
     struct tt_model_command *command;
     struct tt_error why;
@@ -295,8 +268,7 @@ static void start_command(struct tt_grpc_call *self, const char *bytes, size_t s
         tt_grpc_call_fail(self, tt_grpc_status_of(err), why.text);
         return;
     }
-    self->running_count++;
-    tt_port_submit_command(self->all->service.port, command, on_commanded, self);
+    tt_grpc_call_command(self, command);
 }
 
 static bool takes_many(const struct tt_grpc_call *self) {
@@ -304,11 +276,6 @@ static bool takes_many(const struct tt_grpc_call *self) {
 }
 
 static void take_message(struct tt_grpc_call *self, const char *bytes, size_t size_bytes) {
-    if (self->has_message && !takes_many(self)) {
-        tt_grpc_call_fail(self, TT_GRPC_INVALID_ARGUMENT, "the call takes one message only");
-        return;
-    }
-    self->has_message = true;
     switch (self->method->kind) {
     case TT_GRPC_INFER:
     case TT_GRPC_STREAM: self->all->operations->infer(self, bytes, size_bytes); break;
@@ -349,8 +316,24 @@ static void take_packed(struct tt_grpc_call *self) {
     tt_text_fini(&unpacked);
 }
 
+/* The receiver has a message. */
+static void take_complete(struct tt_grpc_call *self) {
+    const struct tt_grpc_receiver *receiver = &self->receiver;
+    if (self->has_message && !takes_many(self)) {
+        tt_grpc_call_fail(self, TT_GRPC_INVALID_ARGUMENT, "the call takes one message only");
+        return;
+    }
+    self->has_message = true;
+    if (self->all->operations->is_large(self))
+        self->all->operations->take_large(self);
+    else if (receiver->is_packed)
+        take_packed(self);
+    else
+        take_message(self, receiver->message, receiver->message_bytes);
+}
+
 static bool is_full(const struct tt_grpc_call *self) {
-    return self->running_count + self->queued_count >= TT_GRPC_STREAM_REQUESTS;
+    return self->is_reading || self->running_count + self->queued_count >= TT_GRPC_STREAM_REQUESTS;
 }
 
 /* Handles the messages in the bytes; returns how many bytes were used. */
@@ -360,12 +343,7 @@ static size_t feed(struct tt_grpc_call *self, const char *bytes, size_t count) {
         struct tt_error why;
         switch (tt_grpc_receiver_feed(&self->receiver, bytes + at, count - at, &used)) {
         case TT_GRPC_MORE: break;
-        case TT_GRPC_MESSAGE:
-            if (self->receiver.is_packed)
-                take_packed(self);
-            else
-                take_message(self, self->receiver.message, self->receiver.message_bytes);
-            break;
+        case TT_GRPC_MESSAGE: take_complete(self); break;
         case TT_GRPC_TOO_LARGE:
             tt_fail(TT_ERR_BUSY, &why, "the message has %zu bytes; the limit is %zu",
                     self->receiver.wanted_bytes, self->receiver.limit_bytes);

@@ -32,6 +32,7 @@ enum {
 
 struct tt_grpc_call;
 struct tt_grpc_method;
+struct tt_model_command;
 struct tt_log;
 
 /* What calls do, by their method. Calls know the operations as this table only. */
@@ -40,6 +41,9 @@ struct tt_grpc_operations {
     const struct tt_grpc_method *(*find)(const char *path, size_t path_bytes);
     /* Starts the inference that the message asks for. */
     void (*infer)(struct tt_grpc_call *call, const char *bytes, size_t size_bytes);
+    /* The receiver's message takes long to read; it is taken. */
+    bool (*is_large)(const struct tt_grpc_call *call);
+    void (*take_large)(struct tt_grpc_call *call);
     /* Cancels what was started. */
     void (*cancel)(struct tt_grpc_call *call);
     /* Begins to watch what the message asks for. */
@@ -49,6 +53,7 @@ struct tt_grpc_operations {
 struct tt_grpc_calls {
     const struct tt_grpc_operations *operations;
     struct tt_kserve_service service;
+    struct uv_loop_s *loop;                    /* NULL: long work is done at once */
     const struct tt_limits *limits;            /* borrowed */
     struct tt_log *log;                        /* NULL: silent */
     struct tt_gate *gate;                      /* borrowed; NULL: all is allowed */
@@ -87,6 +92,7 @@ struct tt_grpc_call {
     bool has_request, has_message, has_inferred;
     bool has_line;                  /* in the access log */
     bool is_counted;                /* in the limits of the client's address */
+    bool is_reading;                /* a large message is being read: no other is taken */
     bool is_ending;                 /* it finishes after what runs, whatever the client does */
     bool is_over;                   /* its status is on its way: nothing more is handled */
     bool is_closed;                 /* its stream has gone */
@@ -100,8 +106,8 @@ struct tt_grpc_call {
 /* The handler of its streams; its context is a struct tt_grpc_calls. */
 extern const struct tt_http2_handler tt_grpc_handler;
 
-/* `service.port` and `touch` may be set later. `quotas` (borrowed): of all connections of the
- * server.
+/* `service.port`, `loop` and `touch` may be set later. `quotas` (borrowed): of all connections of
+ * the server.
  */
 void tt_grpc_calls_init(struct tt_grpc_calls *self, const struct tt_grpc_operations *operations,
                         const struct tt_kserve_service *service, const struct tt_limits *limits,
@@ -134,7 +140,9 @@ void tt_grpc_call_fail(struct tt_grpc_call *self, enum tt_grpc_status status, co
 void tt_grpc_call_finish(struct tt_grpc_call *self);
 /* Queues a copy of the bytes as a message; without memory the call fails. */
 void tt_grpc_call_send_bytes(struct tt_grpc_call *self, const void *bytes, size_t size_bytes);
-/* Queues a message that has its head of five bytes, packed if the client packs. */
+/* Submits the command; the call ends with it. */
+void tt_grpc_call_command(struct tt_grpc_call *self, struct tt_model_command *take_command);
+/* Queues a message that has its head of five bytes. */
 void tt_grpc_call_send(struct tt_grpc_call *self, struct tt_http2_message *message);
 /* A request or an answer of the call is done with: goes on, or frees the call. */
 void tt_grpc_call_proceed(struct tt_grpc_call *self);

@@ -1,7 +1,10 @@
 /* Inferences of grpc_call.h: from a received message to the message that answers it. */
+#include "net/grpc/grpc_inference.h"
+
 #include "base/clock.h"
 #include "net/grpc/grpc_methods.h"
 #include "net/grpc/grpc_operations.h"
+#include "net/grpc/grpc_work.h"
 #include "net/grpc/infer_message.h"
 #include "net/kserve/kserve_log.h"
 #include "net/kserve/kserve_share.h"
@@ -74,7 +77,8 @@ static void write_journal(struct grpc_inference *self) {
 }
 
 /* Its answer was written, or will not be. */
-static void inference_free(struct grpc_inference *self) {
+void tt_grpc_inference_free(struct grpc_inference *take_self) {
+    struct grpc_inference *self = take_self;
     struct tt_grpc_calls *all = self->call->all;
     struct tt_text *text = &self->message.text;
     if (self->has_outcome)
@@ -110,7 +114,7 @@ static void on_released(struct tt_http2_message *message) {
     if (goes_on && !call->is_over)
         send_words(self);
     else if (!goes_on || self->is_done)
-        inference_free(self);
+        tt_grpc_inference_free(self);
     if (!call->is_closed)
         tt_grpc_call_proceed(call);
 }
@@ -123,13 +127,39 @@ static void begin_message(struct grpc_inference *self) {
     self->message.text = text;
 }
 
+static void send_message(struct grpc_inference *self) {
+    struct tt_grpc_call *call = self->call;
+    tt_grpc_call_send(call, &self->message);
+    if (call->method->kind == TT_GRPC_INFER)
+        tt_grpc_call_finish(call);
+}
+
+static void on_packed(struct tt_http2_message *message) {
+    struct grpc_inference *self = TT_CONTAINER_OF(message, struct grpc_inference, message);
+    struct tt_grpc_call *call = self->call;
+    if (!call->is_over) {
+        send_message(self);
+        return;
+    }
+    bool was_closed = call->is_closed;
+    on_released(message);
+    if (was_closed)
+        tt_grpc_call_proceed(call);
+}
+
+static bool packs(const struct tt_grpc_call *call) {
+    return call->coding != TT_CODING_IDENTITY && call->accepts_coding;
+}
+
 static void send_answer(struct grpc_inference *self) {
     struct tt_grpc_call *call = self->call;
     call->queued_count++;
     self->is_sending = true;
-    tt_grpc_call_send(call, &self->message);
-    if (call->method->kind == TT_GRPC_INFER)
-        tt_grpc_call_finish(call);
+    if (tt_grpc_message_pack_later(call, &self->message, on_packed))
+        return;
+    if (packs(call))
+        tt_grpc_message_pack(call->coding, &self->message);
+    send_message(self);
 }
 
 /* The journal is written when the answer has been. */
@@ -156,7 +186,7 @@ static void answer_failure(struct grpc_inference *self, enum tt_err err, const c
         }
     }
     tt_grpc_call_fail(call, tt_grpc_status_of(err), sentence);
-    inference_free(self);
+    tt_grpc_inference_free(self);
 }
 
 static void answer(struct grpc_inference *self) {
@@ -229,8 +259,7 @@ static void send_words(struct grpc_inference *self) {
     struct tt_grpc_call *call = self->call;
     if (self->is_sending)
         return;
-    bool packs = call->coding != TT_CODING_IDENTITY && call->accepts_coding;
-    int32_t limit = packs ? 1 : WORDS_PER_MESSAGE, count;
+    int32_t limit = packs(call) ? 1 : WORDS_PER_MESSAGE, count;
     begin_message(self);
     bool good = put_words(self, limit, &count), any = count > 0;
     if (good && self->is_done && count < limit) {
@@ -240,11 +269,11 @@ static void send_words(struct grpc_inference *self) {
     if (!good) {
         tt_grpc_call_fail(call, TT_GRPC_RESOURCE_EXHAUSTED, "no memory for the answer");
         if (self->is_done)
-            inference_free(self);
+            tt_grpc_inference_free(self);
     } else if (any) {
         send_answer(self);
     } else if (self->is_last) {
-        inference_free(self);
+        tt_grpc_inference_free(self);
     }
 }
 
@@ -262,7 +291,7 @@ static void end_words(struct grpc_inference *self, enum tt_err err, const char *
     if (!self->call->is_over)
         send_words(self);
     else if (!self->is_sending)
-        inference_free(self);
+        tt_grpc_inference_free(self);
 }
 
 static void on_inferred(void *context, struct tt_inference *inference, enum tt_err err,
@@ -281,7 +310,7 @@ static void on_inferred(void *context, struct tt_inference *inference, enum tt_e
             note_outcome(self, 200, tt_grpc_status_of(err), -1);
         end_words(self, err, why);
     } else if (call->is_over) {
-        inference_free(self);
+        tt_grpc_inference_free(self);
     } else {
         if (err)
             answer_failure(self, err, why);
@@ -314,43 +343,73 @@ static void begin_entry(struct grpc_inference *self) {
         call->answer_trace = tt_journal_answer_context(journal, &self->entry);
 }
 
-void tt_grpc_call_infer(struct tt_grpc_call *call, const char *bytes, size_t size_bytes) {
+struct grpc_inference *tt_grpc_inference_new(struct tt_grpc_call *call) {
     struct grpc_inference *self = inference_new(call);
     struct tt_error why;
     if (!self) {
         tt_grpc_call_fail(call, TT_GRPC_RESOURCE_EXHAUSTED, "no memory for the request");
-        return;
+        return NULL;
     }
     if (tt_journal_is_on(&call->all->journal))
         begin_entry(self);
     enum tt_grpc_status refused = tt_grpc_call_admit(call, &self->identity, &why);
-    if (refused != TT_GRPC_OK) {
-        tt_grpc_call_fail(call, refused, why.text);
-        inference_free(self);
-        return;
-    }
-    struct tt_kserve_request *request = &self->request;
-    struct tt_port *port = call->all->service.port;
-    enum tt_err err = tt_infer_message_read(request, bytes, size_bytes, &self->wants_final, &why);
+    if (refused == TT_GRPC_OK)
+        return self;
+    tt_grpc_call_fail(call, refused, why.text);
+    tt_grpc_inference_free(self);
+    return NULL;
+}
+
+enum tt_err tt_grpc_inference_read(struct grpc_inference *self, const char *bytes,
+                                   size_t size_bytes, struct tt_error *why) {
+    return tt_infer_message_read(&self->request, bytes, size_bytes, &self->wants_final, why);
+}
+
+enum tt_err tt_grpc_inference_reserve(struct grpc_inference *self, struct tt_error *why) {
+    const struct tt_kserve_target *target = &self->request.target;
+    struct tt_port *port = self->call->all->service.port;
+    enum tt_err err = tt_serving_find(port, target->model, target->version, &self->model, why);
     if (!err)
-        err = tt_serving_find(port, request->target.model, request->target.version, &self->model,
-                              &why);
-    if (!err)
-        err = limit_time(self, &why);
-    if (!err)
-        err = tt_kserve_begin(request, port, self->model, &self->inference, &why);
+        err = limit_time(self, why);
+    return err ? err : tt_kserve_reserve(&self->request, port, self->model, &self->inference, why);
+}
+
+enum tt_err tt_grpc_inference_write(struct grpc_inference *self, struct tt_error *why) {
+    return tt_kserve_fill(&self->request, self->inference, why);
+}
+
+void tt_grpc_inference_submit(struct grpc_inference *take_self, enum tt_err err,
+                              struct tt_error *why) {
+    struct grpc_inference *self = take_self;
+    struct tt_grpc_call *call = self->call;
     self->is_stream = !err && call->method->kind == TT_GRPC_STREAM &&
-                      tt_kserve_stream_output(request, self->model) >= 0;
+                      tt_kserve_stream_output(&self->request, self->model) >= 0;
     if (self->is_stream)
-        err = tt_inference_stream(self->inference, on_emitted, &why);
+        err = tt_inference_stream(self->inference, on_emitted, why);
     if (err) {
+        if (self->inference)
+            tt_inference_release(self->inference);
+        self->inference = NULL;
         self->is_stream = false;
-        answer_failure(self, err, why.text);
+        answer_failure(self, err, why->text);
         return;
     }
     call->running_count++;
     tt_list_push_back(&call->running, &self->node);
-    tt_inference_submit(self->inference, &request->options, on_inferred, self);
+    tt_inference_submit(self->inference, &self->request.options, on_inferred, self);
+}
+
+void tt_grpc_call_infer(struct tt_grpc_call *call, const char *bytes, size_t size_bytes) {
+    struct grpc_inference *self = tt_grpc_inference_new(call);
+    struct tt_error why;
+    if (!self)
+        return;
+    enum tt_err err = tt_grpc_inference_read(self, bytes, size_bytes, &why);
+    if (!err)
+        err = tt_grpc_inference_reserve(self, &why);
+    if (!err)
+        err = tt_grpc_inference_write(self, &why);
+    tt_grpc_inference_submit(self, err, &why);
 }
 
 void tt_grpc_call_cancel(struct tt_grpc_call *call) {

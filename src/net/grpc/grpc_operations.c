@@ -1,8 +1,11 @@
 #include "net/grpc/grpc_operations.h"
 
 #include "net/grpc/grpc_methods.h"
+#include "net/grpc/grpc_work.h"
 
 const struct tt_grpc_operations tt_grpc_operations = {.find = tt_grpc_method_find,
                                                       .infer = tt_grpc_call_infer,
+                                                      .is_large = tt_grpc_call_is_large,
+                                                      .take_large = tt_grpc_call_take_large,
                                                       .cancel = tt_grpc_call_cancel,
                                                       .watch = tt_grpc_call_watch};

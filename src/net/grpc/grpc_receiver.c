@@ -30,6 +30,18 @@ static enum tt_grpc_received take(struct tt_grpc_receiver *self, const char *mes
     return TT_GRPC_MESSAGE;
 }
 
+int64_t tt_grpc_receiver_take(struct tt_grpc_receiver *self, struct tt_text *out_text) {
+    tt_assert(self->is_taken);
+    int64_t held_bytes = (int64_t)self->body.length;
+    if (self->body.bytes) {
+        *out_text = self->body;
+        tt_text_init(&self->body);
+    } else {
+        tt_text_append(out_text, self->message, self->message_bytes);
+    }
+    return held_bytes;
+}
+
 /* Appends to the body what belongs to it. */
 static enum tt_grpc_received collect(struct tt_grpc_receiver *self, const char *bytes, size_t count,
                                      size_t *out_used) {

@@ -36,6 +36,9 @@ void tt_grpc_receiver_fini(struct tt_grpc_receiver *self);
 /* Takes bytes up to the end of a message; *out_used: how many. */
 enum tt_grpc_received tt_grpc_receiver_feed(struct tt_grpc_receiver *self, const char *bytes,
                                             size_t count, size_t *out_used);
+/* After MESSAGE, once: the message becomes the caller's, in an initialised text, with the bytes of
+ * the budget that it holds, which are returned. Without memory `out_text->failed` is set. */
+int64_t tt_grpc_receiver_take(struct tt_grpc_receiver *self, struct tt_text *out_text);
 /* True: a message has begun and is not complete. */
 bool tt_grpc_receiver_is_partial(const struct tt_grpc_receiver *self);
 

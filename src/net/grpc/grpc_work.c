@@ -1,0 +1,173 @@
+#include "net/grpc/grpc_work.h"
+
+#include "net/grpc/grpc_inference.h"
+#include "net/grpc/grpc_methods.h"
+#include "net/sockets/pool_work.h"
+
+#include <stdlib.h>
+#include <uv.h>
+
+struct grpc_work {
+    uv_work_t work;
+    struct tt_grpc_call *call;
+    struct grpc_inference *inference; /* NULL: a load */
+    struct tt_model_command *command; /* of a load, once it was read */
+    struct tt_text message;           /* as received, then unpacked */
+    enum tt_coding coding;            /* of the message; IDENTITY: it is not packed */
+    size_t unpacked_limit;
+    struct tt_quota *quota; /* of all bodies */
+    int64_t budget_bytes;   /* taken from the share of the call's thread */
+    int64_t unpacked_bytes; /* taken from the quota */
+    enum tt_err err;
+    bool is_unreadable; /* err is of the message as a whole: the call fails with `status` */
+    enum tt_grpc_status status;
+    struct tt_error why;
+};
+
+/* --- in the pool --- */
+
+static void unpack(struct grpc_work *self) {
+    struct tt_text unpacked;
+    tt_text_init(&unpacked);
+    self->err = tt_coding_unpack(self->coding, self->message.bytes, self->message.length,
+                                 self->unpacked_limit, &unpacked, &self->why);
+    int64_t bytes = (int64_t)unpacked.length;
+    if (self->err) {
+        self->status =
+            self->err == TT_ERR_BUSY ? TT_GRPC_RESOURCE_EXHAUSTED : tt_grpc_status_of(self->err);
+    } else if (!tt_quota_take(self->quota, bytes)) {
+        self->status = TT_GRPC_UNAVAILABLE;
+        self->err = tt_fail(TT_ERR_BUSY, &self->why,
+                            "the bodies of all requests take %lld bytes, and with the %lld that "
+                            "this message unpacks to more than the limit of %lld; try again later",
+                            (long long)tt_quota_used(self->quota), (long long)bytes,
+                            (long long)self->quota->limit);
+    } else {
+        self->unpacked_bytes = bytes;
+    }
+    self->is_unreadable = self->err != TT_OK;
+    tt_text_fini(&self->message);
+    self->message = unpacked;
+}
+
+static void read_message(uv_work_t *work) {
+    struct grpc_work *self = work->data;
+    tt_pool_work_enter();
+    if (self->coding != TT_CODING_IDENTITY)
+        unpack(self);
+    const char *bytes = self->message.bytes ? self->message.bytes : "";
+    if (self->err)
+        return;
+    if (self->inference)
+        self->err =
+            tt_grpc_inference_read(self->inference, bytes, self->message.length, &self->why);
+    else
+        self->err =
+            tt_grpc_read_command(true, bytes, self->message.length, &self->command, &self->why);
+}
+
+static void write_inputs(uv_work_t *work) {
+    struct grpc_work *self = work->data;
+    tt_pool_work_enter();
+    self->err = tt_grpc_inference_write(self->inference, &self->why);
+}
+
+/* --- on the loop --- */
+
+/* The message was read, or its call is over. */
+static void end_work(struct grpc_work *self) {
+    struct tt_grpc_call *call = self->call;
+    tt_quota_share_give(&call->all->budget, self->budget_bytes);
+    if (self->unpacked_bytes)
+        tt_quota_give(self->quota, self->unpacked_bytes);
+    tt_text_fini(&self->message);
+    free(self);
+    call->is_reading = false;
+    call->running_count--;
+    tt_grpc_call_proceed(call);
+}
+
+static void end_inference(struct grpc_work *self) {
+    if (self->call->is_over) {
+        tt_grpc_inference_free(self->inference);
+    } else if (self->is_unreadable) {
+        tt_grpc_inference_free(self->inference);
+        tt_grpc_call_fail(self->call, self->status, self->why.text);
+    } else {
+        tt_grpc_inference_submit(self->inference, self->err, &self->why);
+    }
+    end_work(self);
+}
+
+static void on_written(uv_work_t *work, int status) {
+    tt_assert(status == 0); /* nothing is cancelled */
+    end_inference(work->data);
+}
+
+static void end_load(struct grpc_work *self) {
+    struct tt_grpc_call *call = self->call;
+    if (!self->err) {
+        tt_grpc_call_command(call, self->command);
+    } else {
+        tt_grpc_call_audit(call, false, self->why.text);
+        if (!call->is_over)
+            tt_grpc_call_fail(call,
+                              self->is_unreadable ? self->status : tt_grpc_status_of(self->err),
+                              self->why.text);
+    }
+    end_work(self);
+}
+
+static void on_read(uv_work_t *work, int status) {
+    struct grpc_work *self = work->data;
+    tt_assert(status == 0);
+    if (!self->inference) {
+        end_load(self);
+        return;
+    }
+    if (!self->err && !self->call->is_over)
+        self->err = tt_grpc_inference_reserve(self->inference, &self->why);
+    if (self->err || self->call->is_over)
+        end_inference(self);
+    else
+        uv_queue_work(self->call->all->loop, work, write_inputs, on_written);
+}
+
+bool tt_grpc_call_is_large(const struct tt_grpc_call *call) {
+    const struct tt_grpc_receiver *receiver = &call->receiver;
+    enum tt_grpc_kind kind = call->method->kind;
+    if (!call->all->loop ||
+        !(kind == TT_GRPC_INFER || kind == TT_GRPC_STREAM || kind == TT_GRPC_LOAD))
+        return false;
+    if (!receiver->is_packed)
+        return receiver->message_bytes > TT_GRPC_WORK_BYTES;
+    return receiver->message_bytes > TT_GRPC_WORK_PACKED && call->coding != TT_CODING_IDENTITY;
+}
+
+void tt_grpc_call_take_large(struct tt_grpc_call *call) {
+    struct grpc_work *self = calloc(1, sizeof(*self));
+    if (self) {
+        tt_text_init(&self->message);
+        self->budget_bytes = tt_grpc_receiver_take(&call->receiver, &self->message);
+    }
+    if (!self || self->message.failed) {
+        free(self);
+        tt_grpc_call_fail(call, TT_GRPC_RESOURCE_EXHAUSTED, "no memory for the request");
+        return;
+    }
+    self->call = call;
+    self->work.data = self;
+    self->quota = call->all->budget.quota;
+    self->coding = call->receiver.is_packed ? call->coding : TT_CODING_IDENTITY;
+    self->unpacked_limit = (size_t)call->all->limits->unpacked_bytes;
+    call->running_count++;
+    call->is_reading = true;
+    if (call->method->kind != TT_GRPC_LOAD) {
+        self->inference = tt_grpc_inference_new(call);
+        if (!self->inference) { /* the call has failed */
+            end_work(self);
+            return;
+        }
+    }
+    uv_queue_work(call->all->loop, &self->work, read_message, on_read);
+}

@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+"""Large requests and answers: over HTTP and gRPC, as text, as bytes and compressed. The work that they take is done beside the
+threads that serve connections, the answers are right, and a client that leaves meanwhile leaves nothing behind."""
+import gzip
+import http.client
+import json
+import pathlib
+import select
+import sys
+import threading
+import unittest
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+
+from needs import need  # noqa: E402
+
+need("numpy", "onnx", "tritonclient")
+
+import numpy as np  # noqa: E402
+import tritonclient.grpc as triton  # noqa: E402
+from control_case import ControlCase, adder, identity, one_node  # noqa: E402
+from onnx import TensorProto, helper  # noqa: E402
+from server_process import free_port  # noqa: E402
+from tritonclient.grpc import service_pb2, service_pb2_grpc  # noqa: E402
+from tritonclient.utils import InferenceServerException  # noqa: E402
+
+COLUMNS = 1 << 20
+POOL = "tutti-bodies"
+
+
+def repeater():
+    """A row of y is x, COLUMNS times: a small request with a large answer."""
+    repeats = helper.make_tensor("repeats", TensorProto.INT64, [2], [1, COLUMNS])
+    return one_node(helper.make_node("Tile", ["x", "repeats"], ["y"]), ["N", 1], ["N", COLUMNS], [repeats])
+
+
+class LargeMessages(ControlCase):
+    def fill(self):
+        self.repository.put("repeat", {1: repeater()})
+        self.repository.put("same", {1: identity()})
+
+    def setUp(self):
+        self.grpc_port = free_port()
+        self.flags = ["--grpc-port", str(self.grpc_port), "--model-control-mode", "explicit", "--load-model", "*"]
+        self.flags += ["--isolate-loads", "false"]
+        super().setUp()
+        self.grpc = triton.InferenceServerClient("127.0.0.1:%d" % self.grpc_port)
+        self.addCleanup(self.grpc.close)
+
+    def ticks(self):
+        """Processor time so far: of the pool's threads, and of those that serve connections."""
+        pool = others = 0
+        for task in pathlib.Path("/proc/%d/task" % self.server.process.pid).iterdir():
+            name, _, rest = (task / "stat").read_text().partition("(")[2].rpartition(")")
+            fields = rest.split()
+            spent = int(fields[11]) + int(fields[12])
+            if name == POOL:
+                pool += spent
+            elif name in ("tutti", "tutti-grpc-0"):
+                others += spent
+        return pool, others
+
+    def beside(self, work, *arguments):
+        """The result of the work, most of whose processor time the pool's threads spent."""
+        pool, others = self.ticks()
+        for _ in range(100):
+            result = work(*arguments)
+            pool_after, others_after = self.ticks()
+            if pool_after - pool + others_after - others >= 20:
+                break
+        self.assertGreater(pool_after - pool, others_after - others, "the connections' threads did it")
+        return result
+
+    def ask_raw(self, model, inputs, outputs, data=b"", **headers):
+        head = json.dumps({"inputs": inputs, "outputs": outputs}).encode()
+        headers = {k.replace("_", "-"): v for k, v in headers.items()}
+        if data:
+            headers["Inference-Header-Content-Length"] = str(len(head))
+        connection = http.client.HTTPConnection(self.server.address, timeout=60)
+        connection.request("POST", "/v2/models/%s/infer" % model, head + data, headers)
+        answer = connection.getresponse()
+        content = answer.read()
+        connection.close()
+        self.assertEqual(answer.status, 200, content[:300])
+        return gzip.decompress(content) if answer.headers.get("Content-Encoding") else content
+
+    def test_answers_over_http(self):
+        one = [{"name": "x", "shape": [1, 1], "datatype": "FP32", "data": [1.5]}]
+        binary = [{"name": "y", "parameters": {"binary_data": True}}]
+        text = [{"name": "y"}]
+        values = json.loads(self.beside(self.ask_raw, "repeat", one, text))["outputs"][0]["data"]
+        self.assertEqual((len(values), set(values)), (COLUMNS, {1.5}))
+        expected = np.full(COLUMNS, 1.5, np.float32).tobytes()
+        self.assertEqual(self.ask_raw("repeat", one, binary)[-4 * COLUMNS :], expected)
+        noise = np.random.default_rng(1).random(COLUMNS, np.float32).tobytes()  # takes long to pack
+        x = [{"name": "x", "shape": [1, COLUMNS], "datatype": "FP32", "parameters": {"binary_data_size": len(noise)}}]
+        packed = self.beside(lambda: self.ask_raw("same", x, binary, noise, Accept_Encoding="gzip"))
+        self.assertEqual(packed[-4 * COLUMNS :], noise)
+        packed = self.ask_raw("same", x, text, noise, Accept_Encoding="gzip")
+        values = np.array(json.loads(packed)["outputs"][0]["data"], np.float32)
+        self.assertEqual(values.tobytes(), noise)
+
+    def test_values_that_json_has_not(self):
+        one = {"inputs": [{"name": "x", "shape": [1, 1], "datatype": "FP32", "data": [1e38]}]}
+        self.assertEqual(self.ask("POST", "/v2/models/repeat/infer", json.dumps(one))[0], 200)
+        x = [{"name": "x", "shape": [1, 1], "datatype": "FP32", "parameters": {"binary_data_size": 4}}]
+        head = json.dumps({"inputs": x, "outputs": [{"name": "y"}]}).encode()
+        body = head + np.array([np.nan], np.float32).tobytes()
+        headers = {"Inference-Header-Content-Length": str(len(head))}
+        status, answer = self.ask("POST", "/v2/models/repeat/infer", body, headers)
+        self.assertEqual(status, 400)
+        self.assertIn("output 'y'", answer["error"])
+
+    def infer_grpc(self, values, **options):
+        x = triton.InferInput("x", list(values.shape), "FP32")
+        x.set_data_from_numpy(values)
+        return self.grpc.infer("same", [x], **options).as_numpy("y")
+
+    def test_over_grpc(self):
+        for shape in ((1, 1000), (3, COLUMNS)):  # read at once, and beside
+            values = np.random.default_rng(2).random(shape, np.float32)
+            np.testing.assert_array_equal(self.infer_grpc(values), values)
+        values = np.random.default_rng(3).random((1, COLUMNS), np.float32)
+        for coding in ("gzip", "deflate"):
+            found = self.beside(lambda: self.infer_grpc(values, compression_algorithm=coding))
+            np.testing.assert_array_equal(found, values)
+
+    def request(self, values, name="same", datatype="FP32"):
+        request = service_pb2.ModelInferRequest(model_name=name)
+        x = request.inputs.add(name="x", datatype=datatype, shape=[1, len(values)])
+        x.contents.fp32_contents.extend(values)
+        return request
+
+    def test_errors_over_grpc(self):
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(self.grpc._channel)
+        values = [0.5] * (256 << 10)
+        self.assertEqual(len(stub.ModelInfer(self.request(values)).raw_output_contents[0]), 1 << 20)
+        for request, part in (
+            (self.request(values, name="none"), "unknown model"),
+            (self.request(values, datatype="INT32"), "input 'x'"),
+            (service_pb2.ModelInferRequest(model_name="same", raw_input_contents=[b"a" * (1 << 20)]), ""),
+        ):
+            with self.assertRaises(Exception) as caught:
+                stub.ModelInfer(request)
+            self.assertIn(part, caught.exception.details())
+            self.assertIn(caught.exception.code().name, ("NOT_FOUND", "INVALID_ARGUMENT"))
+        with self.assertRaises(InferenceServerException) as caught:  # 120 MiB unpacked, some KiB packed
+            self.infer_grpc(np.zeros((30, COLUMNS), np.float32), compression_algorithm="gzip")
+        self.assertIn("more than the limit of", str(caught.exception))
+        files = {"file:1/model.onnx": adder(3.0), "file:1/more": b"\1" * (4 << 20)}
+        self.grpc.load_model("three", config="{}", files=files)
+        with self.assertRaises(InferenceServerException) as caught:
+            self.grpc.load_model("three", config="{", files=files)
+        self.assertIn("config", str(caught.exception))
+        self.assertEqual(self.infer("three"), (3.0, "1"))
+
+    def test_streams(self):
+        """Requests of one stream, large and small ones in turns: each gets its answer."""
+        answers, done = {}, threading.Event()
+
+        def take(result, error):
+            self.assertIsNone(error)
+            answers[result.get_response().id] = result.as_numpy("y")
+            if len(answers) == 12:
+                done.set()
+
+        self.grpc.start_stream(take, compression_algorithm="gzip")
+        sent = {}
+        for i in range(12):
+            values = np.full((1, 1 << 20 if i % 3 == 0 else 5), i, np.float32)
+            x = triton.InferInput("x", list(values.shape), "FP32")
+            x.set_data_from_numpy(values)
+            sent[str(i)] = values
+            self.grpc.async_stream_infer("same", [x], request_id=str(i))
+        self.assertTrue(done.wait(60))
+        self.grpc.stop_stream()
+        for name, values in sent.items():
+            np.testing.assert_array_equal(answers[name], values)
+
+    def test_clients_that_leave(self):
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(self.grpc._channel)
+        request = self.request([0.25] * (1 << 20))
+        for _ in range(6):  # while the request is sent, read, run or answered
+            call = stub.ModelInfer.future(request, compression=2)
+            self.wait_until(lambda: self.metrics()["tutti_grpc_in_flight"] > 0 or call.done(), "it does not begin")
+            call.cancel()
+        one = {"inputs": [{"name": "x", "shape": [1, 1], "datatype": "FP32", "data": [1]}]}
+        body = json.dumps(one).encode()
+        for _ in range(6):  # while the answer is written
+            found = self.dial()
+            found.sendall(b"POST /v2/models/repeat/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body))
+            found.sendall(body)
+            self.wait_until(lambda: self.metrics()["tutti_http_in_flight"] > 1 or select.select([found], [], [], 0)[0],
+                            "it does not begin")  # fmt: skip
+            found.close()
+
+        def settled():
+            at = self.metrics()
+            done = at["tutti_http_answered_total"] + at["tutti_http_gone_total"]
+            return at["tutti_grpc_in_flight"] == 0 and at["tutti_http_requests_total"] == done + 1
+
+        self.wait_until(settled, "requests stay in flight")
+        values = np.ones((1, 4), np.float32)
+        np.testing.assert_array_equal(self.infer_grpc(values), values)
+
+
+if __name__ == "__main__":
+    unittest.main()
