@@ -3,10 +3,10 @@
 #include "base/clock.h"
 #include "base/instant.h"
 #include "base/text.h"
+#include "model/text/json_arena.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -153,7 +153,11 @@ static bool read_report(const struct tt_text *report, enum tt_err *out_err, char
     const char *line = tt_text_string(report);
     for (size_t length; *line; line += length + (line[length] == '\n')) {
         length = strcspn(line, "\n");
-        json_t *entry = json_loadb(line, length, 0, NULL);
+        struct tt_json_arena arena;
+        struct tt_error ignored;
+        json_t *entry;
+        if (tt_json_arena_open(&arena, line, length, &entry, &ignored))
+            continue;
         const char *version = json_string_value(json_object_get(entry, "version"));
         const char *reason = json_string_value(json_object_get(entry, "reason"));
         json_t *error = json_object_get(entry, "error");
@@ -166,7 +170,7 @@ static bool read_report(const struct tt_text *report, enum tt_err *out_err, char
             if (*out_err)
                 tt_fail(*out_err, why, "%s", reason ? reason : "");
         }
-        json_decref(entry);
+        tt_json_arena_close(&arena, entry);
     }
     return is_complete;
 }

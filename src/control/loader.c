@@ -13,13 +13,13 @@
 #include "engine/engine_kind.h"
 #include "model/onnx/slices.h"
 #include "model/repository/repository.h"
+#include "model/text/json_arena.h"
 #include "profile/find_profile.h"
 #include "profile/row_probe.h"
 #include "serve/domain.h"
 #include "serve/served_model_state.h"
 #include "slicer/slicer.h"
 
-#include <jansson.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -620,10 +620,14 @@ static void set_parameter(json_t *parameters, const char *key, const char *value
 /* How it is served, among the parameters of the configuration that clients read. */
 static enum tt_err add_parameters(struct tt_served_model *served,
                                   const struct tt_model_settings *settings) {
-    json_t *config = json_loads(served->config_json, 0, NULL);
-    json_t *parameters = config ? json_object_get(config, "parameters") : NULL;
+    struct tt_json_arena arena;
+    struct tt_error why;
+    json_t *config;
     char number[32];
-    if (config && !json_is_object(parameters)) {
+    if (tt_json_arena_open(&arena, served->config_json, strlen(served->config_json), &config, &why))
+        return TT_ERR_NO_MEMORY;
+    json_t *parameters = json_object_get(config, "parameters");
+    if (!json_is_object(parameters)) {
         parameters = json_object();
         json_object_set_new(config, "parameters", parameters);
     }
@@ -638,10 +642,14 @@ static enum tt_err add_parameters(struct tt_served_model *served,
     if (settings->late != TUTTI__MODEL_LATE__LATE_UNSPECIFIED)
         set_parameter(parameters, "tutti_late",
                       settings->late == TUTTI__MODEL_LATE__SERVE ? "SERVE" : "DROP");
-    char *text = config ? json_dumps(config, JSON_COMPACT) : NULL;
-    json_decref(config);
-    if (!text)
+    size_t length = json_dumpb(config, NULL, 0, JSON_COMPACT);
+    char *text = length ? calloc(1, length + 1) : NULL;
+    bool is_whole = text && json_dumpb(config, text, length, JSON_COMPACT) == length;
+    tt_json_arena_close(&arena, config);
+    if (!is_whole) {
+        free(text);
         return TT_ERR_NO_MEMORY;
+    }
     free(served->config_json);
     served->config_json = text;
     return TT_OK;

@@ -1,7 +1,8 @@
 #include "model/text/json_textproto.h"
 
+#include "model/text/json_arena.h"
+
 #include <ctype.h>
-#include <jansson.h>
 #include <string.h>
 
 struct writer {
@@ -156,15 +157,15 @@ static enum tt_err write_message(struct writer *writer,
 enum tt_err tt_json_textproto(const char *json, size_t length,
                               const ProtobufCMessageDescriptor *descriptor,
                               struct tt_text *out_text, struct tt_error *why) {
-    json_error_t problem;
-    json_t *root = json_loadb(json, length, JSON_REJECT_DUPLICATES, &problem);
-    if (!root)
-        return tt_fail(TT_ERR_INVALID, why, "JSON, line %d: %s", problem.line, problem.text);
+    struct tt_json_arena arena;
+    json_t *root;
+    enum tt_err err = tt_json_arena_open(&arena, json, length, &root, why);
+    if (err)
+        return err;
     struct writer writer = {.text = out_text, .why = why};
-    enum tt_err err = json_is_object(root)
-                          ? write_fields(&writer, descriptor, root)
-                          : tt_fail(TT_ERR_INVALID, why, "expected an object of fields");
-    json_decref(root);
+    err = json_is_object(root) ? write_fields(&writer, descriptor, root)
+                               : tt_fail(TT_ERR_INVALID, why, "expected an object of fields");
+    tt_json_arena_close(&arena, root);
     if (!err && out_text->failed)
         err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     return err;
