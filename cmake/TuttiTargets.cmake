@@ -184,7 +184,8 @@ function(tutti_shared_library)
   set(map ${PROJECT_SOURCE_DIR}/src/embed/tutti.map)
   set_source_files_properties(${PROJECT_SOURCE_DIR}/src/base/err.c ${PROJECT_SOURCE_DIR}/src/base/threads/perturb.c
     ${PROJECT_SOURCE_DIR}/src/control/load_trial.c
-    ${PROJECT_SOURCE_DIR}/src/model/config/config_work.c ${PROJECT_SOURCE_DIR}/src/record/record_setup.c
+    ${PROJECT_SOURCE_DIR}/src/model/config/config_work.c ${PROJECT_SOURCE_DIR}/src/model/text/json_arena.c
+    ${PROJECT_SOURCE_DIR}/src/record/record_setup.c
     PROPERTIES COMPILE_OPTIONS -fPIC)
   add_library(tutti_shared SHARED ${PROJECT_SOURCE_DIR}/src/embed/embed.c)
   target_include_directories(tutti_shared PRIVATE ${PROJECT_SOURCE_DIR}/include)
