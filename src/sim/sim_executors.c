@@ -88,9 +88,10 @@ static void start_step(struct tt_simulation *self, struct tt_task *task) {
             self->now;
     struct tt_device *clock = clock_of(self, executor->device);
     bool is_own = clock == &self->devices[executor->device];
-    tt_device_start(clock, self->now, task->executor, work_ns,
-                    is_own ? tt_step_demand(profile, task)
-                           : tt_server_threads_demand(&self->threads));
+    int32_t demand_ppm = !is_own                    ? tt_server_threads_demand(&self->threads)
+                         : executor->demand_ppm > 0 ? executor->demand_ppm
+                                                    : tt_step_demand(profile, task);
+    tt_device_start(clock, self->now, task->executor, work_ns, demand_ppm);
     refresh_device(self, executor->device);
 }
 

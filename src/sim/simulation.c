@@ -315,11 +315,12 @@ static enum tt_err init_devices(struct tt_simulation *self, const struct tt_sim_
         if (err)
             return err;
         for (int32_t e = 0; e < device->executors; e++)
-            self->executors[number++] =
-                (struct tt_sim_executor){.device = d,
-                                         .delay = {options->d_ctrl_ns + device->delay.control_ns,
-                                                   options->d_data_ns + device->delay.data_ns},
-                                         .appears_at = tt_instant_max(device->busy_until_at, 0)};
+            self->executors[number++] = (struct tt_sim_executor){
+                .device = d,
+                .demand_ppm = device->processors > 0 ? TT_DEMAND_WHOLE / device->processors : 0,
+                .delay = {options->d_ctrl_ns + device->delay.control_ns,
+                          options->d_data_ns + device->delay.data_ns},
+                .appears_at = tt_instant_max(device->busy_until_at, 0)};
     }
     return TT_OK;
 }

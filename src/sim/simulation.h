@@ -104,6 +104,8 @@ struct tt_sim_device {
                                       tt_simulation_resize() (sim/sim_fleet.h) starts them */
     struct tt_network_delay delay; /* S4: of messages to it, on top of d_ctrl_ns and d_data_ns */
     int32_t executors;             /* tasks that may run at once, >= 1 */
+    int32_t processors;            /* that its executors share, one for each task; 0: a task takes
+                                      the share of the device that its profile states */
     struct tt_copy_engine copy_in,
         copy_out; /* used by models with bytes; all 0: copies cost nothing */
     /* E1: slots of each model's input ring; no request has more rows. Each input is copied on its

@@ -25,6 +25,7 @@ enum tt_sim_phase {
 
 struct tt_sim_executor {
     int32_t device;
+    int32_t demand_ppm; /* of each task; 0: as its profile states */
     enum tt_sim_phase phase;
     struct tt_walk walk; /* TT_SIM_RUNNING: the current step */
     int32_t last_step_done;
