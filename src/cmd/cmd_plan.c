@@ -136,9 +136,9 @@ static enum tt_err prepare(struct work *w, struct tt_error *why) {
 }
 
 /* The candidate that costs are measured with: batches as they come, without deadlines. */
-static const struct tt_contest_candidate *
+static const struct tt_policy_candidate *
 plain_candidate(const struct tt_scenario *scenario,
-                struct tt_contest_candidate candidates[TT_CONTEST_MAX_CANDIDATES]) {
+                struct tt_policy_candidate candidates[TT_POLICY_MAX_CANDIDATES]) {
     int32_t count = tt_contest_candidates(scenario, candidates);
     for (int32_t i = 0; i < count; i++)
         if (candidates[i].policy->traits.runs_as_they_came &&
@@ -176,8 +176,8 @@ static enum tt_err measure_pauses(struct work *w, struct tt_error *why) {
 }
 
 static enum tt_err measure_costs(struct work *w, struct tt_error *why) {
-    struct tt_contest_candidate candidates[TT_CONTEST_MAX_CANDIDATES];
-    const struct tt_contest_candidate *plain = plain_candidate(&w->models.scenario, candidates);
+    struct tt_policy_candidate candidates[TT_POLICY_MAX_CANDIDATES];
+    const struct tt_policy_candidate *plain = plain_candidate(&w->models.scenario, candidates);
     struct tt_plan_cost_options options = {.experiment = w->models.experiment_path,
                                            .scenario = &w->models.scenario,
                                            .executors = w->devices,

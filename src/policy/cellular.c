@@ -226,6 +226,9 @@ static const struct tt_policy_ops ops = {
 
 /* With 0, decoders delay encoders (cellular.h). */
 static const struct tt_option server_defaults[] = {{"ahead", "1"}};
+static const struct tt_policy_variant variants[] = {
+    {TT_VARIANT_ALWAYS, 2, {{"choose", "slack"}, {"drop", "deadline"}}},
+};
 
 const struct tt_policy_kind tt_cellular_kind = {
     .name = "cellular",
@@ -233,7 +236,9 @@ const struct tt_policy_kind tt_cellular_kind = {
     .traits = {.granularity = TT_GRANULARITY_CELL, .needs_profiles = true, .default_depth = 16},
     .serving = {.defaults = server_defaults,
                 .default_count = TT_COUNT(server_defaults),
-                .computes_late = TT_DROP_NONE_OPTION},
+                .computes_late = TT_DROP_NONE_OPTION,
+                .variants = variants,
+                .variant_count = TT_COUNT(variants)},
     .options = options,
     .option_count = OPTION_COUNT,
     .state_bytes = sizeof(struct tt_policy),

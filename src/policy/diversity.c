@@ -500,6 +500,11 @@ static const struct tt_policy_ops ops = {
     .free = diversity_free,
 };
 
+static const struct tt_policy_variant variants[] = {
+    {TT_VARIANT_STAGES, 2, {{"stretch", "pays"}, {"beside", "pays"}}},
+    {TT_VARIANT_LENGTHS, 3, {{"input", "pays"}, {"width", "2"}, {"window", "0ms"}}},
+};
+
 const struct tt_policy_kind tt_diversity_kind = {
     .name = "diversity",
     .summary =
@@ -508,7 +513,9 @@ const struct tt_policy_kind tt_diversity_kind = {
                .needs_profiles = true,
                .stage_per_executor = true,
                .default_depth = 1},
-    .serving = {.computes_late = TT_DROP_NONE_OPTION},
+    .serving = {.computes_late = TT_DROP_NONE_OPTION,
+                .variants = variants,
+                .variant_count = TT_COUNT(variants)},
     .options = options,
     .option_count = OPTION_COUNT,
     .state_bytes = sizeof(struct tt_policy),

@@ -137,6 +137,19 @@ struct tt_policy_workers {
     struct tt_option measured;
 };
 
+/* A setting that may serve better than the defaults: `tutti plan` and policy auto try each. */
+enum tt_policy_variant_use {
+    TT_VARIANT_ALWAYS,
+    TT_VARIANT_STAGES,  /* for models of several steps */
+    TT_VARIANT_LENGTHS, /* for inputs of several lengths that are padded; the model may be whole */
+};
+enum { TT_POLICY_VARIANT_OPTIONS = 3 };
+struct tt_policy_variant {
+    enum tt_policy_variant_use use;
+    int32_t option_count;
+    struct tt_option options[TT_POLICY_VARIANT_OPTIONS];
+};
+
 /* The server's additions when a model's configuration names the policy. */
 struct tt_policy_serving {
     /* Defaults for options that the configuration does not give. They do not apply to a policy that
@@ -150,6 +163,8 @@ struct tt_policy_serving {
      * either. */
     struct tt_option computes_late;
     struct tt_policy_workers workers;
+    const struct tt_policy_variant *variants; /* besides the defaults */
+    int32_t variant_count;
 };
 
 struct tt_policy_kind {

@@ -6,8 +6,18 @@
 
 #include <stdlib.h>
 
+enum { INPUT_SLOTS = 1 << 14 }; /* of each model's ring; a full one delays inputs */
+
+/* Workers share one device, whose inputs are there before their batches. */
+static void set_workers(struct tt_scenario *entry, int32_t workers) {
+    entry->devices = tt_allocate(1, sizeof(*entry->devices));
+    entry->devices[0].executors = workers;
+    entry->devices[0].pool_slots = INPUT_SLOTS;
+    entry->device_count = 1;
+}
+
 struct tt_scenario tt_contest_entry(const struct tt_scenario *base,
-                                    const struct tt_contest_candidate *candidate) {
+                                    const struct tt_policy_candidate *candidate) {
     struct tt_scenario out = *base;
     out.world = TT_WORLD_SIMULATED;
     out.policy = tt_copy_text(candidate->policy->name);
@@ -19,10 +29,15 @@ struct tt_scenario tt_contest_entry(const struct tt_scenario *base,
         *text++ = tt_copy_text(candidate->options[i].key);
         *text++ = tt_copy_text(candidate->options[i].value);
     }
+    int32_t workers = tt_policy_candidate_workers(candidate);
+    if (workers > 0)
+        set_workers(&out, workers);
     return out;
 }
 
-void tt_contest_entry_fini(struct tt_scenario *entry) {
+void tt_contest_entry_fini(struct tt_scenario *entry, const struct tt_scenario *base) {
+    if (entry->devices != base->devices)
+        free(entry->devices);
     for (int32_t i = 0; i < 2 * entry->option_count; i++)
         free(entry->option_texts[i]);
     free(entry->option_texts);
@@ -50,13 +65,13 @@ static void fill(struct tt_contest_result *out, const struct tt_measure *measure
 }
 
 static enum tt_err run_one(const struct tt_scenario *scenario,
-                           const struct tt_contest_candidate *candidate,
+                           const struct tt_policy_candidate *candidate,
                            const volatile sig_atomic_t *stop, struct tt_contest_result *out) {
     struct tt_scenario entry = tt_contest_entry(scenario, candidate);
     struct tt_scenario_result result;
     *out = (struct tt_contest_result){0};
     enum tt_err err = tt_scenario_run(&entry, false, NULL, stop, &result, &out->why);
-    tt_contest_entry_fini(&entry);
+    tt_contest_entry_fini(&entry, scenario);
     if (err)
         return TT_OK; /* the policy refuses the scenario: that is its result */
     if (!result.interrupted)
@@ -66,7 +81,7 @@ static enum tt_err run_one(const struct tt_scenario *scenario,
 }
 
 enum tt_err tt_contest_run(const struct tt_scenario *scenario,
-                           const struct tt_contest_candidate *candidates, int32_t count,
+                           const struct tt_policy_candidate *candidates, int32_t count,
                            const volatile sig_atomic_t *stop, struct tt_contest_result *results,
                            struct tt_error *why) {
     bool has_load = scenario->arrivals ? scenario->arrival_count > 0

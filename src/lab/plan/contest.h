@@ -18,16 +18,9 @@
 #define TT_LAB_PLAN_CONTEST_H
 
 #include "lab/scenario/scenario.h"
+#include "policy/policy_candidates.h"
 
 #include <signal.h>
-
-enum { TT_CONTEST_MAX_CANDIDATES = 32, TT_CONTEST_MAX_OPTIONS = 4 };
-
-struct tt_contest_candidate {
-    const struct tt_policy_kind *policy;
-    struct tt_option options[TT_CONTEST_MAX_OPTIONS]; /* texts are borrowed */
-    int32_t option_count;
-};
 
 /* Of one candidate. Times in ns, from a request's intended instant. */
 struct tt_contest_result {
@@ -43,15 +36,16 @@ struct tt_contest_result {
     double utilisation;              /* of the executors, 0 .. 1 */
 };
 
-/* Fills `out` with the policies that can run every model of the scenario, simplest first (the order
- * in which ties are decided), with the options that the server adds by default. Asks the traits
- * only, never a name. Returns their number, at most TT_CONTEST_MAX_CANDIDATES. */
-int32_t tt_contest_candidates(const struct tt_scenario *scenario, struct tt_contest_candidate *out);
+/* Fills `out` with the candidates of policy/policy_candidates.h that can run every model of the
+ * scenario, simplest first: the order in which ties are decided. Workers are among them where
+ * `server` says how many processors executors share. A contest gives these one device with an
+ * executor for each worker. Returns their number, at most TT_POLICY_MAX_CANDIDATES. */
+int32_t tt_contest_candidates(const struct tt_scenario *scenario, struct tt_policy_candidate *out);
 
 /* Runs each candidate; results[count]. `stop` (may be NULL) ends it early with CANCELLED. A policy
  * that refuses is a result, not an error. Errors: INVALID (no requests to run). */
 TT_MUST_CHECK enum tt_err tt_contest_run(const struct tt_scenario *scenario,
-                                         const struct tt_contest_candidate *candidates,
+                                         const struct tt_policy_candidate *candidates,
                                          int32_t count, const volatile sig_atomic_t *stop,
                                          struct tt_contest_result *results, struct tt_error *why);
 
@@ -68,7 +62,7 @@ int32_t tt_contest_winner(const struct tt_contest_result *results, int32_t count
  * request_limit or duration_ns, and a hundred objectives if there is neither. Not for segments or a
  * file. Errors: INVALID (such a load, or the policy refuses), CANCELLED. */
 TT_MUST_CHECK enum tt_err tt_contest_highest_rate(const struct tt_scenario *scenario,
-                                                  const struct tt_contest_candidate *candidate,
+                                                  const struct tt_policy_candidate *candidate,
                                                   double bad_rate, double precision,
                                                   const volatile sig_atomic_t *stop,
                                                   int64_t *out_rate, struct tt_error *why);
@@ -85,7 +79,7 @@ struct tt_sim_arrival *tt_contest_faster(const struct tt_sim_arrival *arrivals, 
 /* The scenario under the candidate's policy. Everything else is shared with `base`, which must
  * outlive it; freed with _fini, not with tt_scenario_fini(). */
 struct tt_scenario tt_contest_entry(const struct tt_scenario *base,
-                                    const struct tt_contest_candidate *candidate);
-void tt_contest_entry_fini(struct tt_scenario *entry);
+                                    const struct tt_policy_candidate *candidate);
+void tt_contest_entry_fini(struct tt_scenario *entry, const struct tt_scenario *base);
 
 #endif

@@ -123,7 +123,7 @@ static enum tt_err search_factor(const struct tt_scenario *entry, double bad_rat
 }
 
 enum tt_err tt_contest_highest_rate(const struct tt_scenario *scenario,
-                                    const struct tt_contest_candidate *candidate, double bad_rate,
+                                    const struct tt_policy_candidate *candidate, double bad_rate,
                                     double precision, const volatile sig_atomic_t *stop,
                                     int64_t *out_rate, struct tt_error *why) {
     struct tt_scenario entry = tt_contest_entry(scenario, candidate);
@@ -137,6 +137,6 @@ enum tt_err tt_contest_highest_rate(const struct tt_scenario *scenario,
     } else {
         err = search_rate(&entry, bad_rate, precision, stop, out_rate, why);
     }
-    tt_contest_entry_fini(&entry);
+    tt_contest_entry_fini(&entry, scenario);
     return err;
 }

@@ -70,7 +70,7 @@ static json_t *result_json(const struct tt_contest_result *result, int64_t highe
 
 static void work(void *context, int32_t index, struct tt_text *text) {
     const struct tt_plan *self = context;
-    const struct tt_contest_candidate *candidate = &self->candidates[index];
+    const struct tt_policy_candidate *candidate = &self->candidates[index];
     struct tt_contest_result result = {0};
     struct tt_error why = {""};
     struct tt_sim_arrival *arrivals;
@@ -132,7 +132,7 @@ static void done(void *context, int32_t index, const char *text) {
 /* ---- the decision ---- */
 
 static void decide(struct tt_plan *self) {
-    struct tt_contest_result compared[TT_CONTEST_MAX_CANDIDATES];
+    struct tt_contest_result compared[TT_POLICY_MAX_CANDIDATES];
     bool has_load = self->rate > 0 || self->arrivals;
     self->simplest = -1;
     for (int32_t i = 0; i < self->count; i++) {

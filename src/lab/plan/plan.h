@@ -46,9 +46,9 @@ struct tt_plan {
     int32_t workers; /* child processes at once; 0: one per processor */
     const volatile sig_atomic_t *stop;
 
-    struct tt_contest_candidate candidates[TT_CONTEST_MAX_CANDIDATES];
-    struct tt_contest_result results[TT_CONTEST_MAX_CANDIDATES]; /* at the compared load */
-    double highest_per_s[TT_CONTEST_MAX_CANDIDATES];             /* on the given devices */
+    struct tt_policy_candidate candidates[TT_POLICY_MAX_CANDIDATES];
+    struct tt_contest_result results[TT_POLICY_MAX_CANDIDATES]; /* at the compared load */
+    double highest_per_s[TT_POLICY_MAX_CANDIDATES];             /* on the given devices */
     int32_t count;
     int32_t winner, simplest;       /* -1: no policy can run the models */
     double load_per_s;              /* of the given load; 0: none */

@@ -278,7 +278,7 @@ enum tt_err tt_plan_models_build(struct tt_plan_models *self, struct tt_plan_tri
 /* ---- tutti.pbtxt ---- */
 
 enum tt_err tt_plan_models_settings(const struct tt_plan_model *model,
-                                    const struct tt_contest_candidate *candidate, bool has_slo,
+                                    const struct tt_policy_candidate *candidate, bool has_slo,
                                     struct tt_text *out_text, struct tt_error *why) {
     bool changes = model->slo_is_given || model->slo_is_default;
     struct tt_plan_settings settings = {.slo_ns = !has_slo ? 0 : changes ? model->slo_ns : -1};
@@ -291,7 +291,7 @@ enum tt_err tt_plan_models_settings(const struct tt_plan_model *model,
 }
 
 enum tt_err tt_plan_models_set(const struct tt_plan_models *self, struct tt_plan_trial *trial,
-                               const struct tt_contest_candidate *candidate, bool has_slo,
+                               const struct tt_policy_candidate *candidate, bool has_slo,
                                struct tt_error *why) {
     enum tt_err err = TT_OK;
     for (int32_t m = 0; !err && m < self->count; m++) {

@@ -58,13 +58,13 @@ TT_MUST_CHECK enum tt_err tt_plan_models_write(const struct tt_plan_models *self
 /* The model's tutti.pbtxt under a candidate, or under none (NULL) and without objective. Errors:
  * NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_plan_models_settings(const struct tt_plan_model *model,
-                                                  const struct tt_contest_candidate *candidate,
+                                                  const struct tt_policy_candidate *candidate,
                                                   bool has_slo, struct tt_text *out_text,
                                                   struct tt_error *why);
 /* Writes these settings of every model into the trial. */
 TT_MUST_CHECK enum tt_err tt_plan_models_set(const struct tt_plan_models *self,
                                              struct tt_plan_trial *trial,
-                                             const struct tt_contest_candidate *candidate,
+                                             const struct tt_policy_candidate *candidate,
                                              bool has_slo, struct tt_error *why);
 
 #endif

@@ -10,6 +10,13 @@ static const char *name_of(const struct tt_plan *plan, int32_t index) {
     return plan->candidates[index].policy->name;
 }
 
+enum { TEXT_BYTES = 160 };
+
+/* Its name, with the settings that it has besides the server's. */
+static const char *text_of(const struct tt_plan *plan, int32_t index, char out[TEXT_BYTES]) {
+    return tt_policy_candidate_text(&plan->candidates[index], out, TEXT_BYTES);
+}
+
 /* ---- the verdict ---- */
 
 static void put_gain(const struct tt_plan *plan, struct tt_text *out) {
@@ -47,7 +54,8 @@ void tt_plan_report_verdict(const struct tt_plan_report *self, struct tt_text *o
     const struct tt_plan *plan = self->plan;
     int32_t given = plan->scenario->device_count;
     double simulated = plan->highest_per_s[plan->winner], highest = tt_plan_goodput(plan);
-    const char *winner = name_of(plan, plan->winner);
+    char text[TEXT_BYTES];
+    const char *winner = text_of(plan, plan->winner, text);
     if (highest <= 0)
         tt_text_printf(out,
                        "No policy holds any rate with at most 1 %% bad requests: the objective is "
@@ -78,14 +86,17 @@ void tt_plan_report_verdict(const struct tt_plan_report *self, struct tt_text *o
 
 static void put_row(const struct tt_plan *plan, int32_t index, struct tt_text *out) {
     const struct tt_contest_result *result = &plan->results[index];
+    char text[TEXT_BYTES];
+    const char *settings = text_of(plan, index, text) + strlen(name_of(plan, index));
     if (!result->ran) {
         tt_text_printf(out, "  %-10s  cannot run: %s\n", name_of(plan, index), result->why.text);
         return;
     }
-    tt_text_printf(out, "  %-10s %11.6g %11.6g %8.2f %9.3f %9.3f %7.1f  %s\n", name_of(plan, index),
-                   plan->highest_per_s[index], result->goodput_per_s, 100 * result->bad_rate,
-                   (double)result->mean_ns / 1e6, (double)result->p99_ns / 1e6, result->mean_batch,
-                   index == plan->winner ? "<- best" : "");
+    tt_text_printf(out, "  %-10s %11.6g %11.6g %8.2f %9.3f %9.3f %7.1f %s%s\n",
+                   name_of(plan, index), plan->highest_per_s[index], result->goodput_per_s,
+                   100 * result->bad_rate, (double)result->mean_ns / 1e6,
+                   (double)result->p99_ns / 1e6, result->mean_batch,
+                   index == plan->winner ? " <- best" : "", settings);
 }
 
 static void put_costs(const struct tt_plan *plan, struct tt_text *out) {
@@ -159,11 +170,12 @@ void tt_plan_report_table(const struct tt_plan_report *self, struct tt_text *out
 
 /* ---- JSON ---- */
 
-static json_t *settings_json(const struct tt_plan *plan) {
-    const struct tt_contest_candidate *winner = &plan->candidates[plan->winner];
+static json_t *settings_json(const struct tt_plan *plan, int32_t index) {
+    const struct tt_policy_candidate *candidate = &plan->candidates[index];
     json_t *out = json_object();
-    for (int32_t i = 0; i < winner->option_count; i++)
-        json_object_set_new(out, winner->options[i].key, json_string(winner->options[i].value));
+    for (int32_t i = 0; i < candidate->option_count; i++)
+        json_object_set_new(out, candidate->options[i].key,
+                            json_string(candidate->options[i].value));
     return out;
 }
 
@@ -171,8 +183,10 @@ static json_t *candidates_json(const struct tt_plan *plan) {
     json_t *out = json_array();
     for (int32_t i = 0; i < plan->count; i++) {
         const struct tt_contest_result *result = &plan->results[i];
+        char text[TEXT_BYTES];
         json_t *row =
-            json_pack("{s:s,s:b,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "policy", name_of(plan, i), "ran",
+            json_pack("{s:s,s:s,s:o,s:b,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "policy", name_of(plan, i),
+                      "name", text_of(plan, i, text), "settings", settings_json(plan, i), "ran",
                       result->ran, "highest_per_s", plan->highest_per_s[i], "goodput_per_s",
                       result->goodput_per_s, "bad_rate", result->bad_rate, "mean_ms",
                       (double)result->mean_ns / 1e6, "p99_ms", (double)result->p99_ns / 1e6,
@@ -221,20 +235,21 @@ static json_t *cost_json(const struct tt_server_cost *cost) {
 json_t *tt_plan_report_json(const struct tt_plan_report *self) {
     const struct tt_plan *plan = self->plan;
     struct tt_text verdict;
+    char text[TEXT_BYTES];
     tt_text_init(&verdict);
     tt_plan_report_verdict(self, &verdict);
     json_t *gain = plan->gain < 0 ? json_null() : json_real(plan->gain);
-    json_t *out =
-        json_pack("{s:s,s:o,s:i,s:f,s:f,s:o,s:s,s:s,s:{s:s,s:f},s:i,s:f,s:o,s:o,s:o,s:o,s:f}",
-                  "policy", name_of(plan, plan->winner), "settings", settings_json(plan), "devices",
-                  plan->devices_needed, "goodput_per_s", tt_plan_goodput(plan), "simulated_per_s",
-                  plan->highest_per_s[plan->winner], "gain_over_simplest", gain, "verdict",
-                  tt_text_string(&verdict), "simplest", name_of(plan, plan->simplest), "load",
-                  "kind", self->load, "rate_per_s", plan->load_per_s, "devices_given",
-                  plan->scenario->device_count, "goodput_with_clients_elsewhere_per_s",
-                  plan->highest_elsewhere_per_s, "models", models_json(self), "candidates",
-                  candidates_json(plan), "server_cost", cost_json(&plan->scenario->server), "check",
-                  check_json(&plan->check), "load_average", self->load_average);
+    json_t *out = json_pack(
+        "{s:s,s:s,s:o,s:i,s:f,s:f,s:o,s:s,s:s,s:{s:s,s:f},s:i,s:f,s:o,s:o,s:o,s:o,s:f}", "policy",
+        name_of(plan, plan->winner), "candidate", text_of(plan, plan->winner, text), "settings",
+        settings_json(plan, plan->winner), "devices", plan->devices_needed, "goodput_per_s",
+        tt_plan_goodput(plan), "simulated_per_s", plan->highest_per_s[plan->winner],
+        "gain_over_simplest", gain, "verdict", tt_text_string(&verdict), "simplest",
+        name_of(plan, plan->simplest), "load", "kind", self->load, "rate_per_s", plan->load_per_s,
+        "devices_given", plan->scenario->device_count, "goodput_with_clients_elsewhere_per_s",
+        plan->highest_elsewhere_per_s, "models", models_json(self), "candidates",
+        candidates_json(plan), "server_cost", cost_json(&plan->scenario->server), "check",
+        check_json(&plan->check), "load_average", self->load_average);
     tt_text_fini(&verdict);
     return out;
 }

@@ -495,12 +495,18 @@ static const struct tt_policy_ops ops = {
     .free = lazy_free,
 };
 
+static const struct tt_policy_variant variants[] = {
+    {TT_VARIANT_STAGES, 1, {{"patience", "1"}}},
+};
+
 const struct tt_policy_kind tt_lazy_kind = {
     .name = "lazy",
     .summary = "newcomers interrupt a batch between two steps, catch up and merge, if no deadline "
                "is missed",
     .traits = {.granularity = TT_GRANULARITY_NODE, .needs_profiles = true, .default_depth = 1},
-    .serving = {.computes_late = TT_DROP_NONE_OPTION},
+    .serving = {.computes_late = TT_DROP_NONE_OPTION,
+                .variants = variants,
+                .variant_count = TT_COUNT(variants)},
     .options = options,
     .option_count = OPTION_COUNT,
     .state_bytes = sizeof(struct tt_policy),

@@ -22,7 +22,7 @@ struct world {
     struct tt_scenario_model model;
     struct tt_sim_device devices[4];
     struct tt_scenario scenario;
-    struct tt_contest_candidate candidates[TT_CONTEST_MAX_CANDIDATES];
+    struct tt_policy_candidate candidates[TT_POLICY_MAX_CANDIDATES];
     int32_t candidate_count;
 };
 
@@ -77,7 +77,7 @@ static void candidates_follow_from_traits(void **state) {
     int32_t shaped = tt_contest_candidates(&w.scenario, w.candidates);
     assert_true(shaped < w.candidate_count);
     for (int32_t i = 0; i < shaped; i++) {
-        const struct tt_contest_candidate *c = &w.candidates[i];
+        const struct tt_policy_candidate *c = &w.candidates[i];
         int64_t values[TT_MAX_OPTIONS];
         assert_int_equal(tt_options_parse(c->policy->options, c->policy->option_count, c->options,
                                           c->option_count, values, NULL),
@@ -107,7 +107,7 @@ static void candidates_follow_from_traits(void **state) {
 static void best_policy_is_known(void **state) {
     (void)state;
     struct world w;
-    struct tt_contest_result results[TT_CONTEST_MAX_CANDIDATES];
+    struct tt_contest_result results[TT_POLICY_MAX_CANDIDATES];
     world_init(&w, 1);
     w.scenario.process = TT_PROCESS_UNIFORM;
     w.scenario.rate = 500 * TT_RATE_ONE;
@@ -226,7 +226,7 @@ static void rejections_cost_goodput(void **state) {
     w.scenario.server = (struct tt_server_cost){.cores = 8, .request_ns = 500 * TT_US};
     w.scenario.rate = 4000 * TT_RATE_ONE; /* twice what the thread can do */
     w.scenario.request_limit = 20000;
-    const struct tt_contest_candidate *candidate = &w.candidates[index_of(&w, "eager")];
+    const struct tt_policy_candidate *candidate = &w.candidates[index_of(&w, "eager")];
     assert_int_equal(tt_contest_run(&w.scenario, candidate, 1, NULL, &cheap, NULL), TT_OK);
     w.scenario.server.rejection_ns = 2 * TT_MS;
     assert_int_equal(tt_contest_run(&w.scenario, candidate, 1, NULL, &dear, NULL), TT_OK);
@@ -272,7 +272,7 @@ static void connections_limit_what_is_under_way(void **state) {
     w.scenario.rate = 500 * TT_RATE_ONE;
     w.scenario.request_limit = 1000;
     int32_t eager = index_of(&w, "eager");
-    const struct tt_contest_candidate *candidate = &w.candidates[eager];
+    const struct tt_policy_candidate *candidate = &w.candidates[eager];
     assert_int_equal(tt_contest_run(&w.scenario, candidate, 1, NULL, &result, NULL), TT_OK);
     assert_int_equal(result.bad, 0);
     w.scenario.rate = 2000 * TT_RATE_ONE; /* one at a time, about 1 ms each */
@@ -328,7 +328,7 @@ static void spread_follows_its_quantiles(void **state) {
 static void arrivals_in_memory(void **state) {
     (void)state;
     struct world w;
-    struct tt_contest_result results[2][TT_CONTEST_MAX_CANDIDATES];
+    struct tt_contest_result results[2][TT_POLICY_MAX_CANDIDATES];
     struct tt_sim_arrival *arrivals = calloc(ARRIVALS, sizeof(*arrivals));
     world_init(&w, 1);
     for (int64_t i = 0; i < ARRIVALS; i++)
@@ -375,7 +375,7 @@ static void refusals(void **state) {
     assert_string_equal(why.text, "the scenario has no requests to compare policies with");
     w.scenario.rate = TT_RATE_ONE;
     w.scenario.request_limit = 10;
-    struct tt_contest_candidate wrong = {
+    struct tt_policy_candidate wrong = {
         .policy = tt_policy_find("window"), .options = {{"no_such", "1"}}, .option_count = 1};
     assert_int_equal(tt_contest_run(&w.scenario, &wrong, 1, NULL, &result, &why), TT_OK);
     assert_false(result.ran);

@@ -49,12 +49,12 @@ function drawPlan() {
   page.append(verdict([plan.verdict]));
   const marks = load > 0 ? ['the load and 30 %'] : known(real) ? ['real server'] : [];
   const rows = order.map((c) => ({
-                           name: c.policy,
+                           name: c.name,
                            value: c.highest_per_s,
-                           marks: load > 0                             ? [1.3 * load] :
-                               known(real) && c.policy === plan.policy ? [real] :
-                                                                         [],
-                           about: c.policy + ': p99 ' + number(c.p99_ms) + ' ms, mean batch ' + number(c.mean_batch),
+                           marks: load > 0                              ? [1.3 * load] :
+                               known(real) && c.name === plan.candidate ? [real] :
+                                                                          [],
+                           about: c.name + ': p99 ' + number(c.p99_ms) + ' ms, mean batch ' + number(c.mean_batch),
                          }));
   const name = 'Highest rate with at most 1 % bad requests';
   page.append(section('Policies', charts([bars({name, title: 'rate', unit: 'r/s', rows, marks})])));
@@ -63,7 +63,7 @@ function drawPlan() {
       table(
           load > 0 ? 'At the load and 30 %' : 'Each at its highest rate',
           [
-            {name: 'policy', of: of('policy'), word: true},
+            {name: 'policy', of: of('name'), word: true},
             {name: 'highest r/s', of: of('highest_per_s'), format: fixed(1)},
             {name: 'goodput r/s', of: of('goodput_per_s'), format: fixed(1)},
             {name: 'bad %', of: (c) => 100 * c.bad_rate, format: fixed(2)},
