@@ -19,6 +19,7 @@ enum {
     LEAST_REQUESTS = 200,         /* of both halves; fewer say too little */
     NICENESS = 19,                /* the least that the system has */
     TRIAL_NS = 500 * 1000 * 1000, /* of a processor; a trial that takes more is given up */
+    TEXT_BYTES = 160,             /* of a candidate's text */
 };
 
 /* What was last said of a domain that keeps its policy, known by its first model. */
@@ -57,13 +58,14 @@ static bool may_continue(void *context) {
 }
 
 static bool try_requests(struct tt_auto_advisor *self, const struct tt_auto_view *view,
-                         const struct tt_policy_kind *kind, const struct tt_sim_arrival *arrivals,
-                         int32_t count, struct tt_auto_half *out_half) {
+                         const struct tt_policy_candidate *candidate,
+                         const struct tt_sim_arrival *arrivals, int32_t count,
+                         struct tt_auto_half *out_half) {
     struct tt_policy_trial trial = {.models = view->step_models,
                                     .model_count = view->model_count,
-                                    .executors = view->executors,
-                                    .kind = kind,
-                                    .depth = tt_domain_depth(kind->name, 0),
+                                    .devices = view->choice.devices,
+                                    .candidate = candidate,
+                                    .depth = tt_domain_depth(candidate->policy->name, 0),
                                     .arrivals = arrivals,
                                     .arrival_count = count,
                                     .may_continue = may_continue,
@@ -77,23 +79,24 @@ static bool try_requests(struct tt_auto_advisor *self, const struct tt_auto_view
  * models is no candidate. */
 static struct tt_auto_result try_candidate(struct tt_auto_advisor *self,
                                            const struct tt_auto_view *view,
-                                           const struct tt_policy_kind *kind) {
+                                           const struct tt_policy_candidate *candidate) {
     struct tt_auto_result result = {0};
     int32_t all = view->arrival_count, middle = all / 2;
     result.is_valid =
-        try_requests(self, view, kind, view->arrivals, middle, &result.halves[0]) &&
-        try_requests(self, view, kind, view->arrivals + middle, all - middle, &result.halves[1]) &&
-        try_requests(self, view, kind, view->faster, all, &result.faster);
+        try_requests(self, view, candidate, view->arrivals, middle, &result.halves[0]) &&
+        try_requests(self, view, candidate, view->arrivals + middle, all - middle,
+                     &result.halves[1]) &&
+        try_requests(self, view, candidate, view->faster, all, &result.faster);
     return result;
 }
 
 static struct tt_auto_advice *new_advice(const struct tt_auto_view *view,
-                                         const struct tt_policy_kind *to, const char *reason) {
+                                         const struct tt_policy_candidate *to, const char *reason) {
     struct tt_auto_advice *advice = calloc(1, sizeof(*advice));
     if (!advice)
         return NULL;
     advice->from = view->current;
-    advice->to = to;
+    advice->to = *to;
     advice->reason = strdup(reason);
     advice->models = calloc((size_t)view->model_count, sizeof(*advice->models));
     bool good = advice->reason && advice->models;
@@ -110,7 +113,7 @@ static struct tt_auto_advice *new_advice(const struct tt_auto_view *view,
 static void advise(struct tt_auto_advisor *self, const struct tt_auto_view *view,
                    const struct tt_auto_verdict *verdict, int64_t cpu_ns) {
     char reason[400];
-    const struct tt_policy_kind *to = view->choice.candidates[verdict->choice];
+    const struct tt_policy_candidate *to = &view->choice.candidates[verdict->choice];
     int64_t span_ns = view->arrivals[view->arrival_count - 1].at;
     snprintf(reason, sizeof(reason),
              "%s: %.1f %% and %.1f %% in the two halves of the last %d requests (%.1f s, %d "
@@ -160,13 +163,13 @@ static void free_stays(struct tt_auto_advisor *self) {
 static void say_stays(struct tt_auto_advisor *self, const struct tt_auto_view *view,
                       const char *kind, const char *figures) {
     struct stay *stay = find_stay(self, view->models[0].name);
-    char line[600];
+    char line[700], current[TEXT_BYTES];
     if (!stay || (stay->reason && strcmp(stay->reason, kind) == 0))
         return;
     free(stay->reason);
     stay->reason = strdup(kind);
     snprintf(line, sizeof(line), "model %s: policy auto keeps %s: %s%s", view->models[0].name,
-             view->current->name, kind, figures);
+             tt_policy_candidate_text(&view->current, current, sizeof(current)), kind, figures);
     self->options.say(self->options.say_context, TT_LOG_INFO, line);
 }
 
@@ -175,10 +178,11 @@ static void explain(struct tt_auto_advisor *self, const struct tt_auto_view *vie
                     const struct tt_auto_result *results, int32_t current) {
     const struct tt_auto_choice *choice = &view->choice;
     int32_t least = choice->options.gain_permille;
-    char kind[200], figures[200] = "";
+    char kind[300], figures[200] = "", other[TEXT_BYTES] = "";
     struct tt_auto_closest closest =
         tt_auto_closest_of(results, choice->candidate_count, current, least);
-    const char *other = closest.choice < 0 ? "" : choice->candidates[closest.choice]->name;
+    if (closest.choice >= 0)
+        tt_policy_candidate_text(&choice->candidates[closest.choice], other, sizeof(other));
     if (!results[current].is_valid) {
         snprintf(kind, sizeof(kind), "its simulation takes too long to compare it");
     } else if (closest.choice < 0) {
@@ -201,18 +205,14 @@ static void explain(struct tt_auto_advisor *self, const struct tt_auto_view *vie
 /* Compares the candidates of a loaded view. */
 static void compare(struct tt_auto_advisor *self, const struct tt_auto_view *view) {
     const struct tt_auto_choice *choice = &view->choice;
-    struct tt_auto_result results[TT_AUTO_MAX_CANDIDATES];
+    struct tt_auto_result results[TT_POLICY_MAX_CANDIDATES];
     int64_t began_ns = cpu_now();
-    int32_t current = -1;
+    int32_t current = view->current_index;
     for (int32_t i = 0; i < choice->candidate_count; i++) {
         if (tt_flag_is_raised(&self->stopping))
             return;
-        results[i] = try_candidate(self, view, choice->candidates[i]);
-        if (choice->candidates[i] == view->current)
-            current = i;
+        results[i] = try_candidate(self, view, &choice->candidates[i]);
     }
-    if (current < 0)
-        return;
     int32_t gain = tt_auto_best_gain(results, choice->candidate_count, current);
     for (int32_t m = 0; m < view->model_count; m++) {
         tt_counter_add(&view->models[m].stats->auto_comparisons, 1);
@@ -224,6 +224,15 @@ static void compare(struct tt_auto_advisor *self, const struct tt_auto_view *vie
         advise(self, view, &verdict, cpu_now() - began_ns);
     else
         explain(self, view, results, current);
+}
+
+/* Why the view's domain cannot be compared; NULL: it can. */
+static const char *cannot_compare(const struct tt_auto_view *view) {
+    if (view->choice.needs.has_trees)
+        return "its requests are trees or graphs of a plug-in, which no comparison can repeat";
+    if (view->choice.candidate_count < 2)
+        return "no other policy can run all models of its domain";
+    return view->current_index < 0 ? "the present policy is none that can be compared" : NULL;
 }
 
 static void say_few(struct tt_auto_advisor *self, const struct tt_auto_view *view) {
@@ -243,8 +252,9 @@ static void compare_all(struct tt_auto_advisor *self, int64_t now) {
         int64_t from_at = now - view->choice.options.window_ns;
         if (view->changed_at > from_at)
             continue;
-        if (view->choice.candidate_count < 2) {
-            say_stays(self, view, "no other policy can run all models of its domain", "");
+        const char *cannot = cannot_compare(view);
+        if (cannot) {
+            say_stays(self, view, cannot, "");
             continue;
         }
         err = tt_auto_view_load(view, from_at, &why);

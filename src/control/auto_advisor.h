@@ -20,11 +20,12 @@
 #define TT_CONTROL_AUTO_ADVISOR_H
 
 #include "base/log/log_settings.h"
+#include "policy/policy_candidates.h"
 #include "serve/serving.h"
 
 /* Change the policy of these models. Malloc'ed. */
 struct tt_auto_advice {
-    const struct tt_policy_kind *from, *to;
+    struct tt_policy_candidate from, to;
     char *reason;
     int32_t model_count;
     char **models; /* their names */

@@ -1,32 +1,39 @@
 #include "control/auto_candidates.h"
 
-#include "control/placing_check.h"
+#include "control/placing.h"
 #include "policy/auto_policy.h"
 #include "serve/served_model_state.h"
 
 #include <stdlib.h>
 
-/* Of policies that are equally good the first candidate is chosen: one that decides without run
- * times, then the others. One that never batches is the last, since it has nothing left for more
- * load. */
-enum { LAST_RANK = 2 };
-static int32_t rank_of(const struct tt_policy_kind *kind) {
-    return kind->traits.runs_alone ? LAST_RANK : kind->traits.needs_profiles ? 1 : 0;
+enum { MOST_WORKERS = 16 };
+
+/* The number of executors is fixed if the configuration states it, or if each is an emulated device
+ * of its own: workers would be more devices. */
+static int32_t worker_limit(const struct tt_repository_model *model,
+                            const struct tt_auto_devices *devices) {
+    if (tt_placing_instances(model->config) > 0)
+        return 0;
+    return devices->processors > 0 ? MOST_WORKERS : devices->device_executors;
 }
 
-static bool is_candidate(const struct tt_policy_kind *kind, const struct tt_repository_model *model,
-                         const struct tt_served_model *served) {
-    struct tt_placing placing = {0};
-    struct tt_error ignored;
-    tt_placing_choose(&placing, model, kind->name);
-    bool is_simulated = !tt_policy_is_by_cells(kind) && !kind->traits.waits_for_inputs;
-    bool has_steps =
-        kind->traits.granularity != TT_GRANULARITY_STAGE || served->step_model.step_count > 1;
-    /* The rules of the queue would be others. */
-    bool keeps_rules = !tt_placing_has(&placing, kind->serving.computes_late);
-    return is_simulated && has_steps && keeps_rules &&
-           tt_placing_check_model(&placing, model, &ignored) == TT_OK &&
-           tt_placing_check_served(&placing, served, model->settings, &ignored) == TT_OK;
+static struct tt_policy_needs needs_of(const struct tt_repository_model *model,
+                                       const struct tt_served_model *served,
+                                       const struct tt_auto_devices *devices) {
+    const struct tt_model_settings *settings = model->settings;
+    bool varies = tt_signature_varies(served->signature) && served->signature->max_batch > 1;
+    bool has_cells = served->cells != NULL;
+    const struct tt_profile *whole = served->profile;
+    return (struct tt_policy_needs){.has_graphs = !has_cells,
+                                    .has_cells = has_cells,
+                                    .has_trees = tt_model_settings_has_trees(settings),
+                                    .has_stages = served->step_model.step_count > 1,
+                                    .mixes_shapes = varies && !settings->pad && !has_cells,
+                                    .has_lengths = settings->pad && !has_cells && whole &&
+                                                   whole->length_count > 1,
+                                    .has_ring = settings->input_slots > 0,
+                                    .max_batch = served->step_model.max_batch,
+                                    .worker_limit = worker_limit(model, devices)};
 }
 
 static enum tt_err read_options(const struct tt_repository_model *model,
@@ -41,16 +48,14 @@ static enum tt_err read_options(const struct tt_repository_model *model,
 }
 
 enum tt_err tt_auto_candidates_find(const struct tt_repository_model *model,
+                                    const struct tt_auto_devices *devices,
                                     struct tt_served_model *served, struct tt_error *why) {
     served->recent = tt_model_stats_recent(served->stats);
     served->choice = calloc(1, sizeof(*served->choice));
     if (!served->recent || !served->choice)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    struct tt_auto_choice *choice = served->choice;
-    for (int32_t rank = 0; rank <= LAST_RANK; rank++)
-        for (int32_t p = 0; p < tt_policy_count(); p++)
-            if (choice->candidate_count < TT_AUTO_MAX_CANDIDATES &&
-                rank_of(tt_policy_at(p)) == rank && is_candidate(tt_policy_at(p), model, served))
-                choice->candidates[choice->candidate_count++] = tt_policy_at(p);
-    return read_options(model, &choice->options, why);
+    served->choice->devices = *devices;
+    served->choice->needs = needs_of(model, served, devices);
+    tt_auto_choice_list(served->choice);
+    return read_options(model, &served->choice->options, why);
 }

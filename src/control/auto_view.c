@@ -4,6 +4,7 @@
 #include "serve/domain.h"
 #include "serve/recent_arrivals.h"
 #include "serve/scheduler.h"
+#include "serve/served_model.h"
 #include "serve/served_model_state.h"
 
 #include <stdlib.h>
@@ -21,26 +22,23 @@ static const struct tt_served_model *auto_model(const struct tt_domain *domain, 
     return model && model->choice ? model : NULL;
 }
 
-static bool has_candidate(const struct tt_auto_choice *choice, const struct tt_policy_kind *kind) {
-    for (int32_t i = 0; i < choice->candidate_count; i++)
-        if (choice->candidates[i] == kind)
-            return true;
-    return false;
-}
-
-/* Narrows the view's choice to what the model allows, too. */
-static void join_choice(struct tt_auto_choice *self, const struct tt_auto_choice *other) {
-    int32_t kept = 0;
-    for (int32_t i = 0; i < self->candidate_count; i++)
-        if (has_candidate(other, self->candidates[i]))
-            self->candidates[kept++] = self->candidates[i];
-    self->candidate_count = kept;
-    struct tt_auto_options *mine = &self->options;
-    const struct tt_auto_options *its = &other->options;
-    mine->interval_ns = its->interval_ns < mine->interval_ns ? its->interval_ns : mine->interval_ns;
-    mine->window_ns = its->window_ns < mine->window_ns ? its->window_ns : mine->window_ns;
-    if (its->gain_permille > mine->gain_permille)
-        mine->gain_permille = its->gain_permille;
+/* The believed model, packed. Cells of sequences become blocks, which a simulation can run under
+ * any policy. */
+static void *pack(const struct tt_served_model *model, const struct tt_step_model *believed,
+                  size_t *out_bytes) {
+    bool is_sequence = model->cells && model->cells->cells->kind != TT_UNFOLD_TREE &&
+                       model->cells->cells->kind != TT_UNFOLD_PLUGIN;
+    if (!is_sequence || believed->steps[0].kind != TT_STEP_STATIC)
+        return tt_record_model_pack(believed, 0, out_bytes);
+    struct tt_step *steps = malloc((size_t)believed->step_count * sizeof(*steps));
+    if (!steps)
+        return NULL;
+    struct tt_step_model blocks = *believed;
+    memcpy(steps, believed->steps, (size_t)believed->step_count * sizeof(*steps));
+    tt_served_cells_as_blocks(model->cells, steps, &blocks);
+    void *packed = tt_record_model_pack(&blocks, 0, out_bytes);
+    free(steps);
+    return packed;
 }
 
 static bool add_model(struct tt_auto_view *self, const struct tt_domain *domain,
@@ -49,10 +47,11 @@ static bool add_model(struct tt_auto_view *self, const struct tt_domain *domain,
     if (self->model_count == 1)
         self->choice = *model->choice;
     else
-        join_choice(&self->choice, model->choice);
+        tt_auto_choice_join(&self->choice, model->choice);
     to->name = strdup(model->name);
     to->stats = tt_model_stats_ref(model->stats);
-    to->packed = tt_record_model_pack(domain->mechanism.models[model->index], 0, &to->packed_bytes);
+    to->max_length = model->cells ? model->cells->cells->max_length : 0;
+    to->packed = pack(model, domain->mechanism.models[model->index], &to->packed_bytes);
     int64_t changed_at = tt_counter_get(&model->stats->auto_changed_at);
     self->changed_at = changed_at > self->changed_at ? changed_at : self->changed_at;
     return to->name && to->packed;
@@ -75,13 +74,17 @@ static void take_domain(void *context, int32_t index, const struct tt_domain *do
         return;
     }
     view->models = models;
-    view->current = tt_policy_find(domain->policy);
-    view->executors = domain->executor_count;
     view->next = taking->views;
     taking->views = view;
     for (int32_t m = 0; m < domain->mechanism.model_capacity; m++)
         if (auto_model(domain, m) && !add_model(view, domain, auto_model(domain, m)))
             taking->failed = true;
+    view->current = tt_policy_candidate_of(tt_policy_find(domain->policy));
+    view->current_index =
+        tt_policy_candidate_find(view->choice.candidates, view->choice.candidate_count,
+                                 domain->policy, domain->options, domain->option_count);
+    if (view->current_index >= 0)
+        view->current = view->choice.candidates[view->current_index];
 }
 
 enum tt_err tt_auto_views_take(struct tt_serving *serving, struct tt_auto_view **out_views,
@@ -125,17 +128,24 @@ static int compare(const void *a, const void *b) {
 }
 
 /* False for requests to an earlier load of the model, which had another configuration. */
-static bool is_possible(const struct tt_step_model *model,
+static bool is_possible(const struct tt_step_model *model, int32_t max_length,
                         const struct tt_recent_arrival *arrival) {
-    return arrival->rows >= 1 && arrival->rows <= model->max_batch && arrival->priority >= 0 &&
-           (!model->rules || arrival->priority < model->rule_count);
+    bool fits = max_length == 0 || (arrival->length >= 1 && arrival->length <= max_length);
+    return fits && arrival->rows >= 1 && arrival->rows <= model->max_batch &&
+           arrival->priority >= 0 && (!model->rules || arrival->priority < model->rule_count);
+}
+
+/* Outputs of decoders are not kept. Request `i` has one from each percent of the learned lengths in
+ * turn; 37 steps apart, so that neighbours differ. */
+static int32_t output_length(const struct tt_step_model *model, int32_t i) {
+    return model->output_quantiles ? model->output_quantiles[(int64_t)i * 37 % TT_QUANTILES] : 0;
 }
 
 /* The requests of model `m`, behind those that are there. */
 static void add_arrivals(struct tt_auto_view *self, int32_t m,
                          const struct tt_recent_arrival *arrivals, int32_t count) {
     for (int32_t i = 0; i < count; i++) {
-        if (!is_possible(self->step_models[m], &arrivals[i]))
+        if (!is_possible(self->step_models[m], self->models[m].max_length, &arrivals[i]))
             continue;
         self->arrivals[self->arrival_count++] =
             (struct tt_sim_arrival){.at = arrivals[i].at,
@@ -144,6 +154,7 @@ static void add_arrivals(struct tt_auto_view *self, int32_t m,
                                     .model = m,
                                     .rows = arrivals[i].rows,
                                     .length = arrivals[i].length,
+                                    .output_length = output_length(self->step_models[m], i),
                                     .priority = arrivals[i].priority,
                                     .exit_step = -1};
     }

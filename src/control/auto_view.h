@@ -17,14 +17,14 @@ struct tt_auto_view_model {
     struct tt_model_stats *stats; /* a reference */
     void *packed;                 /* the believed model, until it is read */
     size_t packed_bytes;
+    int32_t max_length;               /* of a sequence of cells; 0: not of cells */
     struct tt_record_model *believed; /* NULL: not read yet */
 };
 
 struct tt_auto_view {
-    const struct tt_policy_kind *current;
-    int32_t executors;
-    struct tt_auto_choice choice; /* the shortest interval and window, the largest gain, and the
-                                     candidates of all its models */
+    struct tt_policy_candidate current;
+    int32_t current_index;        /* of the candidates; -1: it is none of them */
+    struct tt_auto_choice choice; /* of all its models */
     int64_t changed_at;           /* the latest change of a model's policy; 0: none */
     int32_t model_count, model_capacity;
     struct tt_auto_view_model *models;

@@ -275,8 +275,9 @@ static enum tt_err load_versions(struct tt_control *self, struct tt_model_entry 
             err = tt_ensemble_links_make(self->entries, model, i, version->stats, &batch->models[i],
                                          why);
         else if (!err)
-            err = tt_loader_load(self->loader, model, i, version->stats, entry->chosen,
-                                 &batch->models[i], why);
+            err = tt_loader_load(self->loader, model, i, version->stats,
+                                 entry->chosen.policy ? &entry->chosen : NULL, &batch->models[i],
+                                 why);
         if (err)
             return err;
         tt_assert(strcmp(batch->models[i]->version, out_failed) == 0);
@@ -367,7 +368,7 @@ static enum tt_err try_load(struct tt_control *self, const struct tt_model_entry
                             struct tt_error *why) {
     const struct tt_loader_options *loader = &self->options.loader;
     const struct tt_limits *limits = self->options.limits;
-    if (!self->options.trial_program || loader->engine || !source || entry->chosen ||
+    if (!self->options.trial_program || loader->engine || !source || entry->chosen.policy ||
         !tt_repository_model_ok(model) || !model->config->engine->needs_file)
         return TT_OK;
     const struct tt_load_trial trial = {.program = self->options.trial_program,
@@ -505,8 +506,8 @@ static enum tt_err take_read(struct tt_control *self, struct tt_model_entry *ent
 
 /* `chosen`: the policy of a model with policy auto; NULL: the default one. Then settle(). */
 static enum tt_err load(struct tt_control *self, const char *name,
-                        const struct tt_model_command *command, const char *chosen,
-                        struct tt_error *why) {
+                        const struct tt_model_command *command,
+                        const struct tt_policy_candidate *chosen, struct tt_error *why) {
     const char *config = command ? command->config_json : NULL;
     bool has_files = command && command->file_count > 0;
     if (has_files && !config)
@@ -544,7 +545,7 @@ static enum tt_err load(struct tt_control *self, const char *name,
         if (entry) {
             entry->is_wanted = true;
             entry->load_number = ++self->load_count;
-            entry->chosen = chosen;
+            entry->chosen = chosen ? *chosen : (struct tt_policy_candidate){0};
             entry->fingerprint = fingerprint;
             err = take_read(self, entry, temporary ? temporary : home, config, repository, why);
         } else {
@@ -726,21 +727,6 @@ static void take_commands(struct tt_control *self) {
 
 /* ---- changes of policy ---- */
 
-/* The model's versions that have policy auto and run `kind` now. */
-static int32_t note_change(struct tt_model_entry *entry, const struct tt_policy_kind *kind,
-                           int64_t changed_at, int32_t changes) {
-    int32_t count = 0;
-    for (struct tt_version_entry *version = entry->versions; version; version = version->next) {
-        const struct tt_served_model *model = version->model;
-        if (!model || !model->choice || strcmp(model->domain->policy, kind->name) != 0)
-            continue;
-        tt_counter_add(&version->stats->auto_changes, changes);
-        tt_counter_set(&version->stats->auto_changed_at, changed_at);
-        count++;
-    }
-    return count;
-}
-
 /* Loads one model again with another policy. It does nothing for a model that was unloaded or
  * changed after the advice was given. A model that is not served as its files are (they changed, or
  * a command brought others) keeps its policy: loading would change more than the policy. */
@@ -750,26 +736,30 @@ static void change_policy(struct tt_control *self, const struct tt_auto_advice *
     while (entry && strcmp(entry->name, name) != 0)
         entry = entry->next;
     int64_t now = tt_clock_now();
-    if (!entry || !entry->is_wanted || note_change(entry, advice->from, now, 0) == 0)
+    if (!entry || !entry->is_wanted ||
+        tt_model_entry_note_policy(entry, &advice->from, now, 0) == 0)
         return;
     struct tt_error why;
     enum tt_err err = TT_OK;
-    const char *before = entry->chosen;
+    struct tt_policy_candidate before = entry->chosen, to = advice->to;
+    char from_text[160], to_text[160];
+    tt_policy_candidate_text(&advice->from, from_text, sizeof(from_text));
+    tt_policy_candidate_text(&to, to_text, sizeof(to_text));
     if (entry->fingerprint == 0 || entry->fingerprint != fingerprint_of(self, name))
         err = tt_fail(TT_ERR_UNSUPPORTED, &why,
                       "the repository has other files, or a client sent its configuration; load it "
                       "again to let auto change it");
     if (!err)
-        err = load(self, name, NULL, advice->to->name, &why);
+        err = load(self, name, NULL, &to, &why);
     if (err) {
         entry->chosen = before;
         say(self, TT_LOG_WARNING, "model %s: policy auto keeps %s instead of %s: %s", name,
-            advice->from->name, advice->to->name, why.text);
+            from_text, to_text, why.text);
         return;
     }
-    note_change(entry, advice->to, now, 1);
-    say(self, TT_LOG_INFO, "model %s: policy auto changed %s to %s: %s", name, advice->from->name,
-        advice->to->name, advice->reason);
+    tt_model_entry_note_policy(entry, &to, now, 1);
+    say(self, TT_LOG_INFO, "model %s: policy auto changed %s to %s: %s", name, from_text, to_text,
+        advice->reason);
 }
 
 static void take_advices(struct tt_control *self) {

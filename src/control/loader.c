@@ -533,6 +533,20 @@ static enum tt_err check_memory(const struct tt_loader *self,
     return tt_model_memory_check(model, version, &limits, &served->estimated_bytes, why);
 }
 
+/* What policy auto may choose, on the executors that a policy without workers has. */
+static enum tt_err find_candidates(struct tt_loader *self, const struct tt_repository_model *model,
+                                   struct tt_served_model *served, struct tt_error *why) {
+    struct tt_processor_plan plan = plan_of(self);
+    int32_t instances = tt_placing_instances(model->config);
+    bool emulates = model->config->engine->emulates || self->options.engine;
+    const struct tt_auto_devices devices = {
+        .executors = tt_processor_plan_domain(&plan, instances, 0),
+        .processors = emulates ? 0 : plan.processors,
+        .device_executors =
+            model->settings->emulation.is_given ? model->settings->emulation.device_executors : 0};
+    return tt_auto_candidates_find(model, &devices, served, why);
+}
+
 static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository_model *model,
                               const struct tt_repository_version *version,
                               const struct tt_placing *placing, struct tt_served_model *served,
@@ -557,7 +571,7 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
     if (!err)
         err = tt_placing_check_served(placing, served, model->settings, why);
     if (!err && placing->is_auto)
-        err = tt_auto_candidates_find(model, served, why);
+        err = find_candidates(self, model, served, why);
     if (!err && !self->options.engine)
         err = tt_warm_up(served->engine_model, model->config->message, model->directory, why);
     return err ? err
@@ -656,7 +670,8 @@ static enum tt_err add_parameters(struct tt_served_model *served,
 }
 
 enum tt_err tt_loader_load(struct tt_loader *self, const struct tt_repository_model *model,
-                           int32_t version, struct tt_model_stats *stats, const char *chosen,
+                           int32_t version, struct tt_model_stats *stats,
+                           const struct tt_policy_candidate *chosen,
                            struct tt_served_model **out_served, struct tt_error *why) {
     tt_assert(tt_repository_model_ok(model));
     tt_assert(version >= 0);

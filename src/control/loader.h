@@ -43,6 +43,7 @@ struct tt_loader_options {
 };
 
 struct tt_loader;
+struct tt_policy_candidate;
 
 /* Errors: those of the library. */
 TT_MUST_CHECK enum tt_err tt_loader_open(const struct tt_loader_options *options,
@@ -57,7 +58,8 @@ void tt_loader_close(struct tt_loader *take_self);
  * profile, warm-up, policy and domain; the message becomes the reason. */
 TT_MUST_CHECK enum tt_err tt_loader_load(struct tt_loader *self,
                                          const struct tt_repository_model *model, int32_t version,
-                                         struct tt_model_stats *stats, const char *chosen,
+                                         struct tt_model_stats *stats,
+                                         const struct tt_policy_candidate *chosen,
                                          struct tt_served_model **out_served, struct tt_error *why);
 /* True if the last load failed since the model may not batch (profile/row_probe.h), and could be
  * loaded without batching. */

@@ -1,5 +1,6 @@
 #include "control/model_entry.h"
 
+#include "serve/domain.h"
 #include "serve/served_model_state.h"
 
 #include <stdio.h>
@@ -86,6 +87,23 @@ void tt_model_entries_check(const struct tt_model_entry *list, int32_t leaving_c
         }
     }
     tt_assert(leaving == leaving_count);
+}
+
+int32_t tt_model_entry_note_policy(struct tt_model_entry *self,
+                                   const struct tt_policy_candidate *candidate, int64_t changed_at,
+                                   int32_t changes) {
+    int32_t count = 0;
+    for (struct tt_version_entry *version = self->versions; version; version = version->next) {
+        const struct tt_served_model *model = version->model;
+        const struct tt_domain *domain = model && model->choice ? model->domain : NULL;
+        if (!domain || !tt_policy_candidate_matches(candidate, domain->policy, domain->options,
+                                                    domain->option_count))
+            continue;
+        tt_counter_add(&version->stats->auto_changes, changes);
+        tt_counter_set(&version->stats->auto_changed_at, changed_at);
+        count++;
+    }
+    return count;
 }
 
 bool tt_model_entry_serves(const struct tt_model_entry *self) {

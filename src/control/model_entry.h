@@ -4,6 +4,7 @@
 #define TT_CONTROL_MODEL_ENTRY_H
 
 #include "model/repository/repository.h"
+#include "policy/policy_candidates.h"
 #include "serve/catalogue.h"
 #include "serve/served_model.h"
 
@@ -23,9 +24,8 @@ struct tt_model_entry {
     char *name;
     uint64_t fingerprint; /* of the files of the last load; 0: not loaded, or loaded from a
                              command's files */
-    const char *chosen;   /* with policy auto: the policy that was chosen; NULL: the default one;
-                             static storage */
-    bool is_wanted;       /* loaded, or to be loaded; false: only present in the repository */
+    struct tt_policy_candidate chosen; /* with policy auto; no policy: the default one */
+    bool is_wanted; /* loaded, or to be loaded; false: only present in the repository */
     bool is_on_disk;
     int64_t load_number; /* of its last load, of all loads */
     /* Of an ensemble, of one model each; owned: what it serves, or tries to; what is to be loaded.
@@ -49,6 +49,11 @@ void tt_version_entry_set(struct tt_version_entry *self, enum tt_model_state sta
 /* Asserts the order of the lists, and of each version that its members agree with its state.
  * `leaving_count`: the sum over all versions. Called after each change of the models. */
 void tt_model_entries_check(const struct tt_model_entry *list, int32_t leaving_count);
+/* Counts the versions that have policy auto and run the candidate now. Adds `changes` to the
+ * changes that each counts, and notes when its policy changed last. */
+int32_t tt_model_entry_note_policy(struct tt_model_entry *self,
+                                   const struct tt_policy_candidate *candidate, int64_t changed_at,
+                                   int32_t changes);
 /* True if some version serves. */
 bool tt_model_entry_serves(const struct tt_model_entry *self);
 /* Frees the entries. They must not hold models any more. */

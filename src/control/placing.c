@@ -30,7 +30,7 @@ static void add_option(struct tt_placing *self, const char *key, const char *val
 }
 
 void tt_placing_choose(struct tt_placing *self, const struct tt_repository_model *model,
-                       const char *chosen) {
+                       const struct tt_policy_candidate *chosen) {
     tt_assert(!self->policy.name); /* a placing is made once */
     const struct tt_model_settings *settings = model->settings;
     const Tutti__ModelPolicy *wanted = settings->message->policy;
@@ -40,12 +40,16 @@ void tt_placing_choose(struct tt_placing *self, const struct tt_repository_model
                                     .shapes_vary = tt_signature_varies(&model->config->signature),
                                     .is_padded = settings->pad};
     self->is_auto = tt_policy_is_auto(settings->policy);
-    const char *named = self->is_auto ? chosen : *settings->policy ? settings->policy : NULL;
+    const char *named = *settings->policy ? settings->policy : NULL;
+    if (self->is_auto)
+        named = chosen ? chosen->policy->name : NULL;
     self->policy.name = named ? named : tt_policy_default(&facts)->name;
     self->policy.options = self->options;
     for (size_t i = 0; wanted && !self->is_auto && i < wanted->n_option && i < TT_MAX_OPTIONS; i++)
         self->options[self->policy.option_count++] =
             (struct tt_option){.key = wanted->option[i]->key, .value = wanted->option[i]->value};
+    for (int32_t i = 0; self->is_auto && chosen && i < chosen->option_count; i++)
+        add_option(self, chosen->options[i].key, chosen->options[i].value);
     const struct tt_policy_kind *kind = tt_placing_kind(self);
     for (int32_t i = 0; kind && i < kind->serving.default_count; i++)
         add_option(self, kind->serving.defaults[i].key, kind->serving.defaults[i].value);

@@ -14,7 +14,7 @@
 #define TT_CONTROL_PLACING_H
 
 #include "model/repository/repository.h"
-#include "policy/policy.h"
+#include "policy/policy_candidates.h"
 #include "profile/find_workers.h"
 #include "serve/serving.h"
 
@@ -28,9 +28,9 @@ struct tt_placing {
 };
 
 /* Sets what the model's configuration states, and defaults for the rest. *self must be zero.
- * `chosen`: the name of the policy where the configuration says auto; NULL: the default one. */
+ * `chosen`: where the configuration says auto; NULL: the default policy. */
 void tt_placing_choose(struct tt_placing *self, const struct tt_repository_model *model,
-                       const char *chosen);
+                       const struct tt_policy_candidate *chosen);
 /* Sets what the loader's options state. *self must be zero. */
 void tt_placing_impose(struct tt_placing *self, const struct tt_serving_policy *policy);
 /* E5: measured workers (policy.h, struct tt_policy_workers). Reads the measurements of the model's

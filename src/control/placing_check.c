@@ -24,9 +24,7 @@ static enum tt_err check_cells(const struct tt_repository_model *model,
     if (model->config->message->n_model_warmup > 0)
         return tt_fail(TT_ERR_UNSUPPORTED, why,
                        "model_warmup is for models of one graph, not of cells: leave it out");
-    Tutti__ModelUnfold__Kind unfolds =
-        settings->unfold ? settings->unfold->kind : settings->emulation.cells->kind;
-    if (unfolds == TUTTI__MODEL_UNFOLD__KIND__TREE || unfolds == TUTTI__MODEL_UNFOLD__KIND__PLUGIN)
+    if (tt_model_settings_has_trees(settings))
         return tt_fail(
             TT_ERR_UNSUPPORTED, why,
             "policy '%s' runs requests as whole sequences, but this model unfolds them into "

@@ -28,15 +28,17 @@ static void check_option(const struct tt_model_settings *settings, const char *p
                                   "policy %s: %s", policy, why.text);
 }
 
-/* Cells that a request unfolds into are not kept, so no policy can be tried on them. */
+/* The cells of a sequence follow from its length. Those of other requests are not kept, so no
+ * policy can be tried on them. */
 static void check_auto(const struct tt_model_settings *settings, const Tutti__ModelPolicy *policy,
                        struct tt_findings *findings) {
     int32_t count;
     const struct tt_option_spec *specs = tt_auto_option_specs(&count);
-    if (tt_model_settings_has_cells(settings))
+    if (tt_model_settings_has_trees(settings))
         tt_model_settings_problem(settings, findings, policy, "name",
-                                  "policy auto chooses for models of one graph or of stages, and "
-                                  "this is a model of cells: leave the policy out, or name it");
+                                  "policy auto tries policies on requests of the last minutes, and "
+                                  "does not keep trees or graphs of a plug-in: leave the policy "
+                                  "out, or name it");
     for (size_t i = 0; i < policy->n_option; i++)
         check_option(settings, tt_auto_name, specs, count, policy->option[i], findings);
 }

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-enum { INSTANTS_PER_QUESTION = 1024 };
+enum { INSTANTS_PER_QUESTION = 1024, INPUT_SLOTS = 1 << 14 };
 
 struct run {
     const struct tt_policy_trial *trial;
@@ -33,11 +33,11 @@ static void on_ended(void *context, const struct tt_sim_ending *ending) {
 static enum tt_err create_policy(void *context, struct tt_mechanism *mechanism,
                                  struct tt_error *why) {
     const struct run *run = context;
-    const struct tt_policy_kind *kind = run->trial->kind;
+    const struct tt_policy_candidate *candidate = run->trial->candidate;
     struct tt_policy_setup setup = {.domain = mechanism,
-                                    .options = kind->serving.defaults,
-                                    .option_count = kind->serving.default_count};
-    return tt_policy_create(mechanism, kind->name, &setup, why);
+                                    .options = candidate->options,
+                                    .option_count = candidate->option_count};
+    return tt_policy_create(mechanism, candidate->policy->name, &setup, why);
 }
 
 /* What an aborted batch may still take on devices that cannot stop one. */
@@ -65,20 +65,38 @@ static enum tt_err simulate(struct run *run, const struct tt_sim_options *option
     return err;
 }
 
+/* The devices as the server would make them for this candidate. Returns their count; `out` has room
+ * for one per executor. */
+static int32_t set_devices(const struct tt_policy_trial *trial, int32_t executors,
+                           struct tt_sim_device *out) {
+    const struct tt_auto_devices *devices = &trial->devices;
+    int32_t each = devices->processors > 0         ? executors
+                   : devices->device_executors > 0 ? devices->device_executors
+                                                   : 1;
+    int32_t count = 0;
+    for (int32_t left = executors; left > 0; left -= each)
+        out[count++] = (struct tt_sim_device){.executors = left < each ? left : each,
+                                              .processors = devices->processors};
+    if (trial->candidate->policy->traits.waits_for_inputs)
+        out[0].pool_slots = INPUT_SLOTS; /* the candidate's workers have one device */
+    return count;
+}
+
 enum tt_err tt_policy_trial_run(const struct tt_policy_trial *self, struct tt_auto_half *out_half,
                                 struct tt_error *why) {
     struct run run = {.trial = self};
     struct tt_sim_model *models = calloc((size_t)self->model_count, sizeof(*models));
-    struct tt_sim_device *devices = calloc((size_t)self->executors, sizeof(*devices));
+    int32_t workers = tt_policy_candidate_workers(self->candidate);
+    int32_t executors = workers > 0 ? workers : self->devices.executors;
+    struct tt_sim_device *devices = calloc((size_t)executors, sizeof(*devices));
     enum tt_err err = models && devices ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     for (int32_t m = 0; !err && m < self->model_count; m++)
         models[m] = (struct tt_sim_model){.step_model = self->models[m], .tree = TT_TREE_NONE};
-    for (int32_t d = 0; !err && d < self->executors; d++)
-        devices[d].executors = 1;
     struct tt_sim_options options = {.models = models,
                                      .model_count = self->model_count,
                                      .devices = devices,
-                                     .device_count = self->executors,
+                                     .device_count =
+                                         devices ? set_devices(self, executors, devices) : 0,
                                      .depth = self->depth,
                                      .request_limit = self->arrival_count + 1,
                                      .abort_ns = longest_ns(self),

@@ -40,3 +40,24 @@ enum tt_err tt_auto_options_parse(const struct tt_option *options, int32_t optio
                                             .gain_permille = (int32_t)values[GAIN]};
     return TT_OK;
 }
+
+void tt_auto_choice_list(struct tt_auto_choice *self) {
+    struct tt_policy_candidate all[TT_POLICY_MAX_CANDIDATES];
+    int32_t count = tt_policy_candidates(&self->needs, all);
+    self->candidate_count = 0;
+    for (int32_t alone = 0; alone < 2; alone++)
+        for (int32_t i = 0; i < count; i++)
+            if (all[i].policy->traits.runs_alone == (alone == 1))
+                self->candidates[self->candidate_count++] = all[i];
+}
+
+void tt_auto_choice_join(struct tt_auto_choice *self, const struct tt_auto_choice *other) {
+    struct tt_auto_options *mine = &self->options;
+    const struct tt_auto_options *its = &other->options;
+    mine->interval_ns = tt_instant_min(mine->interval_ns, its->interval_ns);
+    mine->window_ns = tt_instant_min(mine->window_ns, its->window_ns);
+    if (its->gain_permille > mine->gain_permille)
+        mine->gain_permille = its->gain_permille;
+    tt_policy_needs_join(&self->needs, &other->needs);
+    tt_auto_choice_list(self);
+}

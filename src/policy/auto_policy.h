@@ -7,7 +7,7 @@
 #ifndef TT_POLICY_AUTO_POLICY_H
 #define TT_POLICY_AUTO_POLICY_H
 
-#include "policy/policy.h"
+#include "policy/policy_candidates.h"
 
 extern const char tt_auto_name[], tt_auto_summary[];
 
@@ -18,15 +18,29 @@ struct tt_auto_options {
     int32_t gain_permille; /* the least gain that justifies a change */
 };
 
-/* What auto may choose for a model. */
-enum { TT_AUTO_MAX_CANDIDATES = 32 };
+/* Where the models of a domain run, under any of their policies. */
+struct tt_auto_devices {
+    int32_t executors;        /* of a policy without workers */
+    int32_t processors;       /* that they share; 0: the devices are emulated */
+    int32_t device_executors; /* of one emulated device; 0: each has its own */
+};
+
+/* What auto may choose for a model, or for the models of a domain. */
 struct tt_auto_choice {
     struct tt_auto_options options;
+    struct tt_policy_needs needs;
+    struct tt_auto_devices devices;
     int32_t candidate_count;
-    /* Policies that can run the model with the options that the server adds to them; of equally
-     * good ones the first is chosen. */
-    const struct tt_policy_kind *candidates[TT_AUTO_MAX_CANDIDATES];
+    /* Of equally good ones the first is chosen. */
+    struct tt_policy_candidate candidates[TT_POLICY_MAX_CANDIDATES];
 };
+
+/* Sets the candidates that the needs allow: simple ones first. Those that never batch go last,
+ * since they have nothing left for more load. */
+void tt_auto_choice_list(struct tt_auto_choice *self);
+/* Adds another model of the domain: the shortest interval and window, the largest gain, the needs
+ * of both. */
+void tt_auto_choice_join(struct tt_auto_choice *self, const struct tt_auto_choice *other);
 
 bool tt_policy_is_auto(const char *name);
 const struct tt_option_spec *tt_auto_option_specs(int32_t *out_count);

@@ -129,9 +129,8 @@ static const char *step_name(int32_t step, int32_t step_count) {
     return step < (int32_t)TT_COUNT(names) ? names[step] : "stage";
 }
 
-/* L6: a type's cells are rounds of a recurrent block. A batch of sequences must fit all types. */
-static void take_cells_as_blocks(struct tt_served_model *self) {
-    struct tt_served_cells *by = self->cells;
+void tt_served_cells_as_blocks(struct tt_served_cells *by, struct tt_step *steps,
+                               struct tt_step_model *step_model) {
     const struct tt_cells *cells = by->cells;
     int32_t max_output = cells->max_length + cells->threshold;
     max_output =
@@ -142,13 +141,14 @@ static void take_cells_as_blocks(struct tt_served_model *self) {
     }
     for (int32_t t = 0; t < cells->type_count; t++) {
         bool decodes = cells->kind == TT_UNFOLD_SEQ2SEQ && t > 0;
-        self->steps[t].kind = decodes ? TT_STEP_DECODER : TT_STEP_ENCODER;
-        self->steps[t].name = cells->types[t].name;
+        steps[t].kind = decodes ? TT_STEP_DECODER : TT_STEP_ENCODER;
+        steps[t].name = cells->types[t].name;
         if (decodes)
-            self->step_model.output_quantiles = by->output_quantiles;
+            step_model->output_quantiles = by->output_quantiles;
     }
-    self->step_model.pins_outputs = cells->pins_outputs;
-    self->step_model.max_batch = tt_step_max_rows(&self->step_model, 0, cells->type_count - 1);
+    step_model->steps = steps;
+    step_model->pins_outputs = cells->pins_outputs;
+    step_model->max_batch = tt_step_max_rows(step_model, 0, cells->type_count - 1);
 }
 
 enum tt_err tt_served_model_loaded(struct tt_served_model *self,
@@ -178,7 +178,7 @@ enum tt_err tt_served_model_loaded(struct tt_served_model *self,
     for (int32_t s = 0; self->cells && s < step_count; s++)
         self->steps[s].min_rows = self->cells->cells->types[s].min_batch;
     if (self->cells && self->cells->by_step)
-        take_cells_as_blocks(self);
+        tt_served_cells_as_blocks(self->cells, self->steps, &self->step_model);
     free(self->reason);
     self->reason = NULL;
     return TT_OK;

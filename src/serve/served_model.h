@@ -90,6 +90,14 @@ TT_MUST_CHECK enum tt_err tt_served_model_loaded(struct tt_served_model *self,
                                                  struct tt_engine_model *take_engine_model,
                                                  struct tt_profile *take_profile,
                                                  struct tt_profile **take_step_profiles);
+/* L6: as steps of a model, a type's cells are rounds of a recurrent block. Sets the kinds and names
+ * of `steps` [type_count], and what `step_model` says of all: its steps, its outputs' lengths, and
+ * a largest batch that fits all types. Not for trees and plug-ins. */
+struct tt_served_cells;
+struct tt_step;
+struct tt_step_model;
+void tt_served_cells_as_blocks(struct tt_served_cells *by, struct tt_step *steps,
+                               struct tt_step_model *step_model);
 /* Makes it serve as the ensemble, which has this signature: nothing is loaded, and it belongs to no
  * domain. `free_ensemble` frees the ensemble with the model. */
 void tt_served_model_compose(struct tt_served_model *self, const struct tt_signature *signature,

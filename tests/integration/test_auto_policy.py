@@ -25,13 +25,15 @@ PROGRAM = os.environ.get("TUTTI_PROGRAM", str(ROOT / "build" / "tutti"))
 # A batch of 16 takes sixteen times as long as one row: under too much load, a policy that does not ask what a batch
 # takes makes nearly all of its requests late.
 PROFILE = "point { batch: 1 latency_ns: 10000000 } point { batch: 16 latency_ns: 160000000 }\n"
+# The same batches, each of which needs a quarter of its device.
+QUARTER = PROFILE.replace(" }", " demand: 0.25 }")
 TIMEOUT_US = 240000
 CLIENTS = 64  # with their pauses they ask for about twice what batches of 16 can do
 AUTO = 'policy { name: "auto" option { key: "interval" value: "100ms" } option { key: "window" value: "5s" } }\n'
 PATIENCE_S = 120
 
 
-def make_model(folder, name, tutti):
+def make_model(folder, name, tutti, profile=PROFILE):
     model = folder / name
     (model / "1").mkdir(parents=True)
     (model / "config.pbtxt").write_text(
@@ -39,7 +41,7 @@ def make_model(folder, name, tutti):
         'input { name: "input" data_type: TYPE_FP32 dims: [ 16 ] }\n'
         'output { name: "output" data_type: TYPE_FP32 dims: [ 16 ] }\n'
     )
-    (model / "profile.pbtxt").write_text(PROFILE)
+    (model / "profile.pbtxt").write_text(profile)
     (model / "tutti.pbtxt").write_text(tutti)
 
 
@@ -145,6 +147,26 @@ class Serving(unittest.TestCase):
         self.assertTrue(all(domain["identical"] for domain in domains))
         self.assertEqual(sum(domain["requests"] for domain in domains), len(codes))
 
+
+    def test_workers_use_a_device_that_one_batch_does_not_fill(self):
+        make_model(self.folder / "shared", "em", AUTO + "emulation { device_executors: 8 }\n", QUARTER)
+        self.server = Server(self.folder / "shared", "--executors", "1", "--learn-percent", "0")
+        self.assertEqual(self.shown_policies(), {"em": "auto (window)"})
+        heavy = Clients(self.server.address, CLIENTS, TIMEOUT_US, 0.2)
+        change = re.compile(r"model em: policy auto changed window to (elastic \(workers 1,1,2,4,8,16.*?\)): ")
+        self.wait("a change", lambda: change.search(self.server.said()))
+        self.wait("elastic", lambda: self.shown_policies()["em"] == "auto (elastic)")
+        config = json.loads(get(self.server.address, "/v2/models/em/config")[2])
+        self.assertEqual(config["parameters"]["tutti_executors"]["string_value"], "6")
+        done = self.metric("tutti_requests_on_time_total")
+        self.wait("an answer on time", lambda: self.metric("tutti_requests_on_time_total") > done)
+        codes = heavy.end()
+        self.assertLessEqual(set(codes), {200, 503})
+        self.assertEqual(self.metric("tutti_requests_accepted_total"), len(codes))
+        self.assertEqual(
+            self.metric("tutti_requests_on_time_total") + self.metric("tutti_requests_bad_total"), len(codes)
+        )
+        self.assertEqual(self.server.end(signal.SIGTERM), 0, self.server.said())
 
     def test_keeps_the_policy_of_a_model_that_a_client_described(self):
         self.server = Server(

@@ -442,6 +442,13 @@ void tt_model_settings_free(struct tt_model_settings *take_settings) {
     free(take_settings);
 }
 
+bool tt_model_settings_has_trees(const struct tt_model_settings *self) {
+    if (!tt_model_settings_has_cells(self))
+        return false;
+    Tutti__ModelUnfold__Kind kind = self->unfold ? self->unfold->kind : self->emulation.cells->kind;
+    return kind == TUTTI__MODEL_UNFOLD__KIND__TREE || kind == TUTTI__MODEL_UNFOLD__KIND__PLUGIN;
+}
+
 void tt_model_settings_check(const struct tt_model_settings *self,
                              const struct tt_signature *signature, struct tt_findings *findings) {
     if (!self->pad && self->class_count == 0)

@@ -57,6 +57,9 @@ static inline bool tt_model_settings_has_cells(const struct tt_model_settings *s
     return self->unfold || self->emulation.cells;
 }
 
+/* True if its requests may unfold into more than sequences. */
+bool tt_model_settings_has_trees(const struct tt_model_settings *self);
+
 /* As tt_model_config_open: an absent file is no error; an unreadable one is a problem, and
  * `*out_settings` is then NULL. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_model_settings_open(const char *path,

@@ -4,6 +4,7 @@
 #include "base/instant.h"
 #include "control/auto_view.h"
 #include "control/control.h"
+#include "control/policy_trial.h"
 #include "serve/domain.h"
 #include "serve/recent_arrivals.h"
 #include "serve/scheduler.h"
@@ -70,7 +71,7 @@ static void put(const struct tt_served_model *model, int64_t at, int16_t rows, i
 
 static bool is_candidate(const struct tt_auto_choice *choice, const char *policy) {
     for (int32_t i = 0; i < choice->candidate_count; i++)
-        if (strcmp(choice->candidates[i]->name, policy) == 0)
+        if (strcmp(choice->candidates[i].policy->name, policy) == 0)
             return true;
     return false;
 }
@@ -102,8 +103,8 @@ static void a_view_is_of_one_domain(void **state) {
     assert_null(views->next->next);
     view = views->model_count == 2 ? views : views->next;
     assert_int_equal(view->model_count, 2);
-    assert_string_equal(view->current->name, "window");
-    assert_int_equal(view->executors, 3);
+    assert_string_equal(view->current.policy->name, "window");
+    assert_int_equal(view->choice.devices.executors, 3);
     assert_int_equal(view->choice.options.interval_ns, 5 * TT_S);
     assert_int_equal(view->choice.options.window_ns, 9 * TT_S);
     assert_int_equal(view->choice.options.gain_permille, 100);
@@ -154,6 +155,79 @@ static void requests_are_in_order_and_possible(void **state) {
     tt_control_close(control);
 }
 
+static void make_cells(const char *name, const char *kind) {
+    static const char config[] = "backend: \"emulated\"\nmax_batch_size: 16\n"
+                                 "input { name: \"lengths\" data_type: TYPE_INT32 dims: -1 }\n"
+                                 "output { name: \"output\" data_type: TYPE_UINT8 dims: 1 }\n";
+    static const char step[] = "step { name: \"%s\" point { batch: 1 latency_ns: 1000000 } point { "
+                               "batch: 16 latency_ns: 2000000 } }\n";
+    char text[400];
+    make_directory(name, NULL);
+    make_directory(name, "1");
+    write_bytes(name, "config.pbtxt", config, sizeof(config) - 1);
+    int length = snprintf(text, sizeof(text), "linear { beta_ms: 1 }\n");
+    length += snprintf(text + length, sizeof(text) - (size_t)length, step, "first");
+    if (strcmp(kind, "SEQ2SEQ") == 0)
+        length += snprintf(text + length, sizeof(text) - (size_t)length, step, "second");
+    write_bytes(name, "profile.pbtxt", text, (size_t)length);
+    length =
+        snprintf(text, sizeof(text),
+                 "slo_ms: 1000 emulation { cells { kind: %s max_length: 16 } } " AUTO(""), kind);
+    write_bytes(name, "tutti.pbtxt", text, (size_t)length);
+}
+
+/* Sequences of 1 .. 16 cells, one every 40 ms: the mean is 8.5 ms for a chain, and twice as long
+ * for an output of 16 cells behind it. Every candidate can be tried, and answers all of them. */
+static void sequences_of_cells_are_tried(void **state) {
+    (void)state;
+    static const char *const kinds[] = {"CHAIN", "SEQ2SEQ"};
+    enum { COUNT = 320 };
+    for (int32_t k = 0; k < 2; k++) {
+        make_cells(kinds[k], kinds[k]);
+        struct tt_control *control = opened();
+        const struct tt_served_model *model = served(control, kinds[k]);
+        assert_string_equal(tt_served_model_policy(model), "auto (cellular)");
+        for (int32_t i = 0; i < COUNT; i++)
+            tt_recent_arrivals_put(model->recent,
+                                   &(struct tt_recent_arrival){.at = 1000 + i * 40 * TT_MS,
+                                                               .deadline_at = TT_NEVER,
+                                                               .rows = 1,
+                                                               .length = 1 + i % 16});
+        tt_recent_arrivals_put(
+            model->recent, /* longer than the model takes */
+            &(struct tt_recent_arrival){
+                .at = 1000 + COUNT * 40 * TT_MS, .deadline_at = TT_NEVER, .rows = 1, .length = 17});
+        struct tt_auto_view *view;
+        struct tt_error why;
+        assert_int_equal(tt_auto_views_take(tt_control_serving(control), &view, &why), TT_OK);
+        assert_int_equal(tt_auto_view_load(view, 0, &why), TT_OK);
+        assert_int_equal(view->arrival_count, COUNT);
+        assert_string_equal(view->current.policy->name, "cellular");
+        assert_true(view->choice.candidate_count > 4);
+        assert_true(is_candidate(&view->choice, "window"));
+        assert_true(is_candidate(&view->choice, "lazy"));
+        for (int32_t c = 0; c < view->choice.candidate_count; c++) {
+            const struct tt_policy_candidate *candidate = &view->choice.candidates[c];
+            struct tt_policy_trial trial = {.models = view->step_models,
+                                            .model_count = view->model_count,
+                                            .devices = view->choice.devices,
+                                            .candidate = candidate,
+                                            .depth = tt_domain_depth(candidate->policy->name, 0),
+                                            .arrivals = view->arrivals,
+                                            .arrival_count = COUNT};
+            struct tt_auto_half half;
+            print_message("%s %s\n", kinds[k], candidate->policy->name);
+            assert_int_equal(tt_policy_trial_run(&trial, &half, &why), TT_OK);
+            assert_int_equal(half.answered, COUNT);
+            bool waits = half.latency_ns / COUNT > (k == 0 ? 9 : 25) * TT_MS;
+            assert_false(waits && tt_policy_is_by_cells(candidate->policy));
+            assert_true(half.latency_ns / COUNT >= (k == 0 ? 8 : 20) * TT_MS);
+        }
+        tt_auto_views_free(view);
+        tt_control_close(control);
+    }
+}
+
 static void without_auto_there_is_no_view(void **state) {
     (void)state;
     make_emulated("named", 8, "policy { name: \"window\" }");
@@ -170,6 +244,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_view_is_of_one_domain, set_up, tear_down),
         cmocka_unit_test_setup_teardown(requests_are_in_order_and_possible, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(sequences_of_cells_are_tried, set_up, tear_down),
         cmocka_unit_test_setup_teardown(without_auto_there_is_no_view, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,16 +55,17 @@ static struct tt_sim_arrival *regular(int32_t count, int64_t interval_ns, int64_
 
 static struct tt_auto_half half_of(const struct bench *bench, const char *policy,
                                    const struct tt_sim_arrival *arrivals, int32_t count) {
+    assert_non_null(tt_policy_find(policy));
+    struct tt_policy_candidate candidate = tt_policy_candidate_of(tt_policy_find(policy));
     struct tt_policy_trial trial = {.models = bench->models,
                                     .model_count = 1,
-                                    .executors = 1,
-                                    .kind = tt_policy_find(policy),
+                                    .devices.executors = 1,
+                                    .candidate = &candidate,
                                     .depth = 2,
                                     .arrivals = arrivals,
                                     .arrival_count = count};
     struct tt_auto_half half;
     struct tt_error why;
-    assert_non_null(trial.kind);
     assert_int_equal(tt_policy_trial_run(&trial, &half, &why), TT_OK);
     return half;
 }
@@ -136,6 +137,69 @@ static void every_policy_is_simulated(void **state) {
     tt_profile_free(bench.profile);
 }
 
+/* Bursts of 4 every 100 ms; one row takes 10 ms, two take 12 ms. Workers of 1, 1 and 2 rows run at
+ * once. Three tasks on two processors: those of one row end after 15 ms, and the other has 2 ms of
+ * work left then. On one processor: after 30 ms and 32 ms. */
+static void workers_share_processors(void **state) {
+    (void)state;
+    enum { BURSTS = 50, COUNT = 4 * BURSTS };
+    struct bench bench;
+    bench_init(&bench, 2 * TT_MS, 8 * TT_MS, 0);
+    struct tt_sim_arrival *arrivals = regular(COUNT, 0, TT_NEVER);
+    for (int32_t i = 0; i < COUNT; i++)
+        arrivals[i].at = i / 4 * 100 * TT_MS;
+    struct tt_policy_candidate workers = {
+        .policy = tt_policy_find("elastic"), .options = {{"workers", "1,1,2"}}, .option_count = 1};
+    for (int32_t processors = 1; processors <= 2; processors++) {
+        struct tt_policy_trial trial = {
+            .models = bench.models,
+            .model_count = 1,
+            .devices = {.executors = processors, .processors = processors},
+            .candidate = &workers,
+            .depth = 1,
+            .arrivals = arrivals,
+            .arrival_count = COUNT};
+        struct tt_auto_half half;
+        struct tt_error why;
+        assert_int_equal(tt_policy_trial_run(&trial, &half, &why), TT_OK);
+        assert_int_equal(half.answered, COUNT);
+        int64_t sum_ms = processors == 1 ? 30 + 30 + 2 * 32 : 15 + 15 + 2 * 17;
+        assert_true(half.latency_ns >= BURSTS * (sum_ms - 1) * TT_MS);
+        assert_true(half.latency_ns <= BURSTS * (sum_ms + 1) * TT_MS);
+    }
+    free(arrivals);
+    tt_profile_free(bench.profile);
+}
+
+/* More executors than processors serve no more: requests of 10 ms, one every 6 ms, alone. */
+static void executors_share_processors(void **state) {
+    (void)state;
+    enum { COUNT = 500 };
+    struct bench bench;
+    bench_init(&bench, 10 * TT_MS, 0, 0);
+    struct tt_sim_arrival *arrivals = regular(COUNT, 6 * TT_MS, TT_NEVER);
+    struct tt_policy_candidate serial = tt_policy_candidate_of(tt_policy_find("serial"));
+    int64_t mean_ns[3];
+    for (int32_t processors = 0; processors < 3; processors++) {
+        struct tt_policy_trial trial = {.models = bench.models,
+                                        .model_count = 1,
+                                        .devices = {.executors = 2, .processors = processors},
+                                        .candidate = &serial,
+                                        .depth = 1,
+                                        .arrivals = arrivals,
+                                        .arrival_count = COUNT};
+        struct tt_auto_half half;
+        struct tt_error why;
+        assert_int_equal(tt_policy_trial_run(&trial, &half, &why), TT_OK);
+        mean_ns[processors] = half.latency_ns / COUNT;
+    }
+    assert_int_equal(mean_ns[0], 10 * TT_MS); /* two devices */
+    assert_int_equal(mean_ns[2], 10 * TT_MS);
+    assert_true(mean_ns[1] > 900 * TT_MS); /* the queue grows by 4 ms per request */
+    free(arrivals);
+    tt_profile_free(bench.profile);
+}
+
 static bool never(void *context) {
     (*(int32_t *)context)++;
     return false;
@@ -147,10 +211,11 @@ static void a_trial_can_be_ended(void **state) {
     struct bench bench;
     bench_init(&bench, TT_MS, 0, 0);
     struct tt_sim_arrival *arrivals = regular(20000, 2 * TT_MS, TT_NEVER);
+    struct tt_policy_candidate serial = tt_policy_candidate_of(tt_policy_find("serial"));
     struct tt_policy_trial trial = {.models = bench.models,
                                     .model_count = 1,
-                                    .executors = 1,
-                                    .kind = tt_policy_find("serial"),
+                                    .devices.executors = 1,
+                                    .candidate = &serial,
                                     .depth = 1,
                                     .arrivals = arrivals,
                                     .arrival_count = 20000,
@@ -170,6 +235,8 @@ int main(void) {
         cmocka_unit_test(light_load_takes_the_run_time),
         cmocka_unit_test(batches_win_where_one_at_a_time_cannot_keep_up),
         cmocka_unit_test(every_policy_is_simulated),
+        cmocka_unit_test(workers_share_processors),
+        cmocka_unit_test(executors_share_processors),
         cmocka_unit_test(a_trial_can_be_ended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
