@@ -37,6 +37,15 @@ int64_t tt_shape_count(const struct tt_shape *shape, int32_t first) {
     return count;
 }
 
+size_t tt_tensor_row_bytes(const struct tt_tensor_spec *spec) {
+    int64_t count = tt_shape_count(&spec->shape, 1);
+    size_t bytes;
+    if (spec->shape.rank < 1 || count <= 0 ||
+        __builtin_mul_overflow((size_t)count, tt_dtype_bytes(spec->dtype), &bytes))
+        return 0;
+    return bytes;
+}
+
 char *tt_shape_print(const struct tt_shape *shape, char *out, size_t capacity) {
     char text[TT_MAX_RANK * (TT_INTEGER_TEXT_BYTES + 1) + 2];
     size_t length = 0;

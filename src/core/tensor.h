@@ -60,6 +60,8 @@ enum tt_dtype tt_dtype_parse(const char *name, size_t length);
 /* Product of the dimensions from `first` on; -1 if one is negative or the product overflows int64.
  */
 int64_t tt_shape_count(const struct tt_shape *shape, int32_t first);
+/* Bytes of a row, where dimension 0 is the rows; 0: a row has no fixed size. */
+size_t tt_tensor_row_bytes(const struct tt_tensor_spec *spec);
 /* Writes "[2,-1,8]" to `out` (at least 8 * 21 bytes); returns `out`. */
 char *tt_shape_print(const struct tt_shape *shape, char *out, size_t capacity);
 /* True if a concrete shape fits the spec. -1 matches anything >= 0; dimension 0 is free where

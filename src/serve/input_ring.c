@@ -13,20 +13,11 @@ enum {
 };
 static const size_t max_bytes = (size_t)8 << 30;
 
-static size_t row_bytes_of(const struct tt_tensor_spec *spec) {
-    int64_t count = tt_shape_count(&spec->shape, 1);
-    size_t bytes;
-    if (spec->shape.rank < 1 || count <= 0 ||
-        __builtin_mul_overflow((size_t)count, tt_dtype_bytes(spec->dtype), &bytes))
-        return 0;
-    return bytes;
-}
-
 bool tt_input_ring_fits(const struct tt_signature *signature) {
     if (!signature->batched || signature->input_count == 0)
         return false;
     for (int32_t i = 0; i < signature->input_count; i++)
-        if (row_bytes_of(&signature->inputs[i]) == 0)
+        if (tt_tensor_row_bytes(&signature->inputs[i]) == 0)
             return false;
     return true;
 }
@@ -35,7 +26,7 @@ static enum tt_err choose_count(const struct tt_signature *signature, int32_t as
                                 int32_t *out_count, struct tt_error *why) {
     size_t row = 0;
     for (int32_t i = 0; i < signature->input_count; i++)
-        if (__builtin_add_overflow(row, row_bytes_of(&signature->inputs[i]), &row))
+        if (__builtin_add_overflow(row, tt_tensor_row_bytes(&signature->inputs[i]), &row))
             row = SIZE_MAX;
     if (asked > 0) {
         *out_count = asked;
@@ -72,7 +63,7 @@ enum tt_err tt_input_ring_new(const struct tt_signature *signature, int32_t slot
     bool good = self->bytes && self->row_bytes && tt_slot_ring_init(&self->slots, count) == TT_OK;
     for (size_t i = 0; good && i < inputs; i++) {
         self->input_count++;
-        self->row_bytes[i] = row_bytes_of(&signature->inputs[i]);
+        self->row_bytes[i] = tt_tensor_row_bytes(&signature->inputs[i]);
         /* calloc: holes must hold finite values. */
         good = (self->bytes[i] = calloc((size_t)count, self->row_bytes[i]));
     }

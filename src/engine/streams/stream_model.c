@@ -6,23 +6,11 @@ enum { ALIGNMENT = 256 };
 
 static size_t aligned(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
-/* Bytes of a row; 0: they are not fixed. */
-static size_t row_bytes_of(const struct tt_tensor_spec *spec) {
-    if (spec->dtype == TT_DTYPE_BYTES)
-        return 0;
-    size_t bytes = tt_dtype_bytes(spec->dtype);
-    for (int32_t d = 1; d < spec->shape.rank; d++)
-        if (spec->shape.dims[d] <= 0 ||
-            __builtin_mul_overflow(bytes, (size_t)spec->shape.dims[d], &bytes))
-            return 0;
-    return bytes;
-}
-
 /* Places `count` tensors from `at` on; returns the end. 0: one has no fixed size. */
 static size_t lay_out(const struct tt_tensor_spec *specs, int32_t count, int32_t rows, size_t at,
                       size_t *row_bytes, size_t *offsets) {
     for (int32_t i = 0; i < count; i++) {
-        row_bytes[i] = row_bytes_of(&specs[i]);
+        row_bytes[i] = tt_tensor_row_bytes(&specs[i]);
         if (row_bytes[i] == 0)
             return 0;
         offsets[i] = at;
