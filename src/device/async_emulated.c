@@ -221,7 +221,7 @@ static void unpin(struct tt_async_device *device, void *bytes) {
 
 static int64_t now(struct tt_async_device *device) {
     struct tt_async_emulated *self = tt_async_emulated_of(device);
-    if (self->options.real_time)
+    if (self->options.real_time && !pthread_equal(pthread_self(), self->thread))
         return tt_clock_now();
     tt_lock_take(&self->lock);
     int64_t now_at = self->now_at;

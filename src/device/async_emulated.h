@@ -9,7 +9,8 @@
  * carry out what becomes due, on the caller's thread. One thread at a time calls these two and
  * tt_async_event_query. A wait without a limit for an event that can no longer happen returns
  * TIMEOUT. With the same calls, every run is the same.
- * Real time: one thread per device carries out what becomes due, on the monotonic clock.
+ * Real time: one thread per device carries out what becomes due, on the monotonic clock. However
+ * late it is, what it calls sees the instant at which the operation was due.
  *
  * Implemented in async_emulated.c. */
 #ifndef TT_DEVICE_ASYNC_EMULATED_H
