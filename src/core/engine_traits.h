@@ -19,8 +19,10 @@ struct tt_engine_traits {
     bool needs_profile; /* a model without profile.pbtxt cannot be loaded */
     bool emulates;      /* computes nothing: there is nothing to measure or to cut */
     bool runs_cells;    /* models of cells (model/cells/cells.h) */
-    bool uses_gpus;     /* instance groups on GPUs run there; else they run on the CPU */
-    bool opens_first;   /* opened when a program starts, before it has threads; else when needed */
+    bool runs_on_streams; /* models of one graph can run on the streams of a device
+                             (device/async_device.h) */
+    bool uses_gpus;       /* instance groups on GPUs run there; else they run on the CPU */
+    bool opens_first; /* opened when a program starts, before it has threads; else when needed */
 };
 
 /* All engines of a program. The first is the default: of models that name none. */

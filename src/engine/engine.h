@@ -156,6 +156,11 @@ struct tt_engine_hand_on {
     int64_t begins_at; /* the `ended_at` of the task named */
 };
 
+/* When copies were under way; both 0: there were none. */
+struct tt_engine_copies {
+    int64_t begin_at, end_at;
+};
+
 struct tt_engine_task {
     struct tt_device_task head; /* first: the part that schedulers and remote devices see */
     struct tt_engine_model *model;
@@ -191,6 +196,8 @@ struct tt_engine_task {
      * contiguous. infer_ns: running. An engine that does not separate the two counts all as
      * infer_ns. */
     int64_t input_ns, infer_ns;
+    struct tt_engine_copies copies_in,
+        copies_out;         /* between the host and the memory of an asynchronous device */
     int64_t gathered_bytes; /* copied to make the batch contiguous, padding included */
     int64_t spilled_bytes;  /* of those, activations that found no slots */
     int64_t spared_bytes;   /* C6: cells' states that were read in place, without a copy */

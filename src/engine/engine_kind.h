@@ -17,6 +17,7 @@
  *   adopt         a loaded model runs on any engine of the kind
  *   cutting       the kind cannot cut models: with `stages` in tutti.pbtxt a model is refused if
  *                 the kind emulates, and else served as one step; `tutti slice` reports an error
+ *   compute       models do not run on the streams of a device, unless the kind emulates
  *   check_versions  files of any version are tried when they are loaded
  *   traits        see core/engine_traits.h */
 #ifndef TT_ENGINE_ENGINE_KIND_H
@@ -197,6 +198,14 @@ struct tt_engine_kind {
     enum tt_err (*load)(struct tt_engine *engine, const struct tt_engine_model_spec *spec,
                         struct tt_engine_model **out_model, struct tt_error *why);
     void (*adopt)(struct tt_engine *engine, struct tt_engine_model *model);
+    /* Runs a model of one graph, which batches and whose rows have fixed sizes, outside of its
+     * engine's executors: for those that are streams of a device whose memory this process can
+     * access. `signature` is the model's, with all dimensions but the rows fixed. `in` and `out`
+     * hold the rows of each tensor in its order, one row behind the other. Any thread, several at
+     * once. Errors: INVALID (the rows are at fault), NO_MEMORY, INTERNAL. */
+    enum tt_err (*compute)(struct tt_engine_model *model, const struct tt_signature *signature,
+                           int32_t rows, const void *const *in, void *const *out,
+                           struct tt_error *why);
     /* Checks that the runtime runs ONNX files of these versions (0: not known). Errors:
      * UNSUPPORTED, with the highest one, NO_MEMORY. */
     enum tt_err (*check_versions)(const void *shared, int64_t ir_version, int64_t opset,

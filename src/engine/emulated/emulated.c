@@ -558,7 +558,8 @@ const struct tt_engine_kind tt_emulated_engine_kind = {
                .platform = "emulated",
                .needs_profile = true,
                .emulates = true,
-               .runs_cells = true},
+               .runs_cells = true,
+               .runs_on_streams = true},
     .open = kind_open,
     .load = kind_load,
 };

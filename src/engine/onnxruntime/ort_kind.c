@@ -2,6 +2,7 @@
  * onnxruntime.h. The library is what its engines share. */
 #include "engine/engine_kind.h"
 #include "engine/onnxruntime/onnxruntime.h"
+#include "engine/onnxruntime/ort_compute.h"
 #include "engine/onnxruntime/ort_probe.h"
 #include "engine/onnxruntime/ort_versions.h"
 
@@ -70,11 +71,13 @@ const struct tt_engine_kind tt_onnxruntime_engine_kind = {
                .platform = "onnxruntime_onnx",
                .needs_file = true,
                .runs_cells = true,
+               .runs_on_streams = true,
                .opens_first = true},
     .open_shared = open_shared,
     .close_shared = close_shared,
     .open = open_engine,
     .load = load,
+    .compute = tt_ort_compute,
     .check_versions = tt_ort_check_versions,
     .cutting = &cutting,
 };

@@ -15,6 +15,8 @@ struct stream_engine {
     struct tt_async_stream *copies_in; /* TT_STREAM_EACH */
     enum tt_stream_transfer transfer;
     int32_t depth, max_rows;
+    int32_t queue_depth;            /* of a stream; 0: enough */
+    bool has_room;                  /* for max_rows in every place, and for no more */
     struct tt_stream_place *places; /* [executor_count * depth] */
     uint64_t *submitted;            /* [executor_count] */
 };
@@ -47,6 +49,19 @@ static void fail_members(const struct tt_stream_place *place) {
                            &why);
 }
 
+/* Which parts of the time from start to end were copies. */
+static void note_times(struct tt_engine_task *task) {
+    struct tt_device_task *head = &task->head;
+    if (task->copies_out.begin_at > 0)
+        task->copies_out.end_at = head->ended_at;
+    int64_t inputs_at = tt_instant_max(head->started_at, task->copies_in.end_at);
+    int64_t outputs_at = task->copies_out.begin_at > 0 ? task->copies_out.begin_at : head->ended_at;
+    if (inputs_at > outputs_at) /* it failed */
+        inputs_at = outputs_at = head->ended_at;
+    task->input_ns = inputs_at - head->started_at;
+    task->infer_ns = outputs_at - inputs_at;
+}
+
 /* Called by the set, on a thread of the device or of the caller. */
 static void came_back(void *context, struct tt_device_task *head) {
     struct stream_engine *self = context;
@@ -69,7 +84,7 @@ static void came_back(void *context, struct tt_device_task *head) {
         tt_stream_model_give(place->valid.members[i]->state);
         place->valid.members[i]->state = NULL;
     }
-    task->infer_ns = task->head.ended_at - task->head.started_at;
+    note_times(task);
     tt_flag_raise(&place->is_over); /* from here on the place may be used again */
     bool outer = is_in_done;
     is_in_done = true;
@@ -82,6 +97,8 @@ static void came_back(void *context, struct tt_device_task *head) {
 /* For the order checker: tasks that the submitting thread knows to have ended come before all that
  * it submits from now on. */
 static void note_returned(struct stream_engine *self) {
+    if (!self->device->order || !self->set)
+        return;
     for (int32_t i = 0; i < place_count(self); i++) {
         struct tt_stream_place *place = &self->places[i];
         if (place->is_known || !place->task || !tt_flag_is_raised(&place->has_ended))
@@ -160,6 +177,23 @@ static void list_memory(struct tt_stream_place *place) {
     place->async.kernel.range_count = place->valid.rows > 0 ? row + 1 : 0;
 }
 
+/* The mean of the steps' shares, by their times. */
+static int32_t demand_of(const struct tt_stream_program *program, const struct tt_device_task *head,
+                         int32_t rows) {
+    if (!program->demand_ppm)
+        return TT_DEMAND_WHOLE;
+    __int128 weighted = 0;
+    int64_t sum_ns = 0;
+    for (int32_t step = head->first_step; step <= head->last_step; step++) {
+        int64_t step_ns =
+            program->latency_ns ? program->latency_ns(program->context, rows, 0, step, step) : 1;
+        weighted += (__int128)step_ns * program->demand_ppm(program->context, rows, 0, step);
+        sum_ns += step_ns;
+    }
+    int32_t demand_ppm = sum_ns > 0 ? (int32_t)(weighted / sum_ns) : TT_DEMAND_WHOLE;
+    return demand_ppm > 0 ? demand_ppm : 1;
+}
+
 static void describe(struct tt_stream_place *place, struct tt_stream_place *before) {
     const struct tt_stream_program *program = &place->model->program;
     const struct tt_device_task *head = &place->task->head;
@@ -177,7 +211,7 @@ static void describe(struct tt_stream_place *place, struct tt_stream_place *befo
                    .run = tt_stream_place_run,
                    .context = place,
                    .work_ns = work_ns > 0 ? work_ns : 1,
-                   .demand_ppm = program->demand_ppm > 0 ? program->demand_ppm : TT_DEMAND_WHOLE},
+                   .demand_ppm = rows > 0 ? demand_of(program, head, rows) : TT_DEMAND_WHOLE},
         .after = &place->after,
         .after_count = before != NULL,
         .put = tt_stream_place_put};
@@ -196,8 +230,7 @@ static bool return_failed(struct tt_engine *engine) {
 static void submit(void *engine, struct tt_device_task *head) {
     struct stream_engine *self = engine;
     struct tt_engine_task *task = tt_engine_task_of(head);
-    if (self->set)
-        note_returned(self);
+    note_returned(self);
     struct tt_stream_place *before = task->after ? place_named(self, task->after) : NULL;
     tt_assert(!task->after || before);
     int32_t index = head->executor * self->depth +
@@ -214,8 +247,7 @@ static void submit(void *engine, struct tt_device_task *head) {
         take_over(task);
     tt_engine_task_begin(task, &place->model->signature, &place->valid);
     take_states(place);
-    if (self->set) /* the tasks that had these slots may have ended just now */
-        note_returned(self);
+    note_returned(self); /* the tasks that had these slots may have ended just now */
     describe(place, before);
     list_memory(place);
     bool brings = self->transfer == TT_STREAM_EACH && head->first_step == 0;
@@ -256,10 +288,11 @@ static int32_t stage_slots(const struct tt_engine_model *model) {
 static void unload(struct tt_engine_model *take_model) {
     if (!take_model)
         return;
-    struct stream_engine *self = engine_of(take_model->engine);
-    if (self->set)
-        note_returned(self);
+    note_returned(engine_of(take_model->engine));
+    struct tt_stream_program program = model_of(take_model)->program;
     tt_stream_model_free(model_of(take_model));
+    if (program.release)
+        program.release(program.context);
 }
 
 static void close_engine(struct tt_engine *take_engine) {
@@ -324,40 +357,6 @@ static enum tt_err open_streams(struct stream_engine *self,
     return err;
 }
 
-enum tt_err tt_stream_engine_open(const struct tt_stream_engine_options *options,
-                                  struct tt_engine **out_engine, struct tt_error *why) {
-    int32_t executors = options->engine.executor_count, depth = options->engine.queue_depth;
-    if (executors < 1 || depth < 1)
-        return tt_fail(
-            TT_ERR_INVALID, why,
-            "an engine with %d executors and a queue depth of %d; both must be at least 1",
-            executors, depth);
-    struct stream_engine *self = calloc(1, sizeof(*self));
-    if (!self)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d executors", executors);
-    self->engine = (struct tt_engine){.ops = &ops,
-                                      .executor_count = executors,
-                                      .done = options->engine.done,
-                                      .done_context = options->engine.done_context};
-    self->device = options->device;
-    self->transfer = options->transfer;
-    self->depth = depth;
-    self->places = calloc((size_t)executors * (size_t)depth, sizeof(*self->places));
-    self->submitted = calloc((size_t)executors, sizeof(*self->submitted));
-    enum tt_err err =
-        self->places && self->submitted
-            ? open_streams(self, options, why)
-            : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d executors", executors);
-    for (int32_t i = 0; !err && i < place_count(self); i++)
-        self->places[i].transfer = self->transfer;
-    if (err) {
-        close_engine(&self->engine);
-        return err;
-    }
-    *out_engine = &self->engine;
-    return TT_OK;
-}
-
 /* Room in every place for batches of `rows` rows. */
 static bool make_room(struct stream_engine *self, int32_t rows) {
     for (int32_t i = 0; rows > self->max_rows && i < place_count(self); i++) {
@@ -377,14 +376,76 @@ static bool make_room(struct stream_engine *self, int32_t rows) {
     return true;
 }
 
+enum tt_err tt_stream_engine_open(const struct tt_stream_engine_options *options,
+                                  struct tt_engine **out_engine, struct tt_error *why) {
+    int32_t executors = options->engine.executor_count, depth = options->engine.queue_depth;
+    if (executors < 1 || depth < 1)
+        return tt_fail(
+            TT_ERR_INVALID, why,
+            "an engine with %d executors and a queue depth of %d; both must be at least 1",
+            executors, depth);
+    struct stream_engine *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d executors", executors);
+    self->engine = (struct tt_engine){.ops = &ops,
+                                      .executor_count = executors,
+                                      .done = options->engine.done,
+                                      .done_context = options->engine.done_context};
+    self->device = options->device;
+    self->transfer = options->transfer;
+    self->depth = depth;
+    self->has_room = options->max_rows > 0;
+    self->queue_depth = options->queue_depth;
+    self->places = calloc((size_t)executors * (size_t)depth, sizeof(*self->places));
+    self->submitted = calloc((size_t)executors, sizeof(*self->submitted));
+    enum tt_err err =
+        self->places && self->submitted
+            ? open_streams(self, options, why)
+            : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d executors", executors);
+    for (int32_t i = 0; !err && i < place_count(self); i++)
+        self->places[i].transfer = self->transfer;
+    if (!err && options->max_rows > 0 && !make_room(self, options->max_rows))
+        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for batches of %d rows",
+                      options->max_rows);
+    if (err) {
+        close_engine(&self->engine);
+        return err;
+    }
+    *out_engine = &self->engine;
+    return TT_OK;
+}
+
+int64_t tt_stream_engine_operations(const struct tt_signature *signature, int32_t places) {
+    enum { WHATEVER_THE_BATCH = 12 };
+    int32_t most = signature->input_count > signature->output_count ? signature->input_count
+                                                                    : signature->output_count;
+    return (int64_t)places * (WHATEVER_THE_BATCH + (int64_t)signature->max_batch * most);
+}
+
+static enum tt_err check_room(const struct stream_engine *self,
+                              const struct tt_signature *signature, struct tt_error *why) {
+    int64_t operations = tt_stream_engine_operations(signature, place_count(self));
+    if (self->has_room && signature->max_batch > self->max_rows)
+        return tt_fail(TT_ERR_INVALID, why, "batches of %d rows; the device's engine runs up to %d",
+                       signature->max_batch, self->max_rows);
+    return self->queue_depth == 0 || operations <= self->queue_depth
+               ? TT_OK
+               : tt_fail(TT_ERR_INVALID, why,
+                         "batches of %d rows may take %lld operations of a stream, which holds %d; "
+                         "give the model a smaller max_batch",
+                         signature->max_batch, (long long)operations, self->queue_depth);
+}
+
 enum tt_err tt_stream_engine_load(struct tt_engine *engine, const struct tt_stream_program *program,
                                   struct tt_engine_model **out_model, struct tt_error *why) {
     struct stream_engine *self = engine_of(engine);
     struct tt_stream_model *model;
-    enum tt_err err = tt_stream_model_new(self->device, program, place_count(self), &model, why);
+    enum tt_err err = check_room(self, program->signature, why);
+    if (!err)
+        err = tt_stream_model_new(self->device, program, place_count(self), &model, why);
     if (err)
         return err;
-    if (!make_room(self, model->signature.max_batch)) {
+    if (!self->has_room && !make_room(self, model->signature.max_batch)) {
         tt_stream_model_free(model);
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for batches of %d rows",
                        program->signature->max_batch);

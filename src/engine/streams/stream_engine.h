@@ -32,8 +32,14 @@ enum tt_stream_transfer { TT_STREAM_EACH, TT_STREAM_WHOLE };
 
 struct tt_stream_engine_options {
     struct tt_engine_options engine; /* devices, jitter, noise and seed are not read */
-    struct tt_async_device *device; /* borrowed; its streams hold 8 + max_batch operations a task */
+    struct tt_async_device *device;  /* borrowed */
     enum tt_stream_transfer transfer;
+    /* Maximum rows of a batch. Models can be loaded and unloaded while others run. 0: that of the
+     * models loaded before anything runs. */
+    int32_t max_rows;
+    /* Operations that a stream of the device holds: models that may need more are refused. 0: as
+     * many as any of them needs (tt_stream_engine_operations). */
+    int32_t queue_depth;
 };
 
 /* What a model computes and how long that takes. */
@@ -45,19 +51,27 @@ struct tt_stream_program {
     void *context;      /* outlives the model */
     /* Emulated devices: how long it takes; NULL: 1 ns. */
     tt_engine_latency_fn *latency_ns;
-    int32_t demand_ppm; /* 0: the whole device */
+    tt_engine_demand_fn *demand_ppm; /* NULL: the whole device */
     /* Computes a step for rows that lie one behind the other. Step 0 reads the inputs, others the
-     * state; the last step writes the outputs, others the state. An error makes the device fail. On
-     * the device. NULL: the first bytes of a row are copied, others are zero. */
+     * state; the last step writes the outputs, others the state. On the device. INVALID: in a model
+     * of one step its members are computed again one by one, and those at fault get the error;
+     * another error makes the device fail. NULL: the first bytes of a row are copied, others are
+     * zero. */
     enum tt_err (*compute)(void *context, int32_t step, int32_t rows, const void *const *in,
-                           void *const *out);
+                           void *const *out, struct tt_error *why);
+    /* Called when the model is unloaded; not if it could not be loaded. NULL: nothing to do. */
+    void (*release)(void *context);
 };
 
+/* Operations of all tasks of `places` places for batches of a model with this signature: what a
+ * stream must hold. */
+int64_t tt_stream_engine_operations(const struct tt_signature *signature, int32_t places);
 /* Errors: INVALID, NO_MEMORY, and those of streams and events. */
 TT_MUST_CHECK enum tt_err tt_stream_engine_open(const struct tt_stream_engine_options *options,
                                                 struct tt_engine **out_engine,
                                                 struct tt_error *why);
-/* Errors: INVALID (a shape that varies, a count that does not fit), NO_MEMORY (of the device, or
+/* Errors: INVALID (a shape that varies, a count that does not fit, more rows or operations than the
+ * engine's options state), NO_MEMORY (of the device, or
  * of the host; nothing is kept). */
 TT_MUST_CHECK enum tt_err tt_stream_engine_load(struct tt_engine *engine,
                                                 const struct tt_stream_program *program,

@@ -43,42 +43,41 @@ static void gather_states(const struct tt_stream_place *place, char *to, bool sc
     }
 }
 
+/* From row `first_row` on. */
 static struct tensors tensors_at(char *arena, const size_t *row_bytes, const size_t *offsets,
-                                 int32_t count) {
+                                 int32_t count, int32_t first_row) {
     struct tensors tensors = {.count = count, .row_bytes = row_bytes};
     for (int32_t i = 0; i < count; i++)
-        tensors.bytes[i] = arena + offsets[i];
+        tensors.bytes[i] = arena + offsets[i] + (size_t)first_row * row_bytes[i];
     return tensors;
 }
 
-enum tt_err tt_stream_place_run(struct tt_async_device *device, void *context) {
-    const struct tt_stream_place *place = context;
+/* Computes the task's steps for some of its rows. */
+static enum tt_err run_rows(const struct tt_stream_place *place, char *arena, int32_t first_row,
+                            int32_t rows, struct tt_error *why) {
     const struct tt_stream_model *model = place->model;
     const struct tt_stream_program *program = &model->program;
     const struct tt_device_task *head = &place->task->head;
-    int32_t rows = place->valid.rows;
-    char *arena = rows > 0 ? tt_async_pointer(device, place->arena.device) : NULL;
-    if (!arena)
-        return rows > 0 ? TT_ERR_INTERNAL : TT_OK;
-    size_t state_at[1] = {model->states_at};
-    struct tensors in = tensors_at(arena, &program->state_bytes, state_at, 1);
+    size_t state_at[2] = {model->states_at,
+                          model->states_at + (model->arena_bytes - model->states_at) / 2};
+    int32_t held = 0; /* the state that has the rows */
+    struct tensors in = tensors_at(arena, &program->state_bytes, &state_at[0], 1, first_row);
     if (head->first_step == 0)
         in = tensors_at(arena, model->input_row_bytes, model->input_at,
-                        model->signature.input_count);
+                        model->signature.input_count, first_row);
     else
         gather_states(place, in.bytes[0], false);
     for (int32_t step = head->first_step; step <= head->last_step; step++) {
-        state_at[0] = in.bytes[0] == arena + model->states_at
-                          ? model->states_at + (model->arena_bytes - model->states_at) / 2
-                          : model->states_at;
-        struct tensors out = tensors_at(arena, &program->state_bytes, state_at, 1);
+        held = 1 - held;
+        struct tensors out =
+            tensors_at(arena, &program->state_bytes, &state_at[held], 1, first_row);
         if (step == program->step_count - 1)
             out = tensors_at(arena, model->output_row_bytes, model->output_at,
-                             model->signature.output_count);
+                             model->signature.output_count, first_row);
         enum tt_err err = TT_OK;
         if (program->compute)
             err = program->compute(program->context, step, rows, (const void *const *)in.bytes,
-                                   (void *const *)out.bytes);
+                                   (void *const *)out.bytes, why);
         else
             copy_rows(&in, &out, rows);
         if (err)
@@ -90,12 +89,41 @@ enum tt_err tt_stream_place_run(struct tt_async_device *device, void *context) {
     return TT_OK;
 }
 
+enum tt_err tt_stream_place_run(struct tt_async_device *device, void *context) {
+    const struct tt_stream_place *place = context;
+    const struct tt_engine_valid_members *valid = &place->valid;
+    struct tt_error why;
+    char *arena = valid->rows > 0 ? tt_async_pointer(device, place->arena.device) : NULL;
+    if (!arena)
+        return valid->rows > 0 ? TT_ERR_INTERNAL : TT_OK;
+    enum tt_err err = run_rows(place, arena, 0, valid->rows, &why);
+    if (err != TT_ERR_INVALID || place->model->program.step_count > 1)
+        return err;
+    int32_t row = 0;
+    for (int32_t i = 0; i < valid->count; i++) {
+        struct tt_engine_member *member = valid->members[i];
+        if (valid->count > 1)
+            err = run_rows(place, arena, row, member->rows, &why);
+        if (err && err != TT_ERR_INVALID)
+            return err;
+        if (err)
+            member->err = tt_fail(err, member->why, "%s", why.text);
+        row += member->rows;
+    }
+    return TT_OK;
+}
+
 /* ---- copies ---- */
+
+static int64_t now_of(const struct tt_stream_place *place) {
+    return tt_async_device_now(place->model->device);
+}
 
 /* On a stream: the members' inputs to pinned memory, one behind the other. */
 static void stage_inputs(void *context) {
     const struct tt_stream_place *place = context;
     const struct tt_stream_model *model = place->model;
+    place->task->copies_in.begin_at = now_of(place);
     for (int32_t t = 0; t < model->signature.input_count; t++) {
         char *to = place->arena.pinned + model->input_at[t];
         for (int32_t i = 0; i < place->valid.count; i++) {
@@ -103,8 +131,21 @@ static void stage_inputs(void *context) {
             size_t bytes = model->input_row_bytes[t] * (size_t)member->rows;
             memcpy(to, member->inputs[t].bytes, bytes);
             to += bytes;
+            place->task->gathered_bytes += (int64_t)bytes;
         }
     }
+}
+
+/* On a stream, behind the copies. */
+static void note_inputs(void *context) {
+    const struct tt_stream_place *place = context;
+    place->task->copies_in.end_at = now_of(place);
+}
+
+/* On a stream, before the copies. */
+static void note_outputs(void *context) {
+    const struct tt_stream_place *place = context;
+    place->task->copies_out.begin_at = now_of(place);
 }
 
 /* A member's rows of one tensor, or those of all members, to or from the device. */
@@ -154,9 +195,19 @@ enum tt_err tt_stream_place_bring(struct tt_stream_place *place, struct tt_async
     enum tt_err err = tt_async_call(stream, stage_inputs, place, NULL);
     if (!err)
         err = (each ? move_each : move_all)(stream, place, true);
+    if (!err)
+        err = tt_async_call(stream, note_inputs, place, NULL);
     if (!err && each)
         err = tt_async_record(stream, place->inputs_came, NULL);
     return err;
+}
+
+static enum tt_err send(struct tt_stream_place *place, struct tt_async_stream *stream) {
+    bool each = place->transfer == TT_STREAM_EACH;
+    enum tt_err err = tt_async_call(stream, note_outputs, place, NULL);
+    if (!err)
+        err = (each ? move_each : move_all)(stream, place, false);
+    return !err && each ? tt_async_record(stream, place->outputs_left, NULL) : err;
 }
 
 enum tt_err tt_stream_place_put(struct tt_async_task *task, enum tt_async_put where,
@@ -171,13 +222,8 @@ enum tt_err tt_stream_place_put(struct tt_async_task *task, enum tt_async_put wh
             return TT_OK;
         return each ? tt_async_wait(stream, place->inputs_came, NULL)
                     : tt_stream_place_bring(place, stream);
-    case TT_ASYNC_PUT_LAST: return has_outputs && !each ? move_all(stream, place, false) : TT_OK;
-    case TT_ASYNC_PUT_NOTICE: {
-        if (!has_outputs || !each)
-            return TT_OK;
-        enum tt_err err = move_each(stream, place, false);
-        return err ? err : tt_async_record(stream, place->outputs_left, NULL);
-    }
+    case TT_ASYNC_PUT_LAST: return has_outputs && !each ? send(place, stream) : TT_OK;
+    case TT_ASYNC_PUT_NOTICE: return has_outputs && each ? send(place, stream) : TT_OK;
     }
     return TT_OK;
 }
@@ -203,16 +249,27 @@ static enum tt_err fill_result(const struct tt_stream_place *place,
 
 void tt_stream_place_answer(const struct tt_stream_place *place) {
     const struct tt_engine_valid_members *valid = &place->valid;
-    struct tt_engine_result *result =
-        tt_engine_result_new(valid->count, place->model->signature.output_count, true, valid->rows);
-    struct tt_error why;
-    if (!result || fill_result(place, result) != TT_OK) {
-        tt_fail(TT_ERR_NO_MEMORY, &why, "out of memory for the outputs of a batch of %d rows",
-                valid->rows);
-        if (result)
-            tt_engine_result_free(result);
-        tt_engine_members_fail(valid->members, valid->count, TT_ERR_NO_MEMORY, &why);
+    int32_t good = 0, row = 0;
+    for (int32_t i = 0; i < valid->count; i++)
+        good += valid->members[i]->err == TT_OK;
+    if (good == 0)
         return;
+    struct tt_engine_result *result =
+        tt_engine_result_new(good, place->model->signature.output_count, true, valid->rows);
+    if (!result || fill_result(place, result) != TT_OK) {
+        tt_engine_result_free(result);
+        result = NULL;
     }
-    tt_engine_members_share(valid->members, valid->count, result);
+    for (int32_t i = 0; i < valid->count; i++) {
+        struct tt_engine_member *member = valid->members[i];
+        if (!member->err && !result)
+            member->err =
+                tt_fail(TT_ERR_NO_MEMORY, member->why,
+                        "out of memory for the outputs of a batch of %d rows", valid->rows);
+        if (!member->err) {
+            member->result = result;
+            member->first_row = row;
+        }
+        row += member->rows;
+    }
 }

@@ -43,8 +43,10 @@ static inline uint32_t stream_expected(uint32_t x) {
 }
 
 static inline enum tt_err stream_compute(void *context, int32_t step, int32_t rows,
-                                         const void *const *in, void *const *out) {
+                                         const void *const *in, void *const *out,
+                                         struct tt_error *why) {
     struct stream_bench *self = context;
+    (void)why;
     if (__atomic_load_n(&self->breaks, __ATOMIC_RELAXED))
         return TT_ERR_INTERNAL;
     const uint32_t *from = in[0];
