@@ -124,6 +124,21 @@ void tt_trace_emitted(struct tt_trace_tap *tap, const struct tt_request *request
                                        .end_at = emitted_at});
 }
 
+void tt_trace_copied(struct tt_trace_tap *tap, const struct tt_task *task, bool is_out,
+                     int64_t begin_at, int64_t end_at) {
+    tt_assert(tap->in_use);
+    put(tap, &(struct tt_trace_record){.kind = TT_TRACE_COPY,
+                                       .outcome = is_out,
+                                       .rows = narrow(task->rows),
+                                       .count = narrow(task->count),
+                                       .executor = task->executor,
+                                       .name = tap->names[task->model],
+                                       .domain = tap->domain,
+                                       .run = task->number,
+                                       .begin_at = begin_at,
+                                       .end_at = end_at});
+}
+
 static void observe(struct tt_observer *observer, const struct tt_event *event) {
     struct tt_trace_tap *self = TT_CONTAINER_OF(observer, struct tt_trace_tap, observer);
     if (event->kind == TT_EVENT_ENDED) {

@@ -5,7 +5,8 @@
  * ring that overwrites its oldest records. It runs on the domain's thread and neither allocates nor
  * waits, except for a model's name when a model comes. Writing reads the rings while they change.
  * The trace has a track per executor with its batches, tracks per model with its requests from
- * arrival to end, and a flow from each request to the batch that computed it. A mark shows where a
+ * arrival to end, and a flow from each request to the batch that computed it. Copies to and from an
+ * asynchronous device have two more tracks per executor. A mark shows where a
  * streamed request emitted its first word. Domains that are gone stay visible until another domain
  * needs their ring. Implemented in trace.c (taps), trace_write.c and trace_read.c. */
 #ifndef TT_RECORD_TRACE_H
@@ -40,6 +41,10 @@ void tt_trace_leave(struct tt_trace_tap *tap);
 /* A request whose client streams has emitted its first word at `emitted_at`. In a turn. */
 void tt_trace_emitted(struct tt_trace_tap *tap, const struct tt_request *request,
                       int64_t emitted_at);
+
+/* Copies to or from the memory of an asynchronous device, for the task. In a turn. */
+void tt_trace_copied(struct tt_trace_tap *tap, const struct tt_task *task, bool is_out,
+                     int64_t begin_at, int64_t end_at);
 
 /* Appends what ended at `since_at` or later, as Chrome trace JSON (docs/FORMATS.md). Any thread.
  * Errors: NO_MEMORY. */

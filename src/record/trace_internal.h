@@ -6,16 +6,16 @@
 #include "base/threads/recent.h"
 #include "record/trace.h"
 
-enum tt_trace_kind { TT_TRACE_BATCH, TT_TRACE_REQUEST, TT_TRACE_WORD };
+enum tt_trace_kind { TT_TRACE_BATCH, TT_TRACE_REQUEST, TT_TRACE_WORD, TT_TRACE_COPY };
 
 struct tt_trace_record {
     uint8_t kind;
-    uint8_t outcome; /* BATCH: tt_outcome; REQUEST: tt_ending */
+    uint8_t outcome; /* BATCH: tt_outcome; REQUEST: tt_ending; COPY: 1 from the device, 0 to it */
     uint8_t reason;  /* REQUEST: tt_drop_reason */
     bool ran;        /* REQUEST: `run` is the batch in which it ended */
     uint16_t rows, count;
     union {
-        int32_t executor; /* BATCH */
+        int32_t executor; /* BATCH, COPY */
         int32_t slack_us; /* REQUEST: from its end to its deadline; TT_TRACE_NO_SLACK: none */
     };
     int32_t name;                  /* of the model */
@@ -24,8 +24,8 @@ struct tt_trace_record {
                                       its first one it ended, else 0 */
     int64_t run;                   /* number of the batch in its domain */
     int64_t number;                /* REQUEST, WORD; BATCH: when it was decided */
-    int64_t begin_at,
-        end_at; /* BATCH: of the run; REQUEST: arrived, ended; WORD: arrived, emitted */
+    int64_t begin_at, end_at; /* BATCH: of the run; REQUEST: arrived, ended; WORD: arrived, emitted;
+                                 COPY: of the copies of a batch */
 };
 enum { TT_TRACE_RECORD_WORDS = sizeof(struct tt_trace_record) / 8 };
 _Static_assert(sizeof(struct tt_trace_record) == 64, "whole words, a cache line");

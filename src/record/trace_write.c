@@ -1,6 +1,6 @@
 /* The trace as Chrome's JSON. A domain is a process; its executors are threads, and the requests of
  * each model lie on as many threads ("lanes") as were there at once, so that the slices of a thread
- * never overlap. */
+ * never overlap. Copies of an executor's batches lie on two threads of their own. */
 #include "base/instant.h"
 #include "record/trace_internal.h"
 
@@ -8,13 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_LANE = 1000000 }; /* threads below are executors, from 1 */
+/* Threads below are executors, from 1; FIRST_COPIES + 2 e and one more are executor e's copies. */
+enum { FIRST_COPIES = 500000, FIRST_LANE = 1000000 };
 
 struct writing {
     struct tt_trace *trace;
     struct tt_text *out;
-    struct tt_trace_record *batches, *requests, *words;
-    int64_t batch_count, request_count, word_count;
+    struct tt_trace_record *batches, *requests, *words, *copies;
+    int64_t batch_count, request_count, word_count, copy_count;
     int64_t hidden; /* requests without a free lane */
     bool any;       /* an event was written: the next one needs a comma */
 };
@@ -38,6 +39,26 @@ static int by_lane(const void *a, const void *b) {
     return (x->number > y->number) - (x->number < y->number);
 }
 
+static int by_copies(const void *a, const void *b) {
+    const struct tt_trace_record *x = a, *y = b;
+    if (x->domain != y->domain)
+        return x->domain < y->domain ? -1 : 1;
+    if (x->executor != y->executor)
+        return x->executor < y->executor ? -1 : 1;
+    if (x->outcome != y->outcome)
+        return x->outcome < y->outcome ? -1 : 1;
+    return (x->begin_at > y->begin_at) - (x->begin_at < y->begin_at);
+}
+
+static void keep(struct writing *self, const struct tt_trace_record *record) {
+    switch ((enum tt_trace_kind)record->kind) {
+    case TT_TRACE_BATCH: self->batches[self->batch_count++] = *record; break;
+    case TT_TRACE_REQUEST: self->requests[self->request_count++] = *record; break;
+    case TT_TRACE_WORD: self->words[self->word_count++] = *record; break;
+    case TT_TRACE_COPY: self->copies[self->copy_count++] = *record; break;
+    }
+}
+
 static enum tt_err collect(struct writing *self, int64_t since_at) {
     int64_t capacity = 0;
     for (struct tt_trace_tap *tap = self->trace->taps; tap; tap = tap->next)
@@ -45,29 +66,27 @@ static enum tt_err collect(struct writing *self, int64_t since_at) {
     self->batches = malloc((size_t)(capacity + 1) * sizeof(*self->batches));
     self->requests = malloc((size_t)(capacity + 1) * sizeof(*self->requests));
     self->words = malloc((size_t)(capacity + 1) * sizeof(*self->words));
-    if (!self->batches || !self->requests || !self->words)
+    self->copies = malloc((size_t)(capacity + 1) * sizeof(*self->copies));
+    if (!self->batches || !self->requests || !self->words || !self->copies)
         return TT_ERR_NO_MEMORY;
     for (struct tt_trace_tap *tap = self->trace->taps; tap; tap = tap->next) {
         uint64_t end = tt_recent_end(&tap->recent), words[TT_TRACE_RECORD_WORDS];
         for (uint64_t i = tt_recent_first(&tap->recent); i < end; i++) {
             struct tt_trace_record record;
-            if (self->batch_count + self->request_count + self->word_count == capacity)
+            if (self->batch_count + self->request_count + self->word_count + self->copy_count ==
+                capacity)
                 break; /* newer than the count */
             if (!tt_recent_get(&tap->recent, i, words))
                 continue;
             memcpy(&record, words, sizeof(record));
             if (record.end_at < since_at || record.name < 0)
                 continue;
-            if (record.kind == TT_TRACE_BATCH)
-                self->batches[self->batch_count++] = record;
-            else if (record.kind == TT_TRACE_REQUEST)
-                self->requests[self->request_count++] = record;
-            else
-                self->words[self->word_count++] = record;
+            keep(self, &record);
         }
     }
     qsort(self->batches, (size_t)self->batch_count, sizeof(*self->batches), by_domain_and_run);
     qsort(self->requests, (size_t)self->request_count, sizeof(*self->requests), by_lane);
+    qsort(self->copies, (size_t)self->copy_count, sizeof(*self->copies), by_copies);
     return TT_OK;
 }
 
@@ -148,6 +167,29 @@ static void write_batches(struct writing *self) {
             name_thread(self, domain, named + 1, text, "\"\"");
         }
         write_batch(self, batch);
+    }
+}
+
+static void write_copies(struct writing *self) {
+    static const char *const directions[] = {"copies in", "copies out"};
+    for (int64_t i = 0; i < self->copy_count; i++) {
+        const struct tt_trace_record *copy = &self->copies[i], *before = copy - 1;
+        const char *direction = directions[copy->outcome & 1];
+        int64_t thread = FIRST_COPIES + 2 * (int64_t)copy->executor + (copy->outcome & 1);
+        if (i == 0 || before->domain != copy->domain || before->executor != copy->executor ||
+            before->outcome != copy->outcome) {
+            char text[64];
+            snprintf(text, sizeof(text), "executor %d, %s", copy->executor, direction);
+            name_thread(self, copy->domain, thread, text, "\"\"");
+        }
+        begin(self, "X", copy->domain, thread);
+        put_time(self, "ts", copy->begin_at);
+        put_time(self, "dur", tt_instant_max(copy->end_at - copy->begin_at, 0));
+        tt_text_printf(self->out,
+                       ",\"cat\":\"copy\",\"name\":\"%s\",\"args\":{\"model\":%s,\"run\":%lld,"
+                       "\"rows\":%d,\"requests\":%d}}",
+                       direction, self->trace->names[copy->name], (long long)copy->run, copy->rows,
+                       copy->count);
     }
 }
 
@@ -265,7 +307,9 @@ enum tt_err tt_trace_write(struct tt_trace *self, int64_t since_at, struct tt_te
         name_domains(&writing, writing.batches, writing.batch_count, named);
         name_domains(&writing, writing.requests, writing.request_count, named);
         name_domains(&writing, writing.words, writing.word_count, named);
+        name_domains(&writing, writing.copies, writing.copy_count, named);
         write_batches(&writing);
+        write_copies(&writing);
         write_requests(&writing);
         write_words(&writing);
         tt_text_printf(out_json,
@@ -280,5 +324,6 @@ enum tt_err tt_trace_write(struct tt_trace *self, int64_t since_at, struct tt_te
     free(writing.batches);
     free(writing.requests);
     free(writing.words);
+    free(writing.copies);
     return err ? tt_fail(err, why, "out of memory for a trace") : TT_OK;
 }

@@ -633,6 +633,17 @@ void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_inference *
         withdraw(self, &slot->engine_task, inference);
 }
 
+static void trace_copies(const struct tt_domain *self, const struct tt_task *task,
+                         const struct tt_engine_task *engine_task) {
+    if (!self->tap)
+        return;
+    const struct tt_engine_copies *in = &engine_task->copies_in, *out = &engine_task->copies_out;
+    if (in->begin_at > 0 && in->end_at >= in->begin_at)
+        tt_trace_copied(self->tap, task, false, in->begin_at, in->end_at);
+    if (out->begin_at > 0 && out->end_at >= out->begin_at)
+        tt_trace_copied(self->tap, task, true, out->begin_at, out->end_at);
+}
+
 /* Every task is a batch. Its rows count when the model's last step is done, or when they leave
  * early. */
 static void count_batch(struct tt_served_model *model, const struct tt_task *task,
@@ -649,6 +660,7 @@ static void count_batch(struct tt_served_model *model, const struct tt_task *tas
     }
     tt_counter_add(&stats->rows, rows);
     tt_model_stats_count_batch(stats, task->rows, engine_task);
+    trace_copies(model->domain, task, engine_task);
 }
 
 /* True if the inputs differ in more than the rows. */
