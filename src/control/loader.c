@@ -3,6 +3,7 @@
 #include "base/instant.h"
 #include "base/processors.h"
 #include "control/auto_candidates.h"
+#include "control/device_streams.h"
 #include "control/emulated_cells_load.h"
 #include "control/model_exits.h"
 #include "control/model_memory.h"
@@ -37,7 +38,8 @@ struct bench {
 struct site {
     struct bench *bench; /* of the engine's kind */
     struct tt_engine *engine;
-    struct tt_placing placing; /* owns its strings */
+    struct tt_device_streams streams; /* on which the engine runs; its device is NULL: none */
+    struct tt_placing placing;        /* owns its strings */
     int32_t executors, next_executor;
     int32_t model_count;
     int32_t *devices; /* [executors]: the emulated device of each; NULL: all belong to one */
@@ -61,6 +63,7 @@ static void site_free(struct site *site) {
     tt_assert(site->model_count == 0);
     if (site->engine)
         site->engine->ops->close(site->engine);
+    tt_device_streams_close(&site->streams);
     free(site->devices);
     tt_placing_fini(&site->placing);
     free(site);
@@ -113,9 +116,10 @@ static enum tt_err find_bench(struct tt_loader *self, const struct tt_engine_tra
     return err;
 }
 
-/* Opens the site's engine; an emulated one has the devices that its models state. */
+/* Opens the site's engine; an emulated one has the devices that its models state. `signature`: of
+ * the first model. */
 static enum tt_err open_engine(const struct tt_loader *self, struct site *site,
-                               struct tt_error *why) {
+                               const struct tt_signature *signature, struct tt_error *why) {
     const struct tt_placing *placing = &site->placing;
     const struct tt_model_emulation *emulation = &placing->emulation;
     tt_assert(site->bench->engine != NULL);
@@ -125,6 +129,10 @@ static enum tt_err open_engine(const struct tt_loader *self, struct site *site,
         .queue_depth = tt_domain_depth(placing->policy.name, placing->policy.depth),
         .done = tt_serving_done,
         .done_context = self->serving};
+    if (placing->device.is_given)
+        return tt_device_streams_open(&site->streams, &placing->device, emulation,
+                                      site->bench->runtime.kind->traits.emulates, signature,
+                                      &options, &site->engine, why);
     struct tt_engine_device *devices = NULL;
     if (emulation->is_given) {
         int32_t each = emulation->device_executors;
@@ -177,15 +185,26 @@ static void say_if_crowded(struct tt_loader *self) {
         self->options.say(self->options.say_context, TT_LOG_INFO, line);
 }
 
+/* True if the site has room for a model. A failed device takes none: its next model opens it
+ * again. */
+static bool has_room(const struct site *site, const struct tt_signature *signature) {
+    const struct tt_engine_ops *ops = site->engine->ops;
+    if (ops->has_failed && ops->has_failed(site->engine, NULL))
+        return false;
+    return site->model_count < TT_DOMAIN_MAX_MODELS &&
+           (!site->streams.device || tt_device_streams_fits(&site->streams, signature));
+}
+
 /* Finds a site with this placing and room for a model, or makes one. `instances` > 0: makes one for
  * this model only, with that many executors. */
 static enum tt_err find_site(struct tt_loader *self, const struct tt_placing *placing,
-                             int32_t instances, struct bench *bench, struct site **out_site,
+                             int32_t instances, struct bench *bench,
+                             const struct tt_signature *signature, struct site **out_site,
                              struct tt_error *why) {
     tt_assert(instances >= 0);
     for (struct site *site = self->sites; site && instances == 0; site = site->next) {
         if (!site->is_own && site->bench == bench && tt_placing_same(&site->placing, placing) &&
-            site->model_count < TT_DOMAIN_MAX_MODELS) {
+            has_room(site, signature)) {
             *out_site = site;
             return TT_OK;
         }
@@ -197,7 +216,7 @@ static enum tt_err find_site(struct tt_loader *self, const struct tt_placing *pl
     site->bench = bench;
     site->executors = executors_of(self, placing, instances);
     enum tt_err err = tt_placing_copy(placing, &site->placing);
-    err = err ? tt_fail(err, why, "out of memory") : open_engine(self, site, why);
+    err = err ? tt_fail(err, why, "out of memory") : open_engine(self, site, signature, why);
     if (err) {
         site_free(site);
         return err;
@@ -376,20 +395,43 @@ static enum tt_err load_cells(const struct bench *bench, const struct tt_reposit
     return TT_OK;
 }
 
+/* Moves the model from the bench's engine to the site's. */
+static enum tt_err enter_engine(struct site *site, struct tt_served_model *served,
+                                struct tt_error *why) {
+    static const struct tt_device_streams_times times = {.latency_ns = emulated_latency,
+                                                         .demand_ppm = emulated_demand};
+    const struct tt_engine_runtime *runtime = &site->bench->runtime;
+    if (site->streams.device)
+        return tt_device_streams_put(site->engine, runtime->kind, &times, served, why);
+    tt_engine_adopt(runtime, site->engine, served->engine_model);
+    return TT_OK;
+}
+
+/* Moves it back. */
+static void leave_engine(struct site *site, struct tt_served_model *served) {
+    if (site->streams.device)
+        tt_device_streams_take_back(served);
+    else
+        tt_engine_adopt(&site->bench->runtime, site->bench->engine, served->engine_model);
+}
+
 static enum tt_err place(struct tt_loader *self, struct bench *bench,
                          const struct tt_placing *placing, int32_t instances,
                          struct tt_served_model *served, struct tt_error *why) {
     struct site *site = NULL;
     tt_assert(!served->domain);
     tt_assert(served->engine_model->engine == bench->engine);
-    enum tt_err err = find_site(self, placing, instances, bench, &site, why);
+    enum tt_err err = find_site(self, placing, instances, bench, served->signature, &site, why);
     if (err)
         return err;
-    tt_engine_adopt(&bench->runtime, site->engine, served->engine_model);
-    err = tt_serving_place(self->serving, served, &site->placing.policy, site->engine,
-                           site->executors, &site->next_executor, why);
+    err = enter_engine(site, served, why);
+    if (!err) {
+        err = tt_serving_place(self->serving, served, &site->placing.policy, site->engine,
+                               site->executors, &site->next_executor, why);
+        if (err)
+            leave_engine(site, served);
+    }
     if (err) {
-        tt_engine_adopt(&bench->runtime, bench->engine, served->engine_model);
         leave_site(self, site);
         return err;
     }
@@ -692,6 +734,8 @@ enum tt_err tt_loader_load(struct tt_loader *self, const struct tt_repository_mo
     else
         tt_placing_choose(&placing, model, chosen);
     placing.emulation = model->settings->emulation;
+    if (!self->options.engine)
+        placing.device = model->settings->device;
     struct tt_find_workers_options workers = {.model = model,
                                               .path = model->versions[version].path,
                                               .skip_stale = self->options.measure_stale,

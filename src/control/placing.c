@@ -127,9 +127,14 @@ static bool same_devices(const struct tt_model_emulation *a, const struct tt_mod
            same_perturbations(a, b);
 }
 
+static bool same_device(const struct tt_model_device *a, const struct tt_model_device *b) {
+    return a->is_given == b->is_given && a->copies_whole == b->copies_whole &&
+           a->memory_bytes == b->memory_bytes;
+}
+
 bool tt_placing_same(const struct tt_placing *a, const struct tt_placing *b) {
     return a->is_auto == b->is_auto && same_devices(&a->emulation, &b->emulation) &&
-           strcmp(a->policy.name, b->policy.name) == 0 &&
+           same_device(&a->device, &b->device) && strcmp(a->policy.name, b->policy.name) == 0 &&
            tt_options_same(a->options, a->policy.option_count, b->options, b->policy.option_count);
 }
 
@@ -139,6 +144,7 @@ enum tt_err tt_placing_copy(const struct tt_placing *from, struct tt_placing *ou
     *out_copy = (struct tt_placing){.is_imposed = from->is_imposed,
                                     .is_auto = from->is_auto,
                                     .emulation = from->emulation,
+                                    .device = from->device,
                                     .policy = {.name = strdup(from->policy.name),
                                                .depth = from->policy.depth,
                                                .devices = from->policy.devices}};

@@ -25,6 +25,7 @@ struct tt_placing {
     struct tt_option options[TT_MAX_OPTIONS];
     struct tt_worker_options found;      /* the strings of measured options */
     struct tt_model_emulation emulation; /* its devices, as the model states them */
+    struct tt_model_device device;       /* the one whose streams run it */
 };
 
 /* Sets what the model's configuration states, and defaults for the rest. *self must be zero.

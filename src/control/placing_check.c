@@ -84,11 +84,33 @@ static enum tt_err check_emulated(const struct tt_repository_model *model, struc
     return TT_OK;
 }
 
+/* Streams run whole graphs of engines that can compute on them, and the steps of a profile. */
+static enum tt_err check_device(const struct tt_repository_model *model, struct tt_error *why) {
+    const struct tt_model_settings *settings = model->settings;
+    const struct tt_engine_traits *engine = model->config->engine;
+    if (!settings->device.is_given)
+        return TT_OK;
+    if (!engine->runs_on_streams)
+        return tt_fail(TT_ERR_UNSUPPORTED, why,
+                       "backend '%s' does not run on the streams of a device: leave `device` out "
+                       "of tutti.pbtxt",
+                       engine->name);
+    if (settings->stages || settings->unfold)
+        return tt_fail(
+            TT_ERR_UNSUPPORTED, why,
+            "a device runs this model's graph as one step: leave `%s` or `device` out of "
+            "tutti.pbtxt",
+            settings->stages ? "stages" : "unfold");
+    return TT_OK;
+}
+
 enum tt_err tt_placing_check_model(const struct tt_placing *self,
                                    const struct tt_repository_model *model, struct tt_error *why) {
     enum tt_err err = refuse_reshape(model->config, why);
     if (!err)
         err = check_emulated(model, why);
+    if (!err)
+        err = check_device(model, why);
     return err ? err : check_cells(model, self, why);
 }
 
@@ -146,11 +168,36 @@ static enum tt_err check_slots(const struct tt_model_settings *settings,
                      "size in every input; leave it out of tutti.pbtxt");
 }
 
+/* Arenas on a device are laid out once. */
+static enum tt_err check_sizes(const struct tt_model_settings *settings,
+                               const struct tt_signature *signature, struct tt_error *why) {
+    if (!settings->device.is_given)
+        return TT_OK;
+    if (!signature->batched)
+        return tt_fail(
+            TT_ERR_UNSUPPORTED, why,
+            "a device runs models that batch: leave `device` out of tutti.pbtxt, or give "
+            "max_batch_size in config.pbtxt");
+    int32_t inputs = signature->input_count;
+    for (int32_t i = 0; i < inputs + signature->output_count; i++) {
+        const struct tt_tensor_spec *spec =
+            i < inputs ? &signature->inputs[i] : &signature->outputs[i - inputs];
+        if (tt_tensor_row_bytes(spec) == 0)
+            return tt_fail(TT_ERR_UNSUPPORTED, why,
+                           "%s '%s' has rows of no fixed size, and a device needs one: leave "
+                           "`device` out of tutti.pbtxt, or fix its dims in config.pbtxt",
+                           i < inputs ? "input" : "output", spec->name);
+    }
+    return TT_OK;
+}
+
 enum tt_err tt_placing_check_signature(const struct tt_placing *self,
                                        const struct tt_model_settings *settings,
                                        const struct tt_signature *signature, bool has_cells,
                                        struct tt_error *why) {
     enum tt_err err = check_shapes_mix(self, settings, signature, has_cells, why);
+    if (!err)
+        err = check_sizes(settings, signature, why);
     return err ? err : check_slots(settings, signature, self, why);
 }
 

@@ -235,6 +235,47 @@ static void take_perturbations(struct tt_model_settings *self, const Tutti__Mode
     }
 }
 
+/* On a device with streams the tensors themselves are copied. */
+static void check_emulated_device(const struct tt_model_settings *self,
+                                  const Tutti__ModelEmulation *given,
+                                  struct tt_findings *findings) {
+    if (given->input_bytes != 0 || given->output_bytes != 0)
+        tt_model_settings_problem(
+            self, findings, given, given->input_bytes ? "input_bytes" : "output_bytes",
+            "on a `device` the tensors themselves are copied: leave input_bytes and output_bytes "
+            "out");
+    if (given->device_executors > 0)
+        tt_model_settings_problem(self, findings, given, "device_executors",
+                                  "all executors are streams of the one `device`: leave "
+                                  "device_executors out");
+    if (given->cells || given->network || given->n_perturb > 0)
+        tt_model_settings_problem(self, findings, given,
+                                  given->cells     ? "cells"
+                                  : given->network ? "network"
+                                                   : "perturb",
+                                  "a `device` emulates copies, not %s: leave `device` or this out",
+                                  given->cells     ? "cells"
+                                  : given->network ? "a network"
+                                                   : "perturbations");
+}
+
+static void take_device(struct tt_model_settings *self, struct tt_findings *findings) {
+    enum { DEFAULT_MB = 256, MAX_MB = 1 << 20 };
+    const Tutti__ModelDevice *given = self->message->device;
+    if (!given)
+        return;
+    if (given->memory_mb < 0 || given->memory_mb > MAX_MB)
+        tt_model_settings_problem(self, findings, given, "memory_mb",
+                                  "memory_mb is %lld; it is a number from 1 to %d, 0 for %d",
+                                  (long long)given->memory_mb, MAX_MB, DEFAULT_MB);
+    self->device = (struct tt_model_device){
+        .is_given = true,
+        .copies_whole = given->copies == TUTTI__MODEL_DEVICE__COPIES__WHOLE,
+        .memory_bytes = (given->memory_mb > 0 ? given->memory_mb : DEFAULT_MB) * (1 << 20)};
+    if (self->message->emulation)
+        check_emulated_device(self, self->message->emulation, findings);
+}
+
 static void take_emulation(struct tt_model_settings *self, struct tt_findings *findings) {
     enum { MAX_EXECUTORS = 4096 };
     static const int64_t max_bytes = INT64_C(1) << 40;
@@ -266,7 +307,7 @@ static void take_emulation(struct tt_model_settings *self, struct tt_findings *f
                                   "inputs of cells are not copied: leave input_bytes and "
                                   "output_bytes out");
     bool copies_in = given->copy_in && given->input_bytes == 0;
-    if (copies_in || (given->copy_out && given->output_bytes == 0))
+    if (!self->message->device && (copies_in || (given->copy_out && given->output_bytes == 0)))
         tt_model_settings_problem(self, findings, given, copies_in ? "copy_in" : "copy_out",
                                   "%s needs %s: without it nothing is copied",
                                   copies_in ? "copy_in" : "copy_out",
@@ -426,6 +467,7 @@ enum tt_err tt_model_settings_open(const char *path, struct tt_model_settings **
     take_stages(self, findings);
     take_slots(self, findings);
     take_emulation(self, findings);
+    take_device(self, findings);
     take_exits(self, findings);
     take_cells(self, findings);
     *out_settings = self;

@@ -31,6 +31,13 @@ struct tt_model_emulation {
     int32_t perturbation_count;
 };
 
+/* The device whose streams run the model. */
+struct tt_model_device {
+    bool is_given;
+    bool copies_whole; /* batches; else each request alone */
+    int64_t memory_bytes;
+};
+
 struct tt_model_settings {
     Tutti__TuttiModel *message; /* owned; has the strings: policy name, options, profile */
     char *file_name;
@@ -47,6 +54,7 @@ struct tt_model_settings {
     const Tutti__ModelUnfold *unfold; /* NULL: the model is one graph, not cells; borrowed */
     int32_t input_slots;              /* 0: the default */
     struct tt_model_emulation emulation;
+    struct tt_model_device device;
     int64_t max_run_ns; /* 0: the server's default */
     /* L3: [p] elements or fewer in p percent of the outputs; 0: no limit known. */
     int32_t output_quantiles[TT_QUANTILES];

@@ -1,104 +1,8 @@
 /* threaded */
 /* Models that are loaded anew and unloaded while clients on other threads use them. */
-#include "serve/inference_state.h"
-#include "serve/served_model_state.h"
-#include "unit/control/model_folder.h"
-
-#include "base/clock.h"
-#include "base/threads/flag.h"
-#include "control/control.h"
-#include "serve/inference.h"
-#include "serve/model_command.h"
-
-#include <poll.h>
-#include <pthread.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
+#include "unit/control/model_caller.h"
 
 enum { CLIENTS = 2, ROUNDS = 12 };
-
-/* A port with a bell. Failures on other threads abort. */
-struct caller {
-    struct tt_port *port;
-    int bell;
-    int32_t waiting;
-    int64_t ok, refused, wrong;
-    float expected[2]; /* both are right for the input 1 */
-    enum tt_err command_err;
-    char command_why[1024];
-};
-
-static void ring(void *context) {
-    struct caller *self = context;
-    uint64_t one = 1;
-    ssize_t written = write(self->bell, &one, sizeof(one));
-    tt_assert(written == sizeof(one));
-}
-
-static void caller_open(struct caller *self, struct tt_control *control) {
-    struct tt_error why;
-    *self = (struct caller){.bell = eventfd(0, EFD_CLOEXEC), .expected = {-1, 1}};
-    enum tt_err err =
-        tt_serving_open_port(tt_control_serving(control), ring, self, &self->port, &why);
-    tt_assert(err == TT_OK);
-}
-
-static void caller_close(struct caller *self) {
-    tt_port_close(self->port);
-    close(self->bell);
-}
-
-/* One round of answers; what is silent for a minute is broken. */
-static void caller_hear(struct caller *self, int timeout_ms) {
-    struct pollfd bell = {self->bell, POLLIN, 0};
-    if (poll(&bell, 1, timeout_ms) == 1) {
-        uint64_t count;
-        ssize_t got = read(self->bell, &count, sizeof(count));
-        tt_assert(got == sizeof(count));
-    } else {
-        tt_assert(timeout_ms < 60000);
-    }
-    tt_port_drain(self->port);
-}
-
-static void on_answer(void *context, struct tt_inference *inference, enum tt_err err,
-                      const char *why) {
-    (void)why;
-    struct caller *self = context;
-    self->waiting--;
-    tt_assert(err == TT_OK);
-    struct tt_tensor_view view;
-    tt_inference_output(inference, 0, &view);
-    tt_assert(view.size_bytes == 2 * sizeof(float));
-    const float *values = view.bytes;
-    bool good = (values[0] == self->expected[0] || values[0] == self->expected[1]) &&
-                values[0] == values[1];
-    self->ok += good;
-    self->wrong += !good;
-    tt_inference_release(inference);
-}
-
-/* False: there is no such model now. */
-static bool caller_ask(struct caller *self, const char *name) {
-    struct tt_error why;
-    struct tt_served_model *model;
-    enum tt_err err = tt_serving_find(self->port, name, "", &model, &why);
-    if (err) {
-        tt_assert(err == TT_ERR_UNAVAILABLE || err == TT_ERR_NOT_FOUND);
-        self->refused++;
-        return false;
-    }
-    struct tt_inference_shape shape = {0, {2, {1, 2}}};
-    size_t none = 0, bytes;
-    struct tt_inference *inference;
-    err = tt_inference_begin(self->port, model, &shape, &none, 1, &inference, &why);
-    tt_assert(err == TT_OK);
-    float *input = tt_inference_input(inference, 0, &bytes);
-    input[0] = input[1] = 1;
-    self->waiting++;
-    tt_inference_submit(inference, &(struct tt_inference_options){0}, on_answer, self);
-    return true;
-}
 
 static struct tt_flag enough;
 
@@ -112,52 +16,6 @@ static void *client_main(void *context) {
     while (self->waiting)
         caller_hear(self, 60000);
     return NULL;
-}
-
-static void on_command(void *context, struct tt_model_command *command) {
-    struct caller *self = context;
-    self->waiting--;
-    self->command_err = command->err;
-    snprintf(self->command_why, sizeof(self->command_why), "%s", command->why.text);
-    tt_model_command_free(command);
-}
-
-/* Loads the operator as version `version` of the model, or what lies on disk (NULL); waits. */
-static enum tt_err command(struct caller *self, bool is_load, const char *operator,
-                           const char * path) {
-    struct tt_model_command *command;
-    assert_int_equal(tt_model_command_new("m", is_load, &command), TT_OK);
-    if (operator) {
-        struct tt_text onnx = tiny_onnx_unary(operator, TINY_FLOAT, TINY_DIMS(-1, 2));
-        command->config_json = strdup("{}");
-        command->files = calloc(1, sizeof(*command->files));
-        command->file_count = 1;
-        command->files[0] = (struct tt_model_file){strdup(path), onnx.bytes, onnx.length};
-    }
-    self->waiting++;
-    tt_port_submit_command(self->port, command, on_command, self);
-    while (self->waiting)
-        caller_hear(self, 60000);
-    return self->command_err;
-}
-
-static void say_nothing(void *context, enum tt_log_level level, const char *line) {
-    (void)level;
-    (void)context;
-    (void)line;
-}
-
-static struct tt_control *open_control(enum tt_control_mode mode) {
-    struct tt_control_options options = {.repositories = roots,
-                                         .repository_count = 1,
-                                         .mode = mode,
-                                         .poll_ns = TT_S,
-                                         .loader = {.executors = 2, .say = say_nothing}};
-    struct tt_control *control = NULL;
-    struct tt_error why = {{0}};
-    if (tt_control_open(&options, &control, &why))
-        fail_msg("%s", why.text);
-    return control;
 }
 
 struct sum {
@@ -174,9 +32,8 @@ static void add_stats(void *context, const char *name, const char *version,
     sum->in_flight += tt_model_stats_in_flight(stats);
 }
 
-static void test_under_load(void **state) {
-    (void)state;
-    make_model("m", negate(2), NULL, NULL);
+static void under_load(const char *settings) {
+    make_model("m", negate(2), NULL, settings);
     struct tt_control *control = open_control(TT_CONTROL_EXPLICIT);
     struct caller master, callers[CLIENTS];
     pthread_t threads[CLIENTS];
@@ -216,6 +73,17 @@ static void test_under_load(void **state) {
     assert_int_equal(sum.in_flight, 0);
     caller_close(&master);
     tt_control_close(control);
+}
+
+static void test_under_load(void **state) {
+    (void)state;
+    under_load(NULL);
+}
+
+/* D4: the same, from and to streams of a device. */
+static void test_under_load_on_a_device(void **state) {
+    (void)state;
+    under_load("device { memory_mb: 64 }");
 }
 
 static void test_modes_that_refuse(void **state) {
@@ -317,6 +185,7 @@ static void test_one_line_while_loaded_anew(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_under_load, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_under_load_on_a_device, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_modes_that_refuse, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_closing_meanwhile, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_one_line_while_loaded_anew, set_up, tear_down),

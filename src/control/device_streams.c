@@ -1,0 +1,186 @@
+#include "control/device_streams.h"
+
+#include "base/array.h"
+#include "device/async_emulated.h"
+#include "device/async_host.h"
+#include "engine/streams/stream_engine.h"
+#include "engine/streams/stream_model.h"
+#include "serve/domain.h"
+#include "serve/served_model_state.h"
+
+#include <stdlib.h>
+
+enum { MIN_SLOTS = 64, MIN_BATCHES = 4, MIN_QUEUE_DEPTH = 1024 };
+
+/* ---- the device ---- */
+
+static struct tt_async_transfer transfer_of(const struct tt_copy_engine *copies) {
+    return (struct tt_async_transfer){.fixed_ns = copies->fixed_ns,
+                                      .bytes_per_s = copies->bytes_per_s};
+}
+
+static enum tt_err open_device(struct tt_device_streams *self, const struct tt_model_device *given,
+                               const struct tt_model_emulation *emulation, bool emulates,
+                               int32_t streams, struct tt_error *why) {
+    if (!emulates) {
+        const struct tt_async_host_options host = {.memory_bytes = (uint64_t)given->memory_bytes,
+                                                   .max_streams = streams,
+                                                   .queue_depth = self->queue_depth};
+        return tt_async_host_open(&host, &self->device, why);
+    }
+    const struct tt_async_emulated_options emulated = {.memory_bytes =
+                                                           (uint64_t)given->memory_bytes,
+                                                       .max_streams = streams,
+                                                       .queue_depth = self->queue_depth,
+                                                       .in = transfer_of(&emulation->copy_in),
+                                                       .out = transfer_of(&emulation->copy_out),
+                                                       .real_time = true};
+    return tt_async_emulated_open(&emulated, &self->device, why);
+}
+
+enum tt_err tt_device_streams_open(struct tt_device_streams *self,
+                                   const struct tt_model_device *given,
+                                   const struct tt_model_emulation *emulation, bool emulates,
+                                   const struct tt_signature *signature,
+                                   const struct tt_engine_options *options,
+                                   struct tt_engine **out_engine, struct tt_error *why) {
+    tt_assert(!self->device);
+    tt_assert(given->is_given);
+    self->places = options->executor_count * options->queue_depth;
+    int64_t operations = tt_stream_engine_operations(signature, self->places);
+    if (operations < MIN_QUEUE_DEPTH)
+        operations = MIN_QUEUE_DEPTH;
+    if (operations > INT32_MAX / 2)
+        return tt_fail(TT_ERR_NO_MEMORY, why,
+                       "%d tasks of %d rows at once are more than a "
+                       "device's streams hold: give the model a smaller "
+                       "max_batch_size or fewer instances",
+                       self->places, signature->max_batch);
+    self->queue_depth = (int32_t)operations;
+    /* Per executor one for its work and one for its notices; one for inputs. */
+    int32_t streams = 2 * options->executor_count + 1;
+    enum tt_err err = open_device(self, given, emulation, emulates, streams, why);
+    if (err)
+        return err;
+    struct tt_stream_engine_options engine = {.engine = *options,
+                                              .device = self->device,
+                                              .transfer = given->copies_whole ? TT_STREAM_WHOLE
+                                                                              : TT_STREAM_EACH,
+                                              .max_rows = TT_DOMAIN_MAX_BATCH,
+                                              .queue_depth = self->queue_depth};
+    err = tt_stream_engine_open(&engine, out_engine, why);
+    if (err)
+        tt_device_streams_close(self);
+    return err;
+}
+
+void tt_device_streams_close(struct tt_device_streams *self) {
+    tt_async_device_close(self->device);
+    self->device = NULL;
+}
+
+bool tt_device_streams_fits(const struct tt_device_streams *self,
+                            const struct tt_signature *signature) {
+    return tt_stream_engine_operations(signature, self->places) <= self->queue_depth;
+}
+
+/* ---- a model on it ---- */
+
+/* What the program of a served model knows of it. */
+struct on_streams {
+    struct tt_engine_model *model; /* the backend's; NULL: it was taken back */
+    const struct tt_engine_kind *kind;
+    const struct tt_served_model *served;
+    struct tt_device_streams_times times;
+    struct tt_signature signature; /* all dimensions but the rows are fixed */
+};
+
+static int64_t latency(void *context, int32_t rows, int32_t length, int32_t first_step,
+                       int32_t last_step) {
+    const struct on_streams *self = context;
+    return self->times.latency_ns((void *)self->served, rows, length, first_step, last_step);
+}
+
+static int32_t demand(void *context, int32_t rows, int32_t length, int32_t step) {
+    const struct on_streams *self = context;
+    return self->times.demand_ppm((void *)self->served, rows, length, step);
+}
+
+static enum tt_err compute(void *context, int32_t step, int32_t rows, const void *const *in,
+                           void *const *out, struct tt_error *why) {
+    const struct on_streams *self = context;
+    tt_assert(step == 0);
+    return self->kind->compute(self->model, &self->signature, rows, in, out, why);
+}
+
+static void release(void *context) {
+    struct on_streams *self = context;
+    if (self->model)
+        self->model->engine->ops->unload(self->model);
+    free(self);
+}
+
+/* The engine's signature, with the dimensions that config.pbtxt fixes. */
+static void fix_dimensions(struct tt_signature *signature, const struct tt_served_model *served) {
+    const struct tt_signature *shown = served->signature;
+    signature->max_batch = shown->max_batch;
+    for (int32_t i = 0; i < shown->input_count; i++)
+        signature->inputs[i].shape = shown->inputs[i].shape;
+    for (int32_t i = 0; i < shown->output_count; i++)
+        signature->outputs[served->shown_outputs[i]].shape = shown->outputs[i].shape;
+}
+
+/* Rows between the steps: as many full batches as steps plus one, or as executors. */
+static int32_t slots_of(const struct tt_signature *signature, int32_t steps, int32_t executors) {
+    int32_t batches = steps + 1 > executors ? steps + 1 : executors;
+    int64_t slots = (int64_t)signature->max_batch * (batches > MIN_BATCHES ? batches : MIN_BATCHES);
+    if (steps == 1)
+        return 0;
+    return slots < MIN_SLOTS ? MIN_SLOTS : slots < INT32_MAX ? (int32_t)slots : INT32_MAX;
+}
+
+enum tt_err tt_device_streams_put(struct tt_engine *engine, const struct tt_engine_kind *kind,
+                                  const struct tt_device_streams_times *times,
+                                  struct tt_served_model *served, struct tt_error *why) {
+    const struct tt_engine_ops *ops = served->engine_model->engine->ops;
+    struct on_streams *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    *self = (struct on_streams){.model = served->engine_model,
+                                .kind = kind,
+                                .served = served,
+                                .times = *times,
+                                .signature = *ops->signature(served->engine_model)};
+    fix_dimensions(&self->signature, served);
+    int32_t steps = ops->step_count(served->engine_model);
+    struct tt_stream_program program = {
+        .signature = &self->signature,
+        .step_count = steps,
+        .slot_count = slots_of(&self->signature, steps, engine->executor_count),
+        .state_bytes = steps > 1 ? tt_tensor_row_bytes(&self->signature.inputs[0]) : 0,
+        .context = self,
+        .compute = kind->traits.emulates ? NULL : compute,
+        .release = release};
+    if (kind->traits.emulates) {
+        program.latency_ns = latency;
+        program.demand_ppm = demand;
+    }
+    struct tt_engine_model *model;
+    enum tt_err err = tt_stream_engine_load(engine, &program, &model, why);
+    if (err) {
+        free(self);
+        return err;
+    }
+    served->engine_model = model;
+    served->step_model.slots = engine->ops->stage_slots(model);
+    return TT_OK;
+}
+
+void tt_device_streams_take_back(struct tt_served_model *served) {
+    struct tt_engine_model *model = served->engine_model;
+    struct on_streams *self =
+        TT_CONTAINER_OF(model, struct tt_stream_model, model)->program.context;
+    served->engine_model = self->model;
+    self->model = NULL;
+    model->engine->ops->unload(model);
+}

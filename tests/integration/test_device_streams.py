@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""D4, E1, E7 over HTTP: models on the streams of a device. What happened is read from the server's trace: copies and batches. An
+emulated device never ends an operation before its time, so times are lower bounds; order and overlap are exact."""
+import concurrent.futures
+import http.client
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+
+from needs import needing  # noqa: E402
+from plain_client import get  # noqa: E402
+from server_process import Server  # noqa: E402
+
+PROGRAM = os.environ["TUTTI_PROGRAM"]
+EMULATED = """backend: "emulated"
+max_batch_size: 4
+input { name: "x" data_type: TYPE_FP32 dims: 4 }
+output { name: "y" data_type: TYPE_FP32 dims: 4 }
+"""
+WORDS = """backend: "wordpiece"
+max_batch_size: 4
+input { name: "text" data_type: TYPE_STRING dims: 1 }
+output { name: "input_ids" data_type: TYPE_INT64 dims: 16 }
+"""
+PROFILE = "point { batch: 1 latency_ns: 8000000 } point { batch: 4 latency_ns: 8000000 }\n"
+STEPS = PROFILE + "".join('step { name: "%s" point { batch: 1 latency_ns: 4000000 } }\n' % name for name in "ab")
+COPIES = "emulation { copy_in { fixed_us: 3000 } copy_out { fixed_us: 1000 } }"
+COPY_IN_US, COPY_OUT_US, WORK_US = 3000, 1000, 8000
+
+
+def picker():
+    """y = the row of a table of 3 that x names: out of range, it fails; needs onnx."""
+    from onnx import TensorProto, helper
+
+    table = helper.make_tensor("table", TensorProto.FLOAT, [3], [10.0, 20.0, 30.0])
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["table", "x"], ["y"])],
+        "picker",
+        [helper.make_tensor_value_info("x", TensorProto.INT64, ["N", 2])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 2])],
+        [table],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    return model.SerializeToString()
+
+
+class DeviceStreams(unittest.TestCase):
+    def put(self, name, settings, config=EMULATED, profile=PROFILE, model=None):
+        folder = self.folder / name
+        (folder / "1").mkdir(parents=True)
+        (folder / "config.pbtxt").write_text(config)
+        (folder / "tutti.pbtxt").write_text(settings)
+        if profile:
+            (folder / "profile.pbtxt").write_text(profile)
+        if model:
+            (folder / "1" / "model.onnx").write_bytes(model)
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+
+    def start(self, *flags, executors=2):
+        command = [PROGRAM, "serve", "--model-repository", self.folder, "--http-port", "0", "--grpc-port", "0"]
+        self.server = Server(command + ["--executors", str(executors), *flags])
+        self.addCleanup(self.server.process.kill)
+        self.assertTrue(self.server.wait_ready(60), self.server.said())
+
+    def stop(self):
+        self.assertEqual(self.server.stop(60), 0, self.server.said())
+
+    def ask(self, model, row, datatype="FP32"):
+        inputs = [{"name": "x", "shape": [1, len(row)], "datatype": datatype, "data": row}]
+        client = http.client.HTTPConnection(self.server.address, timeout=60)
+        client.request("POST", f"/v2/models/{model}/infer", json.dumps({"inputs": inputs}))
+        answer = client.getresponse()
+        content = json.loads(answer.read())
+        client.close()
+        return answer.status, content["outputs"][0]["data"] if answer.status == 200 else content["error"]
+
+    def ask_many(self, model, rows, datatype="FP32"):
+        with concurrent.futures.ThreadPoolExecutor(len(rows)) as pool:
+            return list(pool.map(lambda row: self.ask(model, row, datatype), rows))
+
+    def echo_many(self, model, count):
+        rows = [[float(i), 1.0, 2.0, 3.0] for i in range(count)]
+        self.assertEqual(self.ask_many(model, rows), [(200, row) for row in rows])
+
+    def events(self, model, direction=None):
+        """Batches of the model, or its copies "in" or "out", by run."""
+        found = json.loads(get(self.server.address, "/v2/debug/trace?seconds=600")[2])["traceEvents"]
+        if direction is None:
+            found = [e for e in found if e.get("cat") == "batch" and e["name"] == model]
+        else:
+            name = "copies " + direction
+            found = [e for e in found if e.get("cat") == "copy" and e["name"] == name and e["args"]["model"] == model]
+        by_run = {e["args"]["run"]: e for e in found}
+        self.assertEqual(len(by_run), len(found))
+        return by_run
+
+    def test_each_and_whole(self):
+        """E1, E7: each request is copied alone, before and beside the computation; or the batch as a whole, strictly within its run."""
+        window = 'slo_ms: 600000 policy { name: "window" } '
+        self.put("each", window + "device { } " + COPIES)
+        self.put("whole", window + "device { copies: WHOLE } " + COPIES)
+        self.start()
+        for model in ("each", "whole"):
+            self.echo_many(model, 12)
+            batches, into, out = self.events(model), self.events(model, "in"), self.events(model, "out")
+            self.assertEqual(sum(b["args"]["requests"] for b in batches.values()), 12)
+            self.assertEqual((set(into), set(out)), (set(batches), set(batches)))
+            for run, batch in batches.items():
+                copies = batch["args"]["requests"] if model == "each" else 1
+                end = batch["ts"] + batch["dur"]
+                came = into[run]["ts"] + into[run]["dur"]
+                self.assertGreaterEqual(into[run]["dur"], COPY_IN_US * copies - 1)
+                self.assertGreaterEqual(out[run]["dur"], COPY_OUT_US * copies - 1)
+                # Inputs come before the work, outputs leave behind it.
+                self.assertGreaterEqual(out[run]["ts"], came + WORK_US - 1)
+                self.assertLessEqual(out[run]["ts"] + out[run]["dur"], end + 1)
+                if model == "whole":
+                    self.assertGreaterEqual(into[run]["ts"], batch["ts"] - 1)
+        page = get(self.server.address, "/metrics")[2].decode()
+        self.assertIn('nv_inference_request_success{model="each",version="1"} 12\n', page)
+        copied_us = float(page.split('nv_inference_compute_input_duration_us{model="whole",version="1"} ')[1].split("\n")[0])
+        self.assertGreaterEqual(copied_us, 12 * COPY_IN_US)
+        self.stop()
+
+    def test_steps(self):
+        """D4: rows stay on the device between the steps of an emulated model; inputs are copied once."""
+        self.put("m", 'slo_ms: 600000 policy { name: "diversity" option { key: "ahead" value: "on" } } device { }', profile=STEPS)
+        self.start()
+        self.echo_many("m", 8)
+        batches, into, out = self.events("m"), self.events("m", "in"), self.events("m", "out")
+        first = {run for run, b in batches.items() if b["args"]["first_step"] == 0}
+        last = {run for run, b in batches.items() if b["args"]["last_step_done"] == 1}
+        self.assertEqual(sum(batches[run]["args"]["requests"] for run in first), 8)
+        self.assertEqual((set(into), set(out)), (first, last))
+        self.stop()
+
+    @needing("onnx")
+    def test_computed(self):
+        """Answers of ONNX Runtime on the host device; a request at fault is refused alone, whatever batch it was in."""
+        config = 'max_batch_size: 8\ninput { name: "x" data_type: TYPE_INT64 dims: 2 }\noutput { name: "y" data_type: TYPE_FP32 dims: 2 }\n'
+        for name, settings in (("device", "device { }"), ("plain", "")):
+            window = 'policy { name: "window" option { key: "max_delay" value: "20ms" } } '
+            self.put(name, window + settings, config=config, profile="point { batch: 1 latency_ns: 100000 }\n", model=picker())
+        self.start()
+        rows = [[i % 3, i % 2] for i in range(16)]
+        rows[5] = [0, 7]
+        answers = {}
+        for name in ("device", "plain"):
+            answers[name] = self.ask_many(name, rows, "INT64")
+            for i, (status, content) in enumerate(answers[name]):
+                if i == 5:
+                    self.assertNotEqual(status, 200)
+                    self.assertIn("idx=7", content)
+                else:
+                    self.assertEqual((status, content), (200, [10.0 * (1 + v) for v in rows[i]]))
+        self.assertEqual(answers["device"][5][0], answers["plain"][5][0])
+        self.assertEqual(set(self.events("device", "in")), set(self.events("device")))
+        self.assertEqual(self.events("plain", "in"), {})
+        self.stop()
+
+    def test_reload(self):
+        """A model leaves its device and comes back while another one on the same device serves."""
+        self.put("a", "device { } " + COPIES)
+        self.put("b", "device { } " + COPIES)
+        self.start("--model-control-mode", "explicit", "--load-model", "a", "--load-model", "b")
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            other = pool.submit(lambda: [self.ask("b", [1.0] * 4)[0] for _ in range(20)])
+            for _ in range(3):
+                self.echo_many("a", 4)
+                self.assertEqual(get(self.server.address, "/v2/repository/models/a/unload", "POST")[0], 200)
+                self.assertEqual(get(self.server.address, "/v2/repository/models/a/load", "POST")[0], 200)
+            self.assertEqual(other.result(60), [200] * 20)
+        self.echo_many("a", 4)
+        page = get(self.server.address, "/metrics")[2].decode()
+        self.assertEqual(page.count("tutti_domain_executors{"), 1)
+        self.stop()
+
+    def test_refusals(self):
+        """What a device cannot run makes the model unavailable, with the reason, also for `models check`."""
+        alone = EMULATED.replace("max_batch_size: 4\n", "")
+        varies = EMULATED.replace('"x" data_type: TYPE_FP32 dims: 4', '"x" data_type: TYPE_FP32 dims: -1')
+        self.put("good", "device { }")
+        self.put("bytes", "device { } emulation { copy_in { fixed_us: 1 } input_bytes: 3 }")
+        self.put("executors", "device { } emulation { device_executors: 2 }")
+        self.put("network", "device { } emulation { network { control_us: 1 } }")
+        self.put("memory", "device { memory_mb: -1 }")
+        self.put("alone", "device { }", config=alone)
+        self.put("varies", 'policy { name: "serial" } device { }', config=varies)
+        self.put("large", "device { memory_mb: 1 }", config=EMULATED.replace("dims: 4", "dims: 400000"))
+        self.put("words", "device { }", config=WORDS, profile=None)
+        self.start()
+        index = json.loads(get(self.server.address, "/v2/repository/index", "POST")[2])
+        reasons = {entry["name"]: entry["reason"] for entry in index}
+        expected = {
+            "good": "",
+            "bytes": "on a `device` the tensors themselves are copied: leave input_bytes and output_bytes out",
+            "executors": "all executors are streams of the one `device`: leave device_executors out",
+            "network": "a `device` emulates copies, not a network: leave `device` or this out",
+            "memory": "memory_mb is -1; it is a number from 1 to 1048576, 0 for 256",
+            "alone": "a device runs models that batch: leave `device` out of tutti.pbtxt, or give max_batch_size",
+            "varies": "input 'x' has rows of no fixed size, and a device needs one",
+            "words": "backend 'wordpiece' does not run on the streams of a device",
+        }
+        for model, text in expected.items():
+            self.assertIn(text, reasons[model])
+        self.assertEqual(reasons["good"], "")
+        self.assertIn("device memory", reasons["large"])
+        self.echo_many("good", 4)
+        checked = subprocess.run([PROGRAM, "models", "check", self.folder], capture_output=True, text=True, timeout=60)
+        for model, text in expected.items():
+            self.assertIn(text, checked.stdout)
+        self.stop()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
