@@ -145,7 +145,23 @@ static bool makes_sense(const struct tt_backend *self, const struct tt_frame *fr
     return rows <= self->settings->models[head->model]->max_batch;
 }
 
-/* S7: the backend fetches the inputs of what it was granted. */
+/* S7: the backend fetches the inputs of what it was granted. Each frontend hears which requests
+ * were granted, also where nothing is to be sent. */
+static void fetch(struct tt_backend *self, struct tt_plan *plan) {
+    if (self->read_inputs)
+        self->read_inputs(self->context, plan);
+    plan->awaited = 0;
+    for (int32_t i = 0; i < plan->count; i++) {
+        struct tt_plan_member *member = &plan->members[i];
+        member->awaited = !member->is_here;
+        plan->awaited += member->awaited;
+        tt_outbox_add(&self->outbox, member->frontend, TT_FRAME_FETCH, plan->epoch,
+                      &(struct tt_frame_record){
+                          .id = member->id, .attempt = member->attempt, .code = member->is_here});
+    }
+    plan->state = plan->awaited > 0 ? TT_PLAN_COLLECTING : TT_PLAN_READY;
+}
+
 static void accept(struct tt_backend *self, int64_t now, const struct tt_frame *frame) {
     const struct tt_frame_record *head = &frame->records[0];
     struct tt_backend_device *device = &self->devices[head->device];
@@ -160,19 +176,16 @@ static void accept(struct tt_backend *self, int64_t now, const struct tt_frame *
     plan->model = head->model;
     plan->start_at = tt_instant_add(now, head->duration_ns);
     plan->fetched_by = tt_instant_add(plan->start_at, self->settings->fetch_ns);
-    plan->count = plan->awaited = frame->count - 1;
-    plan->state = TT_PLAN_COLLECTING;
+    plan->count = frame->count - 1;
     for (int32_t i = 1; i < frame->count; i++) {
         const struct tt_frame_record *record = &frame->records[i];
         plan->members[i - 1] = (struct tt_plan_member){.id = record->id,
                                                        .length = (int32_t)record->length,
                                                        .frontend = record->node,
                                                        .attempt = record->attempt,
-                                                       .rows = record->rows,
-                                                       .awaited = true};
-        tt_outbox_add(&self->outbox, record->node, TT_FRAME_FETCH, frame->epoch,
-                      &(struct tt_frame_record){.id = record->id, .attempt = record->attempt});
+                                                       .rows = record->rows};
     }
+    fetch(self, plan);
     tt_outbox_add(&self->outbox, tt_epoch_scheduler(frame->epoch), TT_FRAME_ACCEPTED, frame->epoch,
                   &(struct tt_frame_record){.id = head->id, .device = head->device});
 }
@@ -196,6 +209,7 @@ static void on_grant(struct tt_backend *self, int64_t now, uint16_t from,
         return;
     }
     accept(self, now, frame);
+    advance(self, now, head->device);
 }
 
 /* The member of the plan that waits for this input; NULL: none does. */

@@ -59,6 +59,10 @@ struct tt_backend {
     /* The member's client has gone. If the plan does not run yet, the member is left out of it and
      * `input` is the driver's to release; else the result is of no use. NULL: not wanted. */
     void (*withdrawn)(void *context, const struct tt_plan *plan, struct tt_plan_member *member);
+    /* A plan was granted. Sets `is_here` of each member whose input the driver reads without the
+     * frontend's help (fleet/node_memory.h), and its `input`. The others are asked for. NULL: all
+     * are. */
+    void (*read_inputs)(void *context, struct tt_plan *plan);
     int64_t accepted, refused, rejected; /* grants; records that make no sense */
 };
 

@@ -34,12 +34,14 @@ enum tt_frame_type {
     TT_FRAME_GRANT,
     /* B to S: id: plan, device. */
     TT_FRAME_ACCEPTED,
-    /* B to F, the request was granted: id, attempt. */
+    /* B to F, the request was granted: id, attempt, code: 1 the backend has read the input by
+     * itself. */
     TT_FRAME_FETCH,
     /* F to B: id, attempt, code: 1 with the input, 0 the request is not there. Length: bytes of the
      * payload. */
     TT_FRAME_INPUT,
-    /* B to F: id, attempt, code: 1 computed, 0 failed. Length: bytes of the payload. */
+    /* B to F: id, attempt, code: 1 computed, 0 failed. Length: bytes of the payload. Duration: 0:
+     * it follows; else 1 + its place in memory that both share (fleet/result_ring.h). */
     TT_FRAME_RESULT,
     /* B to S: id: plan, device, rows: plans left there, code: 1 computed, 0 failed. */
     TT_FRAME_DONE,
@@ -108,11 +110,18 @@ static inline bool tt_frame_has_payload(enum tt_frame_type type) {
            type == TT_FRAME_WISHED;
 }
 
+/* The bytes that follow the frame for this record of it. */
+static inline uint32_t tt_frame_record_payload(enum tt_frame_type type,
+                                               const struct tt_frame_record *record) {
+    bool is_elsewhere = type == TT_FRAME_RESULT && record->duration_ns > 0;
+    return tt_frame_has_payload(type) && !is_elsewhere ? record->length : 0;
+}
+
 /* The bytes of all payloads that follow the frame. */
 static inline uint64_t tt_frame_payload_bytes(const struct tt_frame *frame) {
     uint64_t sum = 0;
     for (int32_t i = 0; tt_frame_has_payload(frame->type) && i < frame->count; i++)
-        sum += frame->records[i].length;
+        sum += tt_frame_record_payload(frame->type, &frame->records[i]);
     return sum;
 }
 

@@ -9,7 +9,7 @@
 enum { INDEX_BITS = 16, GENERATION_BITS = 32, NO_REQUEST = -1 };
 
 struct tt_frontend_request *tt_frontend_find(struct tt_frontend *self, uint64_t id) {
-    int32_t index = (int32_t)(id & 0xffff);
+    int32_t index = tt_frontend_index(id);
     if (index >= self->settings->request_limit || id == 0 || self->requests[index].id != id)
         return NULL;
     return &self->requests[index];
@@ -221,9 +221,13 @@ static void on_fetch(struct tt_frontend *self, uint16_t from,
             withdraw(self, request);
         request->backend = from;
     }
-    tt_outbox_add(
-        &self->outbox, from, TT_FRAME_INPUT, self->primary.epoch,
-        &(struct tt_frame_record){.id = record->id, .attempt = record->attempt, .code = is_here});
+    struct tt_frame_record answer = {.id = record->id, .attempt = record->attempt, .code = is_here};
+    if (record->code != 1) {
+        tt_outbox_add(&self->outbox, from, TT_FRAME_INPUT, self->primary.epoch, &answer);
+    } else if (!is_here) { /* it has read what is of no use any more */
+        answer.code = 0;
+        tt_outbox_add(&self->outbox, from, TT_FRAME_CANCEL, self->primary.epoch, &answer);
+    }
 }
 
 static void on_result(struct tt_frontend *self, uint16_t from,
@@ -315,7 +319,7 @@ void tt_frontend_check(const struct tt_frontend *self) {
         if (request->id == 0)
             continue;
         live++;
-        tt_assert((int32_t)(request->id & 0xffff) == i);
+        tt_assert(tt_frontend_index(request->id) == i);
         tt_assert(!request->ticketed || self->linked);
         tt_assert(request->ticketed || !self->linked || request->backend != TT_CLUSTER_NO_NODE);
         tt_assert(tt_heap_contains(&self->due, i) == (request->deadline_at != TT_NEVER));

@@ -65,6 +65,9 @@ TT_MUST_CHECK enum tt_err tt_frontend_init(struct tt_frontend *self,
 /* Requests that are still there get no answer. */
 void tt_frontend_fini(struct tt_frontend *self);
 
+/* The number of the request among those of its frontend, below request_limit if the id is valid. */
+static inline int32_t tt_frontend_index(uint64_t id) { return (int32_t)(id & 0xffff); }
+
 struct tt_frontend_submission {
     uint16_t model, rows, priority;
     int32_t length;

@@ -68,7 +68,9 @@ struct tt_virtual_options {
     int32_t cancel_permille;  /* of clients: they set no deadline, and go within two slo_ns */
     int64_t wish_gap_ns;      /* mean time between two commands to load or unload; 0: none comes */
     int32_t failure_permille; /* of loads */
-    int32_t check_every;      /* events between two checks of all books; 1: always */
+    /* Of inputs: their backend shares memory with the frontend, and reads them by itself. */
+    int32_t shared_permille;
+    int32_t check_every; /* events between two checks of all books; 1: always */
     void *context;
     void (*ended)(void *context, const struct tt_virtual_ending *ending);
     /* A scheduler claimed an epoch. May be NULL, as `ended`. */
@@ -77,7 +79,7 @@ struct tt_virtual_options {
 
 struct tt_virtual_result {
     int64_t events, accepted, refused, answered, cancelled, gone, claims, wishes, wished, unwished,
-        unserved, stale, returned, suspected, avoided;
+        unserved, stale, returned, suspected, avoided, shared;
     int32_t members;     /* that the coordination service has in the end */
     char violation[256]; /* empty: none */
 };

@@ -46,6 +46,24 @@ static void on_run(void *context, int64_t now, int32_t device, const struct tt_p
                                   .number = device});
 }
 
+/* Two processes of one host: the frontend need not run, but must not have ended. A link that is cut
+ * is one between hosts, which share no memory. */
+static void on_read_inputs(void *context, struct tt_plan *plan) {
+    struct tt_virtual_node *node = context;
+    struct tt_virtual_cluster *self = node->cluster;
+    for (int32_t i = 0; i < plan->count; i++) {
+        struct tt_plan_member *member = &plan->members[i];
+        struct tt_virtual_node *frontend = &self->nodes[member->frontend];
+        const struct tt_virtual_link *link =
+            tt_virtual_network_link(&self->network, node->number, frontend->number);
+        bool is_shared =
+            tt_prng_below(&self->prng, 1000) < (uint64_t)self->options->shared_permille;
+        member->is_here = is_shared && frontend->is_alive && link->cuts == 0 && !link->is_lost &&
+                          tt_frontend_find(&frontend->as.frontend, member->id);
+        self->result->shared += member->is_here;
+    }
+}
+
 static void on_record(void *context, int64_t now, uint64_t epoch) {
     struct tt_virtual_node *node = context;
     struct tt_virtual_cluster *self = node->cluster;
@@ -73,6 +91,8 @@ enum tt_err tt_virtual_node_start(struct tt_virtual_cluster *self, struct tt_vir
         err = tt_backend_init(&node->as.backend, self->settings, node->number);
         node->as.backend.context = node;
         node->as.backend.run = on_run;
+        if (self->options->shared_permille > 0)
+            node->as.backend.read_inputs = on_read_inputs;
     } else {
         err = tt_scheduler_role_init(&node->as.scheduler, self->settings, node->number, now,
                                      self->options->policy, NULL, 0, self->why);

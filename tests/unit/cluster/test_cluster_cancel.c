@@ -100,6 +100,52 @@ static void a_plan_runs_without_those_that_went(void **state) {
     virtual_world_fini(&world);
 }
 
+/* A backend that shares memory with the frontend. */
+static void read_inputs(void *context, struct tt_plan *plan) {
+    (void)context;
+    for (int32_t i = 0; i < plan->count; i++)
+        plan->members[i].is_here = plan->members[i].id != 2;
+}
+
+static const struct tt_frame_record *fetched(const struct tt_backend *backend, int32_t index) {
+    for (int64_t i = 0; i < backend->outbox.frame_count; i++)
+        if (backend->outbox.frames[i].type == TT_FRAME_FETCH)
+            return &tt_outbox_frame(&backend->outbox, i).records[index];
+    return NULL;
+}
+
+static void inputs_that_are_read_are_not_awaited(void **state) {
+    (void)state;
+    struct virtual_world world;
+    struct tt_backend backend;
+    struct devices devices = {0};
+    virtual_world_init(&world);
+    assert_int_equal(tt_backend_init(&backend, &world.settings, BACKEND), TT_OK);
+    backend.context = &devices;
+    backend.run = on_run;
+    backend.withdrawn = on_withdrawn;
+    backend.read_inputs = read_inputs;
+    send(&backend, SCHEDULER, TT_FRAME_CLAIM, NULL, 0);
+    send(&backend, SCHEDULER, TT_FRAME_GRANT,
+         (struct tt_frame_record[]){{.id = 1},
+                                    {.id = 1, .node = FRONTEND, .rows = 1, .attempt = 3},
+                                    {.id = 2, .node = FRONTEND, .rows = 1, .attempt = 1}},
+         3);
+    assert_int_equal(fetched(&backend, 0)->code, 1);
+    assert_int_equal(fetched(&backend, 1)->code, 0);
+    assert_int_equal(devices.runs, 0); /* request 2 is awaited */
+    give_input(&backend, 2, 1);
+    assert_int_equal(devices.runs, 1);
+    tt_backend_ran(&backend, 2 * TT_MS, 0, true);
+    send(&backend, SCHEDULER, TT_FRAME_GRANT,
+         (struct tt_frame_record[]){{.id = 2, .device = 1},
+                                    {.id = 4, .node = FRONTEND, .rows = 1, .attempt = 1}},
+         2);
+    assert_int_equal(devices.runs, 2); /* at once */
+    tt_backend_fini(&backend);
+    virtual_world_fini(&world);
+}
+
 static void a_plan_of_none_ends_at_once(void **state) {
     (void)state;
     struct virtual_world world;
@@ -169,6 +215,13 @@ static void a_frontend_recalls_from_both(void **state) {
     assert_int_equal(frontend.outbox.frame_count, 2); /* the scheduler's is in the same frame */
     assert_int_equal(frontend.outbox.frames[1].to, BACKEND);
     assert_false(tt_frontend_cancel(&frontend, fetched));
+    /* A backend that has read the input of a request that went. */
+    tt_outbox_clear(&frontend.outbox);
+    fetch.records = &(struct tt_frame_record){.id = fetched, .attempt = 1, .code = 1};
+    tt_frontend_receive(&frontend, 0, BACKEND, &fetch);
+    assert_int_equal(frontend.outbox.frame_count, 1);
+    assert_int_equal(frontend.outbox.frames[0].type, TT_FRAME_CANCEL);
+    assert_int_equal(frontend.outbox.frames[0].to, BACKEND);
     assert_int_equal(answers.count, 3);
     assert_int_equal(answers.last, TT_ANSWER_CANCELLED);
     tt_frontend_check(&frontend);
@@ -196,6 +249,7 @@ static void nothing_is_left_of_clients_that_go(void **state) {
         options.fault_count = seed % 2 ? FAULTS : 0;
         options.loss_permille = 500;
         options.cancel_permille = 667;
+        options.shared_permille = seed % 4 < 2 ? 500 : 0;
         struct tt_virtual_result result;
         struct tt_error why;
         assert_int_equal(tt_virtual_cluster_run(&options, &result, &why), TT_OK);
@@ -213,6 +267,7 @@ static void nothing_is_left_of_clients_that_go(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_runs_without_those_that_went),
+        cmocka_unit_test(inputs_that_are_read_are_not_awaited),
         cmocka_unit_test(a_plan_of_none_ends_at_once),
         cmocka_unit_test(a_frontend_recalls_from_both),
         cmocka_unit_test(nothing_is_left_of_clients_that_go),

@@ -33,6 +33,9 @@ static void on_claimed(void *context, int64_t now, uint64_t epoch) {
     self->claimed_at[self->claim_count++] = now;
 }
 
+/* Of inputs that backends read by themselves: all tests run without and with such memory. */
+static int32_t shared_permille;
+
 /* One second of requests with these faults; the invariants hold. */
 static struct seen run(const struct tt_fault *faults, int32_t count, int64_t slo_ns) {
     struct virtual_world world;
@@ -43,6 +46,7 @@ static struct seen run(const struct tt_fault *faults, int32_t count, int64_t slo
     options.fault_count = count;
     options.slo_ns = slo_ns;
     options.until_at = 2 * TT_S;
+    options.shared_permille = shared_permille;
     options.context = &seen;
     options.ended = on_ended;
     options.claimed = on_claimed;
@@ -52,6 +56,7 @@ static struct seen run(const struct tt_fault *faults, int32_t count, int64_t slo
         print_message("%s\n", seen.result.violation);
     assert_string_equal(seen.result.violation, "");
     assert_true(seen.result.accepted > 3000);
+    assert_true((seen.result.shared > 1000) == (shared_permille > 0));
     virtual_world_fini(&world);
     return seen;
 }
@@ -242,5 +247,7 @@ int main(void) {
         cmocka_unit_test(backends_are_replaced),
         cmocka_unit_test(a_backend_leaves_and_the_primary_dies),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    shared_permille = 700;
+    return failed + cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FAULTS = 6, WORLDS = 400 };
+enum { MAX_FAULTS = 6, WORLDS = 400, SHARED_WORLDS = 200, SHARED_PERMILLE = 700 };
 
 struct outcome {
     int64_t quiet_from; /* requests accepted from here on must be in time */
@@ -62,6 +62,8 @@ static int64_t quiet_from(const struct tt_fault *faults, int32_t count) {
     return from + 2 * WORLD_SLO;
 }
 
+static int32_t shared_permille; /* of inputs that backends read by themselves */
+
 /* Returns the violation; NULL: all is well. */
 static const char *run(const struct virtual_world *world, uint64_t seed,
                        const struct tt_fault *faults, int32_t count,
@@ -71,6 +73,7 @@ static const char *run(const struct virtual_world *world, uint64_t seed,
     struct tt_virtual_options options = virtual_world_options(world, seed);
     options.until_at = outcome.quiet_from + 300 * TT_MS;
     options.cancel_permille = 50;
+    options.shared_permille = shared_permille;
     options.faults = faults;
     options.fault_count = count;
     options.context = &outcome;
@@ -108,12 +111,11 @@ static void shrink_and_print(const struct virtual_world *world, uint64_t seed,
     }
 }
 
-static void invariants_hold_under_faults(void **state) {
-    (void)state;
+static void play_worlds(uint64_t count_of_worlds) {
     struct virtual_world world;
     virtual_world_init(&world);
-    int64_t events = 0, claims = 0, stale = 0, returned = 0, gone = 0, cancelled = 0;
-    for (uint64_t seed = test_seed(1), end = seed + WORLDS; seed < end; seed++) {
+    int64_t events = 0, claims = 0, stale = 0, returned = 0, gone = 0, cancelled = 0, shared = 0;
+    for (uint64_t seed = test_seed(1), end = seed + count_of_worlds; seed < end; seed++) {
         struct tt_prng prng;
         tt_prng_init(&prng, seed, 7);
         struct tt_fault faults[MAX_FAULTS];
@@ -130,15 +132,30 @@ static void invariants_hold_under_faults(void **state) {
         returned += result.returned;
         gone += result.gone;
         cancelled += result.cancelled;
+        shared += result.shared;
     }
     print_message("%d events, %d claims, %d stale grants, %d returned, %d gone\n", (int)events,
                   (int)claims, (int)stale, (int)returned, (int)gone);
     /* The faults were felt. */
-    assert_true(claims > WORLDS && returned > 0 && gone > 0 && cancelled > 0);
+    assert_true(claims > (int64_t)count_of_worlds && returned > 0 && gone > 0 && cancelled > 0);
+    assert_true((shared > 0) == (shared_permille > 0));
     virtual_world_fini(&world);
 }
 
+static void invariants_hold_under_faults(void **state) {
+    (void)state;
+    play_worlds(WORLDS);
+}
+
+/* S7: frontends and backends share memory. */
+static void invariants_hold_with_shared_memory(void **state) {
+    (void)state;
+    shared_permille = SHARED_PERMILLE;
+    play_worlds(SHARED_WORLDS);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(invariants_hold_under_faults)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(invariants_hold_under_faults),
+                                       cmocka_unit_test(invariants_hold_with_shared_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -317,6 +317,7 @@ static void all_nodes_serve_the_same(void **state) {
         options.fault_count = seed % 4 ? FAULTS : 0;
         options.loss_permille = 100;
         options.cancel_permille = 100;
+        options.shared_permille = seed % 2 ? 500 : 0;
         options.wish_gap_ns = 30 * TT_MS;
         options.failure_permille = seed % 3 ? 100 : 0;
         struct tt_virtual_result result;
