@@ -175,18 +175,22 @@ endfunction()
 # libtutti.so, of the same objects as the program. They are position-independent for a program: addresses of what is
 # defined elsewhere in the library are relative to the code. That holds in a library too if nothing but the API can be
 # replaced, which the list of exported symbols (src/embed/tutti.map) ensures. What refers to data of other libraries, or
-# to thread-local data, must be compiled for libraries; where one is missing here, the linker names the file.
+# to thread-local data, must be compiled for libraries. Files are searched for both; the linker names one that is missing here.
 function(tutti_shared_library)
   if(TUTTI_SANITIZE) # instrumented objects need -fPIC, and a Python without the sanitizer could not load the library
     return()
   endif()
   cmake_parse_arguments(arg "" "" "LAYERS" ${ARGN})
   set(map ${PROJECT_SOURCE_DIR}/src/embed/tutti.map)
-  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/base/err.c ${PROJECT_SOURCE_DIR}/src/base/threads/perturb.c
-    ${PROJECT_SOURCE_DIR}/src/control/load_trial.c
-    ${PROJECT_SOURCE_DIR}/src/model/config/config_work.c ${PROJECT_SOURCE_DIR}/src/model/text/json_arena.c
-    ${PROJECT_SOURCE_DIR}/src/record/record_setup.c
-    PROPERTIES COMPILE_OPTIONS -fPIC)
+  file(GLOB_RECURSE sources ${PROJECT_SOURCE_DIR}/src/*.c)
+  set(for_libraries ${PROJECT_SOURCE_DIR}/src/model/config/config_work.c ${PROJECT_SOURCE_DIR}/src/record/record_setup.c)
+  foreach(source ${sources})
+    file(STRINGS ${source} found REGEX "_Thread_local|environ;|stderr" LIMIT_COUNT 1)
+    if(found)
+      list(APPEND for_libraries ${source})
+    endif()
+  endforeach()
+  set_source_files_properties(${for_libraries} PROPERTIES COMPILE_OPTIONS -fPIC)
   add_library(tutti_shared SHARED ${PROJECT_SOURCE_DIR}/src/embed/embed.c)
   target_include_directories(tutti_shared PRIVATE ${PROJECT_SOURCE_DIR}/include)
   target_compile_definitions(tutti_shared PRIVATE TUTTI_VERSION="${PROJECT_VERSION}")
