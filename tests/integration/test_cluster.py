@@ -258,15 +258,15 @@ class ClusterTest(unittest.TestCase):
             self.assertEqual(answer.returncode, 2, answer.stderr)
             return answer.stderr
 
+        there = ("--cluster", cluster.spec, "--http-port", "0", "--grpc-port", "0")
         self.assertIn("--role needs --cluster SPEC and --node NAME", refused("--role", "backend"))
         self.assertIn("need --role", refused("--node", "b1"))
         self.assertIn("explicit without --load-model", refused("--role", "backend", "--node", "b1", "--cluster", cluster.spec,
                                                                "--model-control-mode", "explicit", "--load-model", "echo"))  # fmt: skip
-        there = ("--cluster", cluster.spec, "--http-port", "0", "--grpc-port", "0")
         self.assertIn("there is no node 'x'", refused("--role", "backend", "--node", "x", *there))
         self.assertIn("--role says backend", refused("--role", "backend", "--node", "f1", *there))
         self.assertIn("--emulated needs --role backend", refused("--role", "frontend", "--node", "f1", "--emulated", *there))
-        self.assertIn("it would be static:FILE", refused("--role", "backend", "--node", "b1", "--cluster", "etcd"))
+        self.assertIn("it would be static:FILE", refused("--role", "backend", "--node", "b1", *there, "--cluster", "etcd"))
         self.assertIn("beyond this machine", refused("--role", "frontend", "--node", "f", "--cluster", "static:%s" % outside))
 
 

@@ -3,9 +3,7 @@
 
 It changes /etc/hosts in a mount namespace of its own; where this user may not make one, it is skipped. No test states a time.
 """
-import os
 import pathlib
-import subprocess
 import sys
 import unittest
 
@@ -13,10 +11,8 @@ sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
-import needs  # noqa: E402
 from cluster_process import Clients, Cluster, await_true  # noqa: E402
-
-INSIDE = "TUTTI_TEST_IN_NAMESPACE"
+from own_hosts import Hosts, enter  # noqa: E402
 
 
 def host(name):
@@ -27,10 +23,7 @@ class NamesTest(unittest.TestCase):
     def setUp(self):
         cluster = self.cluster = Cluster(schedulers=2, backends=2)
         self.addCleanup(cluster.stop)
-        self.hosts, self.where = cluster.folder / "hosts", {}
-        self.hosts.write_text("127.0.0.1 localhost\n")
-        subprocess.run(["mount", "--bind", str(self.hosts), "/etc/hosts"], check=True, timeout=60)
-        self.addCleanup(subprocess.run, ["umount", "/etc/hosts"], check=True, timeout=60)
+        self.hosts = Hosts(cluster.folder / "hosts", self)
         self.key = cluster.folder / "key"
         self.key.write_text("a key of sixteen bytes or more\n")
         self.key.chmod(0o600)
@@ -42,12 +35,7 @@ class NamesTest(unittest.TestCase):
         cluster.file.write_text("\n".join(lines) + "\n")
 
     def start(self, name, address):
-        """In place: the file is the one that is mounted."""
-        self.where[name] = address
-        lines = ["%s %s\n" % (address, host(name)) for name, address in self.where.items()]
-        with open(self.hosts, "r+") as file:
-            file.write("127.0.0.1 localhost\n" + "".join(lines))
-            file.truncate()
+        self.hosts.put(host(name), address)
         server = self.cluster.start(name, "--cluster-key", str(self.key))
         self.assertTrue(server.wait_ready(60), server.said())
 
@@ -109,15 +97,5 @@ class NamesTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if INSIDE not in os.environ:
-        unshare = ["unshare", "--map-root-user", "--mount"]
-        try:
-            allowed = subprocess.run([*unshare, "mount", "--bind", "/etc/hosts", "/etc/hosts"], capture_output=True, text=True, timeout=60)
-            refusal = allowed.stderr if allowed.returncode else ""
-        except OSError as error:
-            refusal = str(error)
-        if refusal:
-            needs.skip("no mount namespace: " + refusal)
-        os.environ[INSIDE] = "1"
-        os.execvp(unshare[0], [*unshare, sys.executable, "-B", *sys.argv])
+    enter()
     unittest.main(verbosity=2)
