@@ -111,8 +111,11 @@ static void try_again(struct tt_frontend *self, int64_t now, struct tt_frontend_
 }
 
 static void lost_backend(struct tt_frontend *self, int64_t now, struct tt_frontend_request *request,
-                         bool died) {
-    request->deaths = (uint8_t)(request->deaths + died);
+                         uint16_t backend, bool died) {
+    if (died && request->dead_backend != backend) {
+        request->dead_backend = backend;
+        request->deaths++;
+    }
     if (request->deaths < TT_FRONTEND_DEATHS) {
         try_again(self, now, request);
         return;
@@ -139,7 +142,8 @@ enum tt_err tt_frontend_submit(struct tt_frontend *self, int64_t now,
                                             .model = submission->model,
                                             .rows = submission->rows,
                                             .priority = submission->priority,
-                                            .backend = TT_CLUSTER_NO_NODE};
+                                            .backend = TT_CLUSTER_NO_NODE,
+                                            .dead_backend = TT_CLUSTER_NO_NODE};
     self->live++;
     self->accepted++;
     if (request->deadline_at != TT_NEVER)
@@ -198,7 +202,7 @@ static void on_return(struct tt_frontend *self, int64_t now, const struct tt_fra
     if (!request || request->attempt != record->attempt)
         return;
     if (request->backend == record->node || request->backend == TT_CLUSTER_NO_NODE)
-        lost_backend(self, now, request, record->code == 1);
+        lost_backend(self, now, request, record->node, record->code == 1);
 }
 
 static void on_drop(struct tt_frontend *self, const struct tt_frame_record *record) {
@@ -289,12 +293,14 @@ void tt_frontend_link(struct tt_frontend *self, int64_t now, uint16_t peer, enum
         self->alone_since = now;
         forget_tickets(self);
     }
-    if (is_up || self->settings->nodes[peer].role != TT_ROLE_BACKEND)
+    if (self->settings->nodes[peer].role != TT_ROLE_BACKEND)
         return;
     for (int32_t i = 0; i < self->settings->request_limit; i++) {
         struct tt_frontend_request *request = &self->requests[i];
-        if (request->id != 0 && request->backend == peer)
-            lost_backend(self, now, request, link == TT_LINK_CLOSED);
+        if (is_up && request->dead_backend == peer) /* a new life, which may end, too */
+            request->dead_backend = TT_CLUSTER_NO_NODE;
+        if (!is_up && request->id != 0 && request->backend == peer)
+            lost_backend(self, now, request, peer, link == TT_LINK_CLOSED);
     }
 }
 

@@ -4,7 +4,9 @@
  * a backend asked for its input -> answered. It goes back to TICKETED, with a new attempt, if its
  * backend dies or is suspected, and if a new scheduler claims before a backend fetched it. A result
  * counts whichever attempt it is of, if the request is not answered yet. A request that was on
- * TT_FRONTEND_DEATHS backends that died is not tried again.
+ * TT_FRONTEND_DEATHS backends that died is not tried again. The end of one backend counts once,
+ * although the frontend and the scheduler both notice it, and the scheduler may be the later one
+ * and grant to it again.
  *
  * The deadline bounds everything: `grace_ns` after it, a request is answered as TIMED_OUT.
  *
@@ -33,8 +35,9 @@ struct tt_frontend_request {
     void *user;
     int32_t length, next_free;
     uint16_t model, rows, priority;
-    uint16_t attempt; /* of the latest ticket */
-    uint16_t backend; /* that fetched the input; TT_CLUSTER_NO_NODE: none */
+    uint16_t attempt;      /* of the latest ticket */
+    uint16_t backend;      /* that fetched the input; TT_CLUSTER_NO_NODE: none */
+    uint16_t dead_backend; /* whose end counted last; TT_CLUSTER_NO_NODE: none, or it is back */
     uint8_t deaths;
     bool ticketed; /* the current scheduler has a ticket of this attempt */
 };
