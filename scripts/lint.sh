@@ -11,7 +11,7 @@ fails() { failed="$failed $1"; }
 
 mapfile -t c_files < <(find src tests -name '*.[ch]' | sort)
 mapfile -t js_files < <(find src -name '*.js' | sort)
-mapfile -t shell_files < <(find scripts tests bench packaging -name '*.sh' -o -name '*.bash' | sort; echo .ci/run)
+mapfile -t shell_files < <(find scripts tests bench packaging -name '*.sh' -o -name '*.bash' -o -name '*.sbatch' | sort; echo .ci/run)
 
 # Formatters of other releases disagree in small things; this one is Debian 12's, and its word counts.
 format_release=14

@@ -14,6 +14,7 @@
 #   scripts/setup.sh --clients  also perf_analyzer and grpcurl, for the tests of gRPC (.deps/clients; x86-64 only)
 #   scripts/setup.sh --etcd     also etcd, unpacked into .deps/etcd and not installed, for clusters that it describes
 #   scripts/setup.sh --haproxy  also HAProxy, unpacked into .deps/haproxy, for the frontends of a cluster
+#   scripts/setup.sh --slurm    also Slurm, unpacked into .deps/slurm, for the test of packaging/slurm
 #   scripts/setup.sh --kubernetes also --python, and the published schemas of Kubernetes (108 MB), for the test of packaging/kubernetes
 #   scripts/setup.sh --sklearn  also --python, and scikit-learn with its exporter (46 MB), for the walk of a first day
 #
@@ -51,10 +52,10 @@ for option in "$@"; do
     --browser) packages="$packages chromium" ;;
     --package) packages="$packages debhelper lintian skopeo" ;;
     --monitoring) packages="$packages prometheus" ;;
-    --etcd | --haproxy) unpacked="$unpacked ${option#--}" ;;
+    --etcd | --haproxy | --slurm) unpacked="$unpacked ${option#--}" ;;
     *)
       echo "setup: unknown option $option; known are --lint, --fuzz, --tidy, --coverage, --python, --browser, --package," \
-        "--monitoring, --sklearn, --clients, --etcd, --haproxy, --kubernetes" >&2
+        "--monitoring, --sklearn, --clients, --etcd, --haproxy, --slurm, --kubernetes" >&2
       exit 2
       ;;
   esac
@@ -190,6 +191,7 @@ RUN
 for name in $unpacked; do
   case $name in
     etcd) unpack etcd etcd-server ;;
+    slurm) unpack slurm slurmctld slurmd slurm-client ;;
     haproxy) unpack haproxy haproxy && run_unpacked haproxy usr/sbin/haproxy ;;
   esac
 done

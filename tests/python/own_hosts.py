@@ -8,11 +8,11 @@ import needs
 INSIDE = "TUTTI_TEST_IN_NAMESPACE"
 
 
-def enter():
-    """Runs the program again in a new mount namespace; where this user may not make one, it ends as skipped."""
+def enter(*more):
+    """Runs the program again in a new mount namespace; where this user may not make one, it ends as skipped. `more`: of unshare."""
     if INSIDE in os.environ:
         return
-    unshare = ["unshare", "--map-root-user", "--mount"]
+    unshare = ["unshare", *(["--map-root-user"] if os.geteuid() != 0 else []), "--mount", *more]
     try:
         trial = subprocess.run([*unshare, "mount", "--bind", "/etc/hosts", "/etc/hosts"], capture_output=True, text=True, timeout=60)
         refusal = trial.stderr if trial.returncode else ""
