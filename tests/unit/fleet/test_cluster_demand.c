@@ -29,9 +29,9 @@ static int set_up(void **state) {
     assert_non_null(self);
     for (int32_t m = 0; m < MODELS; m++) {
         struct tt_error why;
-        assert_int_equal(tt_profile_new_linear((m + 1) * TT_MS, 5 * TT_MS, MAX_BATCH,
-                                               &self->profiles[m], &why),
-                         TT_OK);
+        assert_int_equal(
+            tt_profile_new_linear((m + 1) * TT_MS, 5 * TT_MS, MAX_BATCH, &self->profiles[m], &why),
+            TT_OK);
         self->models[m] = (struct tt_step_model){.whole = self->profiles[m],
                                                  .max_batch = MAX_BATCH,
                                                  .slo_ns = m == 2 ? TT_NEVER : 100 * TT_MS};
