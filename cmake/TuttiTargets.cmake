@@ -371,6 +371,7 @@ function(tutti_plugins)
   foreach(plugin plugin_cuda_standin plugin_cuda_standin_old)
     target_link_libraries(${plugin} PRIVATE Threads::Threads)
     add_dependencies(test_async_cuda ${plugin})
+    add_dependencies(test_stream_faults ${plugin})
   endforeach()
   foreach(test test_async_host test_async_emulated test_async_cuda)
     target_link_options(${test} PRIVATE -Wl,--wrap=calloc) # tests/unit/device/failing_calloc.h

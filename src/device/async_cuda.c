@@ -281,6 +281,16 @@ static int64_t now(struct tt_async_device *device) {
     return tt_clock_now();
 }
 
+/* The driver reports a sticky error by any call. */
+static enum tt_err probe(struct tt_async_device *device, struct tt_error *why) {
+    struct cuda_device *self = cuda_of(device);
+    size_t free_bytes = 0, total = 0;
+    enum tt_err err = enter(self, why);
+    return err ? err
+               : check(self, self->driver.cuMemGetInfo_v2(&free_bytes, &total), "cuMemGetInfo",
+                       why);
+}
+
 /* The reset destroys the context, and the next retain makes another; a first allocation shows
  * whether it works. */
 static enum tt_err restart(struct tt_async_device *device, struct tt_error *why) {
@@ -336,6 +346,7 @@ static const struct tt_async_ops cuda_ops = {
     .query = query,
     .wait = wait,
     .now = now,
+    .probe = probe,
 };
 
 static enum tt_err count_gpus(const struct tt_cuda_driver *driver, int32_t *out_count,

@@ -77,6 +77,12 @@ enum tt_err tt_async_device_status(struct tt_async_device *self, struct tt_error
     return err;
 }
 
+enum tt_err tt_async_device_probe(struct tt_async_device *self, struct tt_error *why) {
+    if (tt_counter_get(&self->has_failed) == 0 && self->ops->probe)
+        (void)self->ops->probe(self, NULL); /* other errors than a failure are no reason to fail */
+    return tt_async_device_status(self, why);
+}
+
 enum tt_err tt_async_device_restart(struct tt_async_device *self, struct tt_error *why) {
     assert_all_closed(self);
     enum tt_err err = self->ops->restart(self, why);

@@ -149,6 +149,8 @@ struct tt_async_ops {
     int64_t (*now)(struct tt_async_device *device);
     void *(*pointer)(struct tt_async_device *device, uint64_t address); /* NULL: not reachable */
     void (*failed)(struct tt_async_device *device); /* ends all waiting; NULL: nothing to do */
+    /* A call that has no effect but shows whether the device works. NULL: failures show at once. */
+    enum tt_err (*probe)(struct tt_async_device *device, struct tt_error *why);
 };
 
 /* First member of each kind's device. The fields are async_device.c's. */
@@ -187,6 +189,13 @@ void tt_async_device_close(struct tt_async_device *take_device);
 void tt_async_device_fail(struct tt_async_device *self, const char *reason);
 /* OK, or UNAVAILABLE and the reason. Any thread. */
 enum tt_err tt_async_device_status(struct tt_async_device *self, struct tt_error *why);
+/* The same, and finds a failure that no call has reported yet: a device that is gone, with work
+ * under way and none to come. It may take microseconds. Any thread. */
+enum tt_err tt_async_device_probe(struct tt_async_device *self, struct tt_error *why);
+/* True: kernels are C functions (`run`). False: they are put on a native stream (`enqueue`). */
+static inline bool tt_async_device_runs_kernels(const struct tt_async_device *self) {
+    return self->ops->pointer != NULL;
+}
 /* Makes a failed device usable again; all streams, events and memory are closed. Errors: those of
  * the kind, UNAVAILABLE; the device is then still failed. */
 TT_MUST_CHECK enum tt_err tt_async_device_restart(struct tt_async_device *self,

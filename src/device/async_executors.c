@@ -2,12 +2,14 @@
 
 #include "base/instant.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* Task number n of an executor has place n % depth. */
 struct place {
     struct tt_async_event *event;
-    struct tt_async_task *task; /* under way; written by the stream's thread when it has ended */
+    struct tt_async_task *task; /* under way */
+    int64_t started_at;         /* of the task; TT_NEVER: it has not begun */
 };
 
 struct executor {
@@ -16,12 +18,16 @@ struct executor {
     struct place *places;            /* [depth] */
     uint64_t submitted;
     int64_t last_ended_at; /* of its tasks; the notices' thread's */
+    struct tt_lock lock;   /* guards `task` and `started_at` of its places, and: */
+    bool has_lost;         /* a task of it was lost: its stream may never return */
 };
 
 struct tt_async_executors {
     struct tt_async_executors_options options;
     struct tt_async_executors_counts counts;
+    bool is_over;               /* _end was called */
     struct executor *executors; /* [executor_count] */
+    int32_t opened;             /* of them */
 };
 
 static struct executor *executor_of(struct tt_async_executors *self, int32_t index) {
@@ -39,6 +45,7 @@ static struct place *place_of(const struct tt_async_executors *self,
 static enum tt_err open_executor(struct tt_async_executors *self, struct executor *executor,
                                  struct tt_error *why) {
     struct tt_async_device *device = self->options.device;
+    tt_lock_init(&executor->lock);
     executor->places = calloc((size_t)self->options.depth, sizeof(*executor->places));
     if (!executor->places)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d tasks", self->options.depth);
@@ -60,36 +67,65 @@ static void return_failed(struct tt_async_executors *self, struct tt_async_task 
     self->options.done(self->options.done_context, &task->head);
 }
 
-/* With the streams the last calls have ended: what is still in its place does not come back. */
-static void close_streams(struct executor *executor) {
-    if (executor->stream)
-        tt_async_stream_close(executor->stream);
-    if (executor->notices && executor->notices != executor->stream)
-        tt_async_stream_close(executor->notices);
+static void close_stream(struct tt_async_stream **take_stream) {
+    if (*take_stream)
+        tt_async_stream_close(*take_stream);
+    *take_stream = NULL;
 }
 
-static void close_places(struct tt_async_executors *self, struct executor *executor) {
-    for (int32_t i = 0; executor->places && i < self->options.depth; i++)
-        if (executor->places[i].event)
-            tt_async_event_close(executor->places[i].event);
+/* With the streams the last calls have ended: what is still in its place does not come back. The
+ * stream of a lost task makes no call any more, since the device has failed. */
+static void close_streams(struct executor *executor, bool closes_lost) {
+    if (executor->notices == executor->stream)
+        executor->notices = NULL;
+    close_stream(&executor->notices);
+    tt_lock_take(&executor->lock);
+    bool stays = executor->has_lost && !closes_lost;
+    tt_lock_give(&executor->lock);
+    if (!stays)
+        close_stream(&executor->stream);
+}
+
+static void return_tasks(struct tt_async_executors *self, struct executor *executor) {
     uint64_t depth = (uint64_t)self->options.depth;
     uint64_t first = executor->submitted > depth ? executor->submitted - depth : 0;
     for (uint64_t n = first; n < executor->submitted; n++) {
         struct place *place = place_of(self, executor, n);
-        if (place->task)
-            return_failed(self, place->task);
+        tt_lock_take(&executor->lock);
+        struct tt_async_task *task = place->task;
+        place->task = NULL;
+        tt_lock_give(&executor->lock);
+        if (task)
+            return_failed(self, task);
     }
+}
+
+void tt_async_executors_end(struct tt_async_executors *self) {
+    tt_assert(tt_async_device_status(self->options.device, NULL) != TT_OK);
+    self->is_over = true;
+    for (int32_t i = 0; i < self->options.executor_count; i++)
+        close_streams(&self->executors[i], false);
+    for (int32_t i = 0; i < self->options.executor_count; i++)
+        return_tasks(self, &self->executors[i]);
+}
+
+static void close_executor(struct tt_async_executors *self, struct executor *executor) {
+    for (int32_t i = 0; executor->places && i < self->options.depth; i++)
+        if (executor->places[i].event)
+            tt_async_event_close(executor->places[i].event);
+    if (executor->places)
+        return_tasks(self, executor);
     free(executor->places);
+    tt_lock_fini(&executor->lock);
 }
 
 void tt_async_executors_close(struct tt_async_executors *take_set) {
     if (!take_set)
         return;
-    int32_t count = take_set->executors ? take_set->options.executor_count : 0;
-    for (int32_t i = 0; i < count; i++)
-        close_streams(&take_set->executors[i]);
-    for (int32_t i = 0; i < count; i++)
-        close_places(take_set, &take_set->executors[i]);
+    for (int32_t i = 0; i < take_set->opened; i++)
+        close_streams(&take_set->executors[i], true);
+    for (int32_t i = 0; i < take_set->opened; i++)
+        close_executor(take_set, &take_set->executors[i]);
     free(take_set->executors);
     free(take_set);
 }
@@ -111,8 +147,8 @@ enum tt_err tt_async_executors_open(const struct tt_async_executors_options *opt
     self->options = *options;
     self->executors = executors;
     enum tt_err err = TT_OK;
-    for (int32_t i = 0; !err && i < count; i++)
-        err = open_executor(self, &executors[i], why);
+    for (; !err && self->opened < count; self->opened++)
+        err = open_executor(self, &executors[self->opened], why);
     if (err) {
         tt_async_executors_close(self);
         return err;
@@ -129,8 +165,13 @@ static bool notes_starts(const struct tt_async_executors *self) {
 
 /* On the executor's stream, before the work. */
 static void begun(void *context) {
-    struct tt_async_task *task = context;
-    task->head.started_at = tt_async_device_now(task->set->options.device);
+    const struct tt_async_task *task = context;
+    struct tt_async_executors *self = task->set;
+    struct executor *executor = executor_of(self, task->head.executor);
+    int64_t now = tt_async_device_now(self->options.device);
+    tt_lock_take(&executor->lock);
+    place_of(self, executor, task->number)->started_at = now;
+    tt_lock_give(&executor->lock);
 }
 
 /* On the stream of notices, behind the work. */
@@ -138,20 +179,71 @@ static void ended(void *context) {
     struct tt_async_task *task = context;
     struct tt_async_executors *self = task->set;
     struct executor *executor = executor_of(self, task->head.executor);
+    struct place *place = place_of(self, executor, task->number);
+    tt_lock_take(&executor->lock);
+    bool is_lost = place->task != task;
+    if (!is_lost)
+        place->task = NULL;
+    int64_t started_at = place->started_at;
+    tt_lock_give(&executor->lock);
+    if (is_lost)
+        return;
     task->head.ended_at = tt_async_device_now(self->options.device);
-    if (!notes_starts(self)) /* no call noted the start */
-        task->head.started_at = tt_instant_max(task->head.submitted_at, executor->last_ended_at);
+    if (!notes_starts(self))
+        started_at = tt_instant_max(task->head.submitted_at, executor->last_ended_at);
+    task->head.started_at = tt_instant_min(started_at, task->head.ended_at);
     executor->last_ended_at = task->head.ended_at;
     bool is_done = task->head.outcome == TT_OUTCOME_DONE;
     task->head.last_step_done = is_done ? task->head.last_step : task->head.first_step - 1;
-    place_of(self, executor, task->number)->task = NULL;
     self->options.done(self->options.done_context, &task->head);
+}
+
+/* The oldest task under way of the executor; NULL: none has begun. Under the lock. */
+static struct place *oldest_begun(const struct tt_async_executors *self,
+                                  const struct executor *executor) {
+    struct place *oldest = NULL;
+    for (int32_t i = 0; i < self->options.depth; i++) {
+        struct place *place = &executor->places[i];
+        if (place->task && place->started_at != TT_NEVER &&
+            (!oldest || place->task->number < oldest->task->number))
+            oldest = place;
+    }
+    return oldest;
+}
+
+bool tt_async_executors_running(struct tt_async_executors *self, int32_t index,
+                                struct tt_async_running *out_running) {
+    struct executor *executor = executor_of(self, index);
+    tt_lock_take(&executor->lock);
+    const struct place *place = oldest_begun(self, executor);
+    if (place)
+        *out_running = (struct tt_async_running){.task = place->task,
+                                                 .user = place->task->user,
+                                                 .max_run_ns = place->task->max_run_ns,
+                                                 .started_at = place->started_at};
+    tt_lock_give(&executor->lock);
+    return place != NULL;
+}
+
+struct tt_async_task *tt_async_executors_lose(struct tt_async_executors *self, int32_t index,
+                                              const struct tt_async_running *running) {
+    struct executor *executor = executor_of(self, index);
+    struct tt_async_task *task = NULL;
+    tt_lock_take(&executor->lock);
+    struct place *place = oldest_begun(self, executor);
+    if (place && place->task == running->task && place->started_at == running->started_at) {
+        task = place->task;
+        place->task = NULL;
+        executor->has_lost = true;
+    }
+    tt_lock_give(&executor->lock);
+    return task;
 }
 
 /* The stream waits for the tasks named, but for its own, and those that are known to have ended
  * since their place was used again. */
 static enum tt_err wait_for_others(struct tt_async_executors *self, struct tt_async_task *task) {
-    enum tt_err err = tt_async_device_status(self->options.device, NULL);
+    enum tt_err err = TT_OK;
     struct executor *own = executor_of(self, task->head.executor);
     for (int32_t i = 0; !err && i < task->after_count; i++) {
         const struct tt_async_task *before = task->after[i];
@@ -161,64 +253,91 @@ static enum tt_err wait_for_others(struct tt_async_executors *self, struct tt_as
         bool is_over = other->submitted - before->number > (uint64_t)self->options.depth;
         if (other == own || is_over)
             continue;
-        err = tt_async_wait(own->stream, place_of(self, other, before->number)->event, NULL);
+        err = tt_async_wait(own->stream, place_of(self, other, before->number)->event, task->why);
         self->counts.waits++;
     }
-    tt_assert(err != TT_ERR_BUSY);
     return err;
 }
 
 static enum tt_err put_more(struct tt_async_task *task, enum tt_async_put where,
                             struct tt_async_stream *stream) {
-    return task->put ? task->put(task, where, stream) : TT_OK;
+    return task->put ? task->put(task, where, stream, task->why) : TT_OK;
 }
 
-/* Everything behind the waits. Once an operation has the task, the task comes back from the stream;
- * only the device's failure keeps it there, and then _close returns it. */
+/* The work. An error is the task's alone. TT_ASYNC_PUT_FIRST happens in any case. */
+static enum tt_err put_work(struct tt_async_executors *self, const struct executor *executor,
+                            struct tt_async_task *task) {
+    enum tt_err err = wait_for_others(self, task);
+    if (!err && notes_starts(self))
+        err = tt_async_call(executor->stream, begun, task, task->why);
+    task->refused = err;
+    enum tt_err first = put_more(task, TT_ASYNC_PUT_FIRST, executor->stream);
+    if (!err)
+        err = first;
+    if (!err)
+        err = tt_async_launch(executor->stream, &task->kernel, task->why);
+    if (!err)
+        err = put_more(task, TT_ASYNC_PUT_LAST, executor->stream);
+    tt_assert(err != TT_ERR_BUSY);
+    return err;
+}
+
+/* What brings the task back. After an error nothing would. */
+static enum tt_err put_end(struct tt_async_executors *self, const struct executor *executor,
+                           const struct place *place, struct tt_async_task *task,
+                           struct tt_error *why) {
+    enum tt_err err = tt_async_record(executor->stream, place->event, why);
+    self->counts.records++;
+    if (!err && self->options.notify_apart)
+        err = tt_async_wait(executor->notices, place->event, why);
+    if (!err && !task->refused)
+        task->refused = put_more(task, TT_ASYNC_PUT_NOTICE, executor->notices);
+    task->head.outcome = task->refused ? TT_OUTCOME_FAILED : TT_OUTCOME_DONE;
+    if (!err)
+        err = tt_async_call(executor->notices, ended, task, why);
+    tt_assert(err != TT_ERR_BUSY);
+    return err;
+}
+
 static void put(struct tt_async_executors *self, struct executor *executor,
                 struct tt_async_task *task) {
     struct place *place = place_of(self, executor, executor->submitted++);
-    enum tt_err err = TT_OK;
+    tt_lock_take(&executor->lock);
     place->task = task;
-    if (notes_starts(self))
-        err = tt_async_call(executor->stream, begun, task, NULL);
-    tt_assert(err != TT_ERR_BUSY);
-    enum tt_err work = put_more(task, TT_ASYNC_PUT_FIRST, executor->stream);
-    if (!work)
-        work = tt_async_launch(executor->stream, &task->kernel, NULL);
-    if (!work)
-        work = put_more(task, TT_ASYNC_PUT_LAST, executor->stream);
-    tt_assert(work != TT_ERR_BUSY);
-    err = tt_async_record(executor->stream, place->event, NULL);
-    self->counts.records++;
-    if (!err && self->options.notify_apart)
-        err = tt_async_wait(executor->notices, place->event, NULL);
-    if (!err && !work)
-        work = put_more(task, TT_ASYNC_PUT_NOTICE, executor->notices);
-    task->head.outcome = work ? TT_OUTCOME_FAILED : TT_OUTCOME_DONE;
-    if (!err)
-        err = tt_async_call(executor->notices, ended, task, NULL);
-    tt_assert(err != TT_ERR_BUSY);
+    place->started_at = TT_NEVER;
+    tt_lock_give(&executor->lock);
+    struct tt_error why;
+    task->refused = tt_async_device_status(self->options.device, task->why);
+    if (!task->refused)
+        task->refused = put_work(self, executor, task);
+    if (put_end(self, executor, place, task, &why) == TT_OK)
+        return;
+    char reason[sizeof(why.text) + 64];
+    snprintf(reason, sizeof(reason), "it cannot keep the order of executor %d's tasks: %s",
+             task->head.executor, why.text);
+    tt_async_device_fail(self->options.device, reason); /* no effect if it has failed before */
 }
 
 void tt_async_executors_submit(struct tt_async_executors *self, struct tt_async_task *task) {
     struct executor *executor = executor_of(self, task->head.executor);
     task->set = self;
     task->number = executor->submitted;
+    task->refused = TT_OK;
     self->counts.tasks++;
-    if (wait_for_others(self, task) == TT_OK)
-        put(self, executor, task);
-    else if (self->options.keeps_failed)
-        place_of(self, executor, executor->submitted++)->task = task;
-    else
+    bool returns = self->is_over || !self->options.keeps_failed;
+    if (returns)
+        task->refused = tt_async_device_status(self->options.device, task->why);
+    if (task->refused)
         return_failed(self, task);
+    else
+        put(self, executor, task);
 }
 
-void tt_async_executors_take_back(struct tt_async_executors *self,
+bool tt_async_executors_take_back(struct tt_async_executors *self,
                                   const struct tt_async_task *task) {
     struct executor *executor = executor_of(self, task->head.executor);
-    if (executor->submitted - task->number <= (uint64_t)self->options.depth)
-        (void)tt_async_event_query(place_of(self, executor, task->number)->event, NULL);
+    return executor->submitted - task->number > (uint64_t)self->options.depth ||
+           tt_async_event_query(place_of(self, executor, task->number)->event, NULL) == TT_OK;
 }
 
 static void submit(void *self, struct tt_device_task *task) {

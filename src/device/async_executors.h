@@ -11,9 +11,13 @@
  * with DONE or FAILED. `done` comes from the executor's stream. With `notify_apart` it comes from a
  * second stream, so that the first never waits for the host (calls on a GPU's stream hold it up).
  *
- * If the device fails, tasks under way stay there until tt_async_executors_close, which returns
- * them as FAILED; a task submitted meanwhile returns as FAILED at once, or stays, too. A task whose
- * work could not be put on the stream returns as FAILED alone.
+ * If the device fails, tasks under way stay there until tt_async_executors_end, which returns them
+ * as FAILED; a task submitted meanwhile returns as FAILED at once, or stays, too. A task whose work
+ * could not be put on the stream returns as FAILED alone. If the device refuses the operations by
+ * which the set itself keeps order, the set makes the device fail: no task may be lost.
+ *
+ * A task whose kernel never returns can be lost (_lose): `done` is not called for it, and its
+ * executor's stream stays open until _close.
  *
  * One thread submits all tasks of a set. It decides nothing, and never stops a task. Implemented in
  * async_executors.c. */
@@ -39,10 +43,17 @@ struct tt_async_task {
      * submitted. A task that has come back need not be named. */
     struct tt_async_task *const *after;
     int32_t after_count;
-    /* Puts more work on these streams: copies, waits for events. Called by the submitting thread.
-     * An error makes the task come back as FAILED. NULL: none. */
+    /* Puts more work on these streams: copies, waits for events. Called by the submitting thread;
+     * with TT_ASYNC_PUT_FIRST also for a task whose work was `refused` before. An error makes the
+     * task come back as FAILED. NULL: none. */
     enum tt_err (*put)(struct tt_async_task *task, enum tt_async_put where,
-                       struct tt_async_stream *stream);
+                       struct tt_async_stream *stream, struct tt_error *why);
+    const void *user; /* the caller's, for _running; and: */
+    int64_t max_run_ns;
+    struct tt_error *why; /* receives why its work was refused; may be NULL */
+    /* Set by _submit: why its work could not be put on the stream, or TT_OK. The task comes back
+     * all the same. */
+    enum tt_err refused;
     /* The set's: */
     struct tt_async_executors *set;
     uint64_t number; /* of the executor's tasks */
@@ -69,14 +80,35 @@ struct tt_async_executors_options {
 TT_MUST_CHECK enum tt_err tt_async_executors_open(const struct tt_async_executors_options *options,
                                                   struct tt_async_executors **out_set,
                                                   struct tt_error *why);
-/* NULL-safe. No task is under way, unless the device has failed. */
+/* NULL-safe. No task is under way, unless the device has failed; kernels of lost tasks have
+ * returned. Returns what _end would. */
 void tt_async_executors_close(struct tt_async_executors *take_set);
+/* The device has failed: returns all tasks under way as FAILED, those of an executor in the order
+ * of their submission, through `done` on the calling thread. Waits for what streams do right now,
+ * but for lost tasks. Later tasks return as FAILED at once. Not within `done`; the submitting
+ * thread. */
+void tt_async_executors_end(struct tt_async_executors *self);
 /* Never blocks. Of the executor at most `depth` tasks have not come back. */
 void tt_async_executors_submit(struct tt_async_executors *self, struct tt_async_task *task);
 /* The caller knows that the task has come back: what it submits from now on comes after it. Only
- * the order checker needs that, before memory of the task is used again. The submitting thread. */
-void tt_async_executors_take_back(struct tt_async_executors *self,
+ * the order checker needs that, before memory of the task is used again. False: the device did not
+ * answer; try again. The submitting thread. */
+bool tt_async_executors_take_back(struct tt_async_executors *self,
                                   const struct tt_async_task *task);
+
+struct tt_async_running {
+    const struct tt_async_task *task; /* which one; it may have come back since */
+    const void *user;                 /* the task's */
+    int64_t started_at, max_run_ns;
+};
+/* The oldest task of the executor that has begun and not come back. False: there is none. Needs
+ * `notes_starts`, or notices on the same stream. Any thread. */
+bool tt_async_executors_running(struct tt_async_executors *self, int32_t executor,
+                                struct tt_async_running *out_running);
+/* That task, if it still runs, does not come back: the caller has found that its kernel hangs. The
+ * device fails next. NULL: it has come back. Any thread. */
+struct tt_async_task *tt_async_executors_lose(struct tt_async_executors *self, int32_t executor,
+                                              const struct tt_async_running *running);
 /* The same as a device set of push completion. */
 struct tt_device_set tt_async_executors_set(struct tt_async_executors *self);
 

@@ -5,6 +5,7 @@
 #include "core/profile.h"
 #include "engine/engine_result.h"
 #include "engine/streams/stream_place.h"
+#include "engine/streams/stream_watch.h"
 
 #include <stdlib.h>
 
@@ -12,6 +13,7 @@ struct stream_engine {
     struct tt_engine engine; /* first */
     struct tt_async_device *device;
     struct tt_async_executors *set;    /* NULL: the device has failed */
+    struct tt_async_executors *ended;  /* what was `set` then */
     struct tt_async_stream *copies_in; /* TT_STREAM_EACH */
     enum tt_stream_transfer transfer;
     int32_t depth, max_rows;
@@ -42,11 +44,11 @@ static int32_t place_count(const struct stream_engine *self) {
 /* This thread calls `done` of some engine of streams. */
 static _Thread_local bool is_in_done;
 
-static void fail_members(const struct tt_stream_place *place) {
-    struct tt_error why = {"the device refused its work"};
-    enum tt_err err = tt_async_device_status(place->model->device, &why);
-    tt_engine_members_fail(place->valid.members, place->valid.count, err ? err : TT_ERR_INTERNAL,
-                           &why);
+static void call_done(struct stream_engine *self, struct tt_engine_task *task) {
+    bool outer = is_in_done;
+    is_in_done = true;
+    self->engine.done(self->engine.done_context, &task->head);
+    is_in_done = outer;
 }
 
 /* Which parts of the time from start to end were copies. */
@@ -67,6 +69,11 @@ static void came_back(void *context, struct tt_device_task *head) {
     struct stream_engine *self = context;
     struct tt_stream_place *place = place_of(head);
     struct tt_engine_task *task = place->task;
+    tt_lock_take(&place->lock);
+    if (place->is_proven)
+        head->outcome = TT_OUTCOME_DONE;
+    task->was_cut = place->was_cut;
+    tt_lock_give(&place->lock);
     task->head.outcome = head->outcome;
     task->head.started_at = head->started_at;
     task->head.ended_at = head->ended_at;
@@ -74,11 +81,12 @@ static void came_back(void *context, struct tt_device_task *head) {
     tt_flag_raise(&place->has_ended);
     task->head.last_step_done = done ? task->head.last_step : task->head.first_step - 1;
     if (done) {
+        tt_stream_place_proves(place);
         tt_engine_task_step_ended(task, task->head.last_step, head->ended_at);
         if (tt_stream_place_ends_model(place) && place->valid.count > 0)
             tt_stream_place_answer(place);
     } else {
-        fail_members(place);
+        tt_stream_place_fail(place);
     }
     for (int32_t i = 0; done && tt_stream_place_ends_model(place) && i < place->valid.count; i++) {
         tt_stream_model_give(place->valid.members[i]->state);
@@ -86,10 +94,16 @@ static void came_back(void *context, struct tt_device_task *head) {
     }
     note_times(task);
     tt_flag_raise(&place->is_over); /* from here on the place may be used again */
-    bool outer = is_in_done;
-    is_in_done = true;
-    self->engine.done(self->engine.done_context, &task->head);
-    is_in_done = outer;
+    call_done(self, task);
+}
+
+/* On the thread of the stream: its results and states go nowhere. */
+static void lost_returned(struct tt_stream_place *place) {
+    struct tt_engine_task *task = place->task;
+    task->head.outcome = TT_OUTCOME_LOST;
+    task->head.last_step_done = task->head.first_step - 1;
+    tt_stream_place_fail(place);
+    call_done(engine_of(task->model->engine), task);
 }
 
 /* ---- submitting ---- */
@@ -103,10 +117,9 @@ static void note_returned(struct stream_engine *self) {
         struct tt_stream_place *place = &self->places[i];
         if (place->is_known || !place->task || !tt_flag_is_raised(&place->has_ended))
             continue;
-        place->is_known = true;
-        tt_async_executors_take_back(self->set, &place->async);
-        if (place->outputs_left)
-            (void)tt_async_event_query(place->outputs_left, NULL);
+        place->is_known =
+            tt_async_executors_take_back(self->set, &place->async) &&
+            (!place->outputs_left || tt_async_event_query(place->outputs_left, NULL) == TT_OK);
     }
 }
 
@@ -123,14 +136,18 @@ static struct tt_stream_place *place_named(struct stream_engine *self,
     return NULL;
 }
 
-/* Takes over what the members of the task named by `after` left. */
-static void take_over(struct tt_engine_task *task) {
+/* Takes over what the members of the task named by `after` left: those that take no part, why. What
+ * the others find on the device is not known yet. */
+static void take_over(struct tt_engine_task *task, const struct tt_stream_place *before) {
+    int32_t valid = 0;
     for (int32_t i = 0; i < task->member_count; i++) {
         const struct tt_engine_member *from = &task->after->members[i];
         struct tt_engine_member *member = &task->members[i];
+        bool is_valid = valid < before->valid.count && before->valid.members[valid] == from;
+        valid += is_valid;
         member->state = from->state;
-        member->err = from->err;
-        if (from->err && member->why && from->why && from->why != member->why)
+        member->err = is_valid ? TT_OK : from->err;
+        if (member->err && member->why && from->why && from->why != member->why)
             *member->why = *from->why;
     }
 }
@@ -203,12 +220,16 @@ static void describe(struct tt_stream_place *place, struct tt_stream_place *befo
         work_ns = program->latency_ns(program->context, rows, 0, head->first_step, head->last_step);
     place->after = before ? &before->async : NULL;
     place->async = (struct tt_async_task){
+        .user = place->task,
+        .max_run_ns = place->task->max_run_ns,
+        .why = &place->why,
         .head = {.executor = head->executor,
                  .first_step = head->first_step,
                  .last_step = head->last_step,
                  .submitted_at = tt_async_device_now(place->model->device)},
         .kernel = {.name = "batch",
                    .run = tt_stream_place_run,
+                   .enqueue = tt_stream_place_enqueue,
                    .context = place,
                    .work_ns = work_ns > 0 ? work_ns : 1,
                    .demand_ppm = rows > 0 ? demand_of(program, head, rows) : TT_DEMAND_WHOLE},
@@ -219,11 +240,17 @@ static void describe(struct tt_stream_place *place, struct tt_stream_place *befo
 
 static bool return_failed(struct tt_engine *engine) {
     struct stream_engine *self = engine_of(engine);
-    if (is_in_done) /* perhaps on a stream of the set, which cannot wait for its own end */
-        return false;
-    struct tt_async_executors *set = self->set;
+    bool may_wait = !is_in_done; /* else perhaps on a stream, which cannot wait for its own end */
+    for (int32_t i = 0; may_wait && i < place_count(self); i++)
+        may_wait = tt_stream_place_shut(&self->places[i]);
+    if (!may_wait || !self->set)
+        return may_wait;
+    self->ended = self->set;
     self->set = NULL;
-    tt_async_executors_close(set);
+    if (self->copies_in)
+        tt_async_stream_close(self->copies_in);
+    self->copies_in = NULL;
+    tt_async_executors_end(self->ended);
     return true;
 }
 
@@ -236,25 +263,19 @@ static void submit(void *engine, struct tt_device_task *head) {
     int32_t index = head->executor * self->depth +
                     (int32_t)(self->submitted[head->executor]++ % (uint64_t)self->depth);
     struct tt_stream_place *place = &self->places[index];
-    tt_assert(!place->task || tt_flag_is_raised(&place->is_over));
-    tt_assert(task->kind == TT_ENGINE_REQUESTS && place != before);
-    place->task = task;
+    tt_stream_place_begin(place, task, before);
     place->model = model_of(task->model);
     place->arena = place->model->arenas[index];
-    place->has_ended = place->is_over = (struct tt_flag){0};
-    place->is_known = false;
     if (task->after)
-        take_over(task);
+        take_over(task, before);
     tt_engine_task_begin(task, &place->model->signature, &place->valid);
     take_states(place);
     note_returned(self); /* the tasks that had these slots may have ended just now */
     describe(place, before);
     list_memory(place);
     bool brings = self->transfer == TT_STREAM_EACH && head->first_step == 0;
-    if (self->set && brings && place->valid.rows > 0) {
-        enum tt_err err = tt_stream_place_bring(place, self->copies_in);
-        tt_assert(err != TT_ERR_BUSY); /* another error makes the next call fail, too */
-    }
+    if (self->set && brings && place->valid.rows > 0)
+        tt_stream_place_bring(place, self->copies_in);
     if (self->set) {
         tt_async_executors_submit(self->set, &place->async);
         return;
@@ -271,8 +292,26 @@ static void stop_none(void *self, struct tt_device_task *task) {
 }
 
 static bool has_failed(struct tt_engine *engine, struct tt_error *why) {
-    return tt_async_device_status(engine_of(engine)->device, why) != TT_OK;
+    return tt_async_device_probe(engine_of(engine)->device, why) != TT_OK;
 }
+
+static bool running(struct tt_engine *engine, int32_t executor, struct tt_engine_running *out) {
+    return tt_stream_watch_running(engine_of(engine)->set, executor, out);
+}
+static void cut(struct tt_engine *engine, const struct tt_engine_running *run) {
+    tt_stream_watch_cut(engine_of(engine)->set, run);
+}
+static enum tt_err prepare(struct tt_engine *engine, int32_t executor, struct tt_error *why) {
+    (void)engine; /* nothing replaces a stream */
+    (void)executor;
+    (void)why;
+    return TT_OK;
+}
+static bool replace(struct tt_engine *engine, const struct tt_engine_running *run) {
+    return tt_stream_watch_give_up(engine_of(engine)->set, run);
+}
+static const struct tt_engine_watch_ops watch = {
+    .running = running, .cut = cut, .prepare = prepare, .replace = replace};
 
 /* ---- the rest of the interface ---- */
 
@@ -288,7 +327,8 @@ static int32_t stage_slots(const struct tt_engine_model *model) {
 static void unload(struct tt_engine_model *take_model) {
     if (!take_model)
         return;
-    note_returned(engine_of(take_model->engine));
+    for (int attempt = 0; attempt < 2; attempt++) /* the device may refuse one query */
+        note_returned(engine_of(take_model->engine));
     struct tt_stream_program program = model_of(take_model)->program;
     tt_stream_model_free(model_of(take_model));
     if (program.release)
@@ -300,6 +340,7 @@ static void close_engine(struct tt_engine *take_engine) {
         return;
     struct stream_engine *self = engine_of(take_engine);
     tt_async_executors_close(self->set);
+    tt_async_executors_close(self->ended);
     if (self->copies_in)
         tt_async_stream_close(self->copies_in);
     for (int32_t i = 0; self->places && i < place_count(self); i++) {
@@ -309,6 +350,7 @@ static void close_engine(struct tt_engine *take_engine) {
         if (place->outputs_left)
             tt_async_event_close(place->outputs_left);
         tt_engine_valid_members_fini(&place->valid);
+        tt_lock_fini(&place->lock);
         free(place->ranges);
         free(place->slots);
     }
@@ -320,6 +362,7 @@ static void close_engine(struct tt_engine *take_engine) {
 static const struct tt_engine_ops ops = {
     .name = "streams",
     .device = {.submit = submit, .yield = stop_none, .abort = stop_none},
+    .watch = &watch,
     .has_failed = has_failed,
     .return_failed = return_failed,
     .step_count = step_count,
@@ -398,6 +441,10 @@ enum tt_err tt_stream_engine_open(const struct tt_stream_engine_options *options
     self->queue_depth = options->queue_depth;
     self->places = calloc((size_t)executors * (size_t)depth, sizeof(*self->places));
     self->submitted = calloc((size_t)executors, sizeof(*self->submitted));
+    for (int32_t i = 0; self->places && i < place_count(self); i++) {
+        tt_lock_init(&self->places[i].lock);
+        self->places[i].lost = lost_returned;
+    }
     enum tt_err err =
         self->places && self->submitted
             ? open_streams(self, options, why)

@@ -11,17 +11,25 @@
  * slots for rows between two steps. A row of a request keeps its slot until the last step. So
  * stages that follow each other find it in place, whatever batches they are in.
  *
+ * Memory that runs out. A step that finds no device memory for its batch runs in halves, down to
+ * single requests. A request that does not fit alone gets NO_MEMORY with the numbers, and takes no
+ * part in later steps; the others go on.
+ *
  * Life of a task: submitted; its inputs are copied; its stream waits for them, and for the task
  * named by `after`; a kernel runs its steps; the outputs are copied out; `done` is called from a
- * thread of the device, or, in virtual time, from the thread that advances it. A failure of the
- * device makes all tasks fail: those under way come back from `return_failed`, later ones at once.
- * When its models are unloaded and it is closed, the device can restart, and another engine open
- * it.
+ * thread of the device, or, in virtual time, from the thread that advances it. A task whose copies
+ * or kernel the device refuses fails alone, and what follows it is aborted. A failure of the device
+ * makes all tasks fail: those under way come back from `return_failed`, later ones at once. When
+ * its models are unloaded and it is closed, the device can restart, and another engine open it.
+ *
+ * A run that takes too long cannot be stopped. When it is given up (struct tt_engine_watch_ops),
+ * the device fails; the reason names the stream and the batch. If the run is in a C function, it is
+ * lost, and what it uses stays until the function returns.
  *
  * Models have signatures of fixed shapes. What a step computes is a function of the caller's. The
  * engine stops no task: `yield` and `abort` have no effect. It never decides what runs, and never
  * waits for the device on the submitting thread. Implemented in stream_engine.c and
- * stream_model.c. */
+ * stream_model.c; stream_watch.c is what watchdogs see. */
 #ifndef TT_ENGINE_STREAMS_STREAM_ENGINE_H
 #define TT_ENGINE_STREAMS_STREAM_ENGINE_H
 
@@ -54,11 +62,16 @@ struct tt_stream_program {
     tt_engine_demand_fn *demand_ppm; /* NULL: the whole device */
     /* Computes a step for rows that lie one behind the other. Step 0 reads the inputs, others the
      * state; the last step writes the outputs, others the state. On the device. INVALID: in a model
-     * of one step its members are computed again one by one, and those at fault get the error;
-     * another error makes the device fail. NULL: the first bytes of a row are copied, others are
-     * zero. */
+     * of one step its members are computed again one by one, and those at fault get the error.
+     * NO_MEMORY: it has done nothing, and is called again with fewer rows. Another error makes the
+     * device fail. NULL: the first bytes of a row are copied, others are zero. */
     enum tt_err (*compute)(void *context, int32_t step, int32_t rows, const void *const *in,
                            void *const *out, struct tt_error *why);
+    /* The same for devices that run no C functions: puts a step on `native_stream` (a CUstream).
+     * `in` and `out` are addresses on the device. Another error than NO_MEMORY makes the task fail.
+     * On the submitting thread. NULL: the model does not run there. */
+    enum tt_err (*enqueue)(void *context, void *native_stream, int32_t step, int32_t rows,
+                           const uint64_t *in, const uint64_t *out);
     /* Called when the model is unloaded; not if it could not be loaded. NULL: nothing to do. */
     void (*release)(void *context);
 };
@@ -71,8 +84,8 @@ TT_MUST_CHECK enum tt_err tt_stream_engine_open(const struct tt_stream_engine_op
                                                 struct tt_engine **out_engine,
                                                 struct tt_error *why);
 /* Errors: INVALID (a shape that varies, a count that does not fit, more rows or operations than the
- * engine's options state), NO_MEMORY (of the device, or
- * of the host; nothing is kept). */
+ * engine's options state), UNSUPPORTED (no `enqueue`), NO_MEMORY (of the device, or of the host;
+ * nothing is kept). */
 TT_MUST_CHECK enum tt_err tt_stream_engine_load(struct tt_engine *engine,
                                                 const struct tt_stream_program *program,
                                                 struct tt_engine_model **out_model,

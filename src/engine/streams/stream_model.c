@@ -91,6 +91,10 @@ enum tt_err tt_stream_model_new(struct tt_async_device *device,
     self->program.signature = &self->signature;
     self->arena_count = arena_count;
     enum tt_err err = measure(self, why);
+    if (!err && !program->enqueue && !tt_async_device_runs_kernels(device))
+        err = tt_fail(TT_ERR_UNSUPPORTED, why,
+                      "device %s runs no C functions, and the model has no other form",
+                      tt_async_device_info(device)->name);
     if (!err)
         err = take_memory(self, why);
     if (err) {
@@ -130,6 +134,7 @@ struct tt_engine_state *tt_stream_model_take(struct tt_stream_model *self, int32
     if (self->free_count >= rows) {
         int32_t last = self->free_slot;
         state = &self->states[last];
+        state->lacks_memory = false;
         for (int32_t i = 1; i < rows; i++)
             last = self->next_slot[last];
         self->free_slot = self->next_slot[last];

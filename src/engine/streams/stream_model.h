@@ -22,6 +22,7 @@ struct tt_stream_arena {
 struct tt_engine_state {
     struct tt_stream_model *model;
     int32_t first_slot;
+    bool lacks_memory; /* a step found no memory for the request; its tasks', in their order */
 };
 
 struct tt_stream_model {

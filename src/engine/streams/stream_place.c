@@ -6,111 +6,48 @@
 #include <string.h>
 
 bool tt_stream_place_ends_model(const struct tt_stream_place *place) {
-    return place->task->head.last_step == place->model->program.step_count - 1;
+    return place->async.head.last_step == place->model->program.step_count - 1;
 }
 
-/* ---- on the device ---- */
-
-/* The rows of a step, and the tensors that it reads or writes. */
-struct tensors {
-    int32_t count;
-    const size_t *row_bytes;
-    void *bytes[TT_MAX_TENSORS];
-};
-
-static void copy_rows(const struct tensors *in, const struct tensors *out, int32_t rows) {
-    for (int32_t t = 0; t < out->count; t++)
-        for (size_t row = 0; row < (size_t)rows; row++) {
-            size_t room = out->row_bytes[t], held = in->count > 0 ? in->row_bytes[0] : 0;
-            size_t count = held < room ? held : room;
-            char *to = (char *)out->bytes[t] + row * room;
-            if (count > 0)
-                memcpy(to, (const char *)in->bytes[0] + row * held, count);
-            memset(to + count, 0, room - count);
-        }
+void tt_stream_place_begin(struct tt_stream_place *place, struct tt_engine_task *task,
+                           struct tt_stream_place *before) {
+    tt_assert(!place->task || tt_flag_is_raised(&place->is_over));
+    tt_assert(task->kind == TT_ENGINE_REQUESTS && place != before);
+    tt_lock_take(&place->lock);
+    place->task = task;
+    place->was_cut = place->is_proven = false;
+    place->turn++;
+    place->before = before;
+    place->before_turn = before ? before->turn : 0;
+    tt_lock_give(&place->lock);
+    place->async.head.first_step = task->head.first_step;
+    place->async.head.last_step = task->head.last_step;
+    place->brought = TT_OK;
+    place->is_refused = before && before->async.refused;
+    place->has_ended = place->is_over = (struct tt_flag){0};
+    place->is_known = false;
 }
 
-static void gather_states(const struct tt_stream_place *place, char *to, bool scatters) {
-    const struct tt_stream_model *model = place->model;
-    size_t bytes = model->program.state_bytes;
-    for (int32_t row = 0; row < place->valid.rows; row++) {
-        char *slot =
-            tt_async_pointer(model->device, tt_stream_model_slot(model, place->slots[row]));
-        if (!slot)
-            return; /* the device has failed: no range of the kernel has the address */
-        memcpy(scatters ? slot : to, scatters ? to : slot, bytes);
-        to += bytes;
+void tt_stream_place_proves(struct tt_stream_place *place) {
+    struct tt_stream_place *before = place->before;
+    uint64_t turn = place->before_turn;
+    while (before) {
+        tt_lock_take(&before->lock);
+        bool is_same = before->turn == turn && !tt_flag_is_raised(&before->is_over);
+        before->is_proven |= is_same;
+        struct tt_stream_place *next = is_same ? before->before : NULL;
+        turn = is_same ? before->before_turn : 0;
+        tt_lock_give(&before->lock);
+        before = next;
     }
 }
 
-/* From row `first_row` on. */
-static struct tensors tensors_at(char *arena, const size_t *row_bytes, const size_t *offsets,
-                                 int32_t count, int32_t first_row) {
-    struct tensors tensors = {.count = count, .row_bytes = row_bytes};
-    for (int32_t i = 0; i < count; i++)
-        tensors.bytes[i] = arena + offsets[i] + (size_t)first_row * row_bytes[i];
-    return tensors;
-}
-
-/* Computes the task's steps for some of its rows. */
-static enum tt_err run_rows(const struct tt_stream_place *place, char *arena, int32_t first_row,
-                            int32_t rows, struct tt_error *why) {
-    const struct tt_stream_model *model = place->model;
-    const struct tt_stream_program *program = &model->program;
-    const struct tt_device_task *head = &place->task->head;
-    size_t state_at[2] = {model->states_at,
-                          model->states_at + (model->arena_bytes - model->states_at) / 2};
-    int32_t held = 0; /* the state that has the rows */
-    struct tensors in = tensors_at(arena, &program->state_bytes, &state_at[0], 1, first_row);
-    if (head->first_step == 0)
-        in = tensors_at(arena, model->input_row_bytes, model->input_at,
-                        model->signature.input_count, first_row);
-    else
-        gather_states(place, in.bytes[0], false);
-    for (int32_t step = head->first_step; step <= head->last_step; step++) {
-        held = 1 - held;
-        struct tensors out =
-            tensors_at(arena, &program->state_bytes, &state_at[held], 1, first_row);
-        if (step == program->step_count - 1)
-            out = tensors_at(arena, model->output_row_bytes, model->output_at,
-                             model->signature.output_count, first_row);
-        enum tt_err err = TT_OK;
-        if (program->compute)
-            err = program->compute(program->context, step, rows, (const void *const *)in.bytes,
-                                   (void *const *)out.bytes, why);
-        else
-            copy_rows(&in, &out, rows);
-        if (err)
-            return err;
-        in = out;
-    }
-    if (!tt_stream_place_ends_model(place))
-        gather_states(place, in.bytes[0], true);
-    return TT_OK;
-}
-
-enum tt_err tt_stream_place_run(struct tt_async_device *device, void *context) {
-    const struct tt_stream_place *place = context;
-    const struct tt_engine_valid_members *valid = &place->valid;
-    struct tt_error why;
-    char *arena = valid->rows > 0 ? tt_async_pointer(device, place->arena.device) : NULL;
-    if (!arena)
-        return valid->rows > 0 ? TT_ERR_INTERNAL : TT_OK;
-    enum tt_err err = run_rows(place, arena, 0, valid->rows, &why);
-    if (err != TT_ERR_INVALID || place->model->program.step_count > 1)
-        return err;
-    int32_t row = 0;
-    for (int32_t i = 0; i < valid->count; i++) {
-        struct tt_engine_member *member = valid->members[i];
-        if (valid->count > 1)
-            err = run_rows(place, arena, row, member->rows, &why);
-        if (err && err != TT_ERR_INVALID)
-            return err;
-        if (err)
-            member->err = tt_fail(err, member->why, "%s", why.text);
-        row += member->rows;
-    }
-    return TT_OK;
+bool tt_stream_place_shut(struct tt_stream_place *place) {
+    tt_lock_take(&place->lock);
+    bool may_close = !place->is_computing || place->is_lost;
+    place->is_closed |= may_close;
+    tt_lock_give(&place->lock);
+    return may_close;
 }
 
 /* ---- copies ---- */
@@ -150,15 +87,15 @@ static void note_outputs(void *context) {
 
 /* A member's rows of one tensor, or those of all members, to or from the device. */
 static enum tt_err move(struct tt_async_stream *stream, const struct tt_stream_place *place,
-                        size_t at, size_t bytes, bool is_in) {
+                        size_t at, size_t bytes, bool is_in, struct tt_error *why) {
     uint64_t on_device = place->arena.device + at;
     if (is_in)
-        return tt_async_copy_in(stream, on_device, place->arena.pinned + at, bytes, NULL);
-    return tt_async_copy_out(stream, place->arena.pinned + at, on_device, bytes, NULL);
+        return tt_async_copy_in(stream, on_device, place->arena.pinned + at, bytes, why);
+    return tt_async_copy_out(stream, place->arena.pinned + at, on_device, bytes, why);
 }
 
 static enum tt_err move_all(struct tt_async_stream *stream, const struct tt_stream_place *place,
-                            bool is_in) {
+                            bool is_in, struct tt_error *why) {
     const struct tt_stream_model *model = place->model;
     size_t at = is_in ? 0 : model->outputs_at;
     size_t bytes = is_in ? model->inputs_bytes : model->outputs_bytes;
@@ -169,12 +106,12 @@ static enum tt_err move_all(struct tt_async_stream *stream, const struct tt_stre
         at = offsets[0];
         bytes = row_bytes[0] * (size_t)place->valid.rows;
     }
-    return move(stream, place, at, bytes, is_in);
+    return move(stream, place, at, bytes, is_in, why);
 }
 
 /* E1: each request alone, in order. */
 static enum tt_err move_each(struct tt_async_stream *stream, const struct tt_stream_place *place,
-                             bool is_in) {
+                             bool is_in, struct tt_error *why) {
     const struct tt_stream_model *model = place->model;
     const size_t *offsets = is_in ? model->input_at : model->output_at;
     const size_t *row_bytes = is_in ? model->input_row_bytes : model->output_row_bytes;
@@ -184,51 +121,114 @@ static enum tt_err move_each(struct tt_async_stream *stream, const struct tt_str
     for (int32_t i = 0; i < place->valid.count; i++) {
         size_t rows = (size_t)place->valid.members[i]->rows;
         for (int32_t t = 0; !err && t < count; t++)
-            err = move(stream, place, offsets[t] + row * row_bytes[t], rows * row_bytes[t], is_in);
+            err = move(stream, place, offsets[t] + row * row_bytes[t], rows * row_bytes[t], is_in,
+                       why);
         row += rows;
     }
     return err;
 }
 
-enum tt_err tt_stream_place_bring(struct tt_stream_place *place, struct tt_async_stream *stream) {
+/* Without the event it is unknown when the copies before it have ended. */
+static void record_or_fail(struct tt_async_stream *stream, struct tt_async_event *event) {
+    struct tt_error why;
+    if (tt_async_record(stream, event, &why) != TT_OK)
+        tt_async_device_fail(stream->device, why.text); /* no effect if it has failed before */
+}
+
+/* What was put on the stream reads the members' inputs, so the task must not come back before. */
+void tt_stream_place_bring(struct tt_stream_place *place, struct tt_async_stream *stream) {
     bool each = place->transfer == TT_STREAM_EACH;
-    enum tt_err err = tt_async_call(stream, stage_inputs, place, NULL);
+    place->brought = tt_async_call(stream, stage_inputs, place, &place->why);
+    if (!place->brought)
+        place->brought = (each ? move_each : move_all)(stream, place, true, &place->why);
+    if (!place->brought)
+        place->brought = tt_async_call(stream, note_inputs, place, &place->why);
+    tt_assert(place->brought != TT_ERR_BUSY);
+    if (each)
+        record_or_fail(stream, place->inputs_came);
+}
+
+static enum tt_err send(struct tt_stream_place *place, struct tt_async_stream *stream,
+                        struct tt_error *why) {
+    bool each = place->transfer == TT_STREAM_EACH;
+    enum tt_err err = tt_async_call(stream, note_outputs, place, why);
     if (!err)
-        err = (each ? move_each : move_all)(stream, place, true);
-    if (!err)
-        err = tt_async_call(stream, note_inputs, place, NULL);
-    if (!err && each)
-        err = tt_async_record(stream, place->inputs_came, NULL);
+        err = (each ? move_each : move_all)(stream, place, false, why);
+    if (each)
+        record_or_fail(stream, place->outputs_left);
     return err;
 }
 
-static enum tt_err send(struct tt_stream_place *place, struct tt_async_stream *stream) {
-    bool each = place->transfer == TT_STREAM_EACH;
-    enum tt_err err = tt_async_call(stream, note_outputs, place, NULL);
-    if (!err)
-        err = (each ? move_each : move_all)(stream, place, false);
-    return !err && each ? tt_async_record(stream, place->outputs_left, NULL) : err;
+/* On devices that run no C functions: states between their slots and the arena. */
+static enum tt_err move_states(const struct tt_stream_place *place, struct tt_async_stream *stream,
+                               bool gathers, struct tt_error *why) {
+    const struct tt_stream_model *model = place->model;
+    size_t bytes = model->program.state_bytes;
+    uint64_t at = place->arena.device +
+                  (gathers ? tt_stream_place_state_read(place) : tt_stream_place_state_left(place));
+    enum tt_err err = TT_OK;
+    for (int32_t row = 0; !err && row < place->valid.rows; row++, at += bytes) {
+        uint64_t slot = tt_stream_model_slot(model, place->slots[row]);
+        err = tt_async_copy_within(stream, gathers ? at : slot, gathers ? slot : at, bytes, why);
+    }
+    return err;
+}
+
+static enum tt_err put_first(struct tt_stream_place *place, struct tt_async_stream *stream,
+                             struct tt_error *why) {
+    bool begins = place->async.head.first_step == 0;
+    if (place->is_refused)
+        return tt_fail(TT_ERR_CANCELLED, why, "the task before it was refused");
+    if (place->valid.rows == 0)
+        return TT_OK;
+    if (!begins && (place->async.refused || tt_async_device_runs_kernels(place->model->device)))
+        return TT_OK;
+    if (!begins)
+        return move_states(place, stream, true, why);
+    if (place->transfer == TT_STREAM_WHOLE)
+        tt_stream_place_bring(place, stream);
+    else if (tt_async_wait(stream, place->inputs_came, NULL) != TT_OK)
+        tt_async_device_fail(place->model->device, "it cannot wait for the inputs of a task");
+    return place->brought; /* `why` is the place's own */
 }
 
 enum tt_err tt_stream_place_put(struct tt_async_task *task, enum tt_async_put where,
-                                struct tt_async_stream *stream) {
+                                struct tt_async_stream *stream, struct tt_error *why) {
     struct tt_stream_place *place = (struct tt_stream_place *)(void *)task;
-    bool each = place->transfer == TT_STREAM_EACH;
-    bool has_inputs = place->valid.rows > 0 && place->task->head.first_step == 0;
-    bool has_outputs = place->valid.rows > 0 && tt_stream_place_ends_model(place);
+    bool each = place->transfer == TT_STREAM_EACH, ends = tt_stream_place_ends_model(place);
+    bool has_outputs = place->valid.rows > 0 && ends;
     switch (where) {
-    case TT_ASYNC_PUT_FIRST:
-        if (!has_inputs)
-            return TT_OK;
-        return each ? tt_async_wait(stream, place->inputs_came, NULL)
-                    : tt_stream_place_bring(place, stream);
-    case TT_ASYNC_PUT_LAST: return has_outputs && !each ? send(place, stream) : TT_OK;
-    case TT_ASYNC_PUT_NOTICE: return has_outputs && each ? send(place, stream) : TT_OK;
+    case TT_ASYNC_PUT_FIRST: return put_first(place, stream, why);
+    case TT_ASYNC_PUT_LAST:
+        if (!ends && !tt_async_device_runs_kernels(place->model->device))
+            return move_states(place, stream, false, why);
+        return has_outputs && !each ? send(place, stream, why) : TT_OK;
+    case TT_ASYNC_PUT_NOTICE: return has_outputs && each ? send(place, stream, why) : TT_OK;
     }
     return TT_OK;
 }
 
 /* ---- answers ---- */
+
+/* The task named said why, perhaps to the same members. */
+static void abort_follower(const struct tt_stream_place *place) {
+    for (int32_t i = 0; i < place->valid.count; i++)
+        place->valid.members[i]->err = TT_ERR_CANCELLED;
+    place->task->head.outcome = TT_OUTCOME_ABORTED;
+}
+
+/* The task was refused, alone or with the device. */
+void tt_stream_place_fail(struct tt_stream_place *place) {
+    struct tt_error why;
+    enum tt_err err = tt_async_device_status(place->model->device, &why);
+    if (err)
+        tt_engine_members_fail(place->valid.members, place->valid.count, err, &why);
+    else if (place->is_refused)
+        abort_follower(place);
+    else
+        tt_engine_members_fail(place->valid.members, place->valid.count, place->async.refused,
+                               &place->why);
+}
 
 static enum tt_err fill_result(const struct tt_stream_place *place,
                                struct tt_engine_result *result) {

@@ -4,11 +4,12 @@
  * Life: the engine fills it when a task is submitted; _bring and _put put the copies on streams,
  * and _run is the kernel; when the task is back, _answer makes the result. Then the place may be
  * used again. The submitting thread fills it; until the task is back only the device's threads read
- * it. Implemented in stream_place.c. */
+ * it. Implemented in stream_place.c (what is put on streams) and stream_steps.c (the kernel). */
 #ifndef TT_ENGINE_STREAMS_STREAM_PLACE_H
 #define TT_ENGINE_STREAMS_STREAM_PLACE_H
 
 #include "base/threads/flag.h"
+#include "base/threads/lock.h"
 #include "engine/engine_task.h"
 #include "engine/streams/stream_model.h"
 
@@ -28,22 +29,53 @@ struct tt_stream_place {
     struct tt_flag has_ended;      /* its task, on the device; raised before its slots are free */
     struct tt_flag is_over;        /* its task has come back */
     bool is_known;                 /* the submitting thread has noticed the end */
+    enum tt_err brought;           /* why the inputs' copies were refused, or TT_OK */
+    bool is_refused;               /* the task named was refused, and so is this one */
+    struct tt_error why;           /* of a refusal */
+    void (*lost)(struct tt_stream_place *self); /* the kernel of a lost task has returned */
+    struct tt_lock lock;                        /* guards: */
+    bool is_closed;                             /* the device has failed: no kernel begins */
+    bool is_computing;              /* the kernel, in a C function, on the device's thread */
+    bool is_lost;                   /* the kernel was given up */
+    bool is_proven;                 /* a task that took up its members is done: so is this one */
+    uint64_t turn;                  /* number of tasks so far */
+    struct tt_stream_place *before; /* of the task named, in its turn `before_turn`; NULL */
+    uint64_t before_turn;
+    bool was_cut;
 };
 _Static_assert(offsetof(struct tt_stream_place, async) == 0,
                "an asynchronous task is its beginning");
 
 /* True if the task runs the model's last step. */
 bool tt_stream_place_ends_model(const struct tt_stream_place *self);
-/* The kernel; `context` is the place. */
+/* The kernel, in its two forms; `context` is the place. */
 enum tt_err tt_stream_place_run(struct tt_async_device *device, void *context);
+enum tt_err tt_stream_place_enqueue(struct tt_async_device *device, void *context,
+                                    void *native_stream);
+/* Where the arena holds the state that the kernel reads first, and the one that it leaves. */
+size_t tt_stream_place_state_read(const struct tt_stream_place *self);
+size_t tt_stream_place_state_left(const struct tt_stream_place *self);
 /* Puts the copies of the inputs on the stream; with TT_STREAM_EACH records `inputs_came` behind
- * them. */
-enum tt_err tt_stream_place_bring(struct tt_stream_place *self, struct tt_async_stream *stream);
+ * them, also if some were refused. An error is kept in `brought`. */
+void tt_stream_place_bring(struct tt_stream_place *self, struct tt_async_stream *stream);
 /* What tt_async_task.put does for the task. */
 enum tt_err tt_stream_place_put(struct tt_async_task *task, enum tt_async_put where,
-                                struct tt_async_stream *stream);
+                                struct tt_async_stream *stream, struct tt_error *why);
 /* The task is done and its outputs are in pinned memory: gives each member its result, or an
  * error. */
 void tt_stream_place_answer(const struct tt_stream_place *self);
+/* The place is the task's, whose members are those of the task in `before`, or its own (NULL). The
+ * submitting thread. */
+void tt_stream_place_begin(struct tt_stream_place *self, struct tt_engine_task *task,
+                           struct tt_stream_place *before);
+/* The task is done. So are those whose members it took up, although the device may fail before they
+ * have come back: they must not fail. */
+void tt_stream_place_proves(struct tt_stream_place *self);
+/* The task was refused, alone or with the device: gives each member the reason. A task that takes
+ * up the members of one that was refused is aborted. */
+void tt_stream_place_fail(struct tt_stream_place *self);
+/* The device has failed: no kernel of the place begins any more. False: one runs, and is not
+ * lost. */
+bool tt_stream_place_shut(struct tt_stream_place *self);
 
 #endif

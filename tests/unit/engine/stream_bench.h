@@ -33,6 +33,13 @@ struct stream_bench {
     int64_t step_ns, row_ns; /* how long a step takes */
     uint32_t torn;           /* states whose complement was wrong */
     bool breaks;             /* the next kernel fails */
+    int32_t row_limit;       /* a step has no memory for more rows; 0: it has for all */
+    int32_t limited_step;    /* which one; -1: all */
+    /* For devices that run no C functions. */
+    enum tt_err (*enqueue)(void *context, void *native_stream, int32_t step, int32_t rows,
+                           const uint64_t *in, const uint64_t *out);
+    /* Called at each kernel's begin, by its thread; an error makes it fail. NULL: not wanted. */
+    enum tt_err (*computing)(struct stream_bench *self, int32_t step, int32_t rows);
     char conflict[512];
 };
 
@@ -49,6 +56,12 @@ static inline enum tt_err stream_compute(void *context, int32_t step, int32_t ro
     (void)why;
     if (__atomic_load_n(&self->breaks, __ATOMIC_RELAXED))
         return TT_ERR_INTERNAL;
+    bool is_limited = self->limited_step < 0 || self->limited_step == step;
+    if (is_limited && self->row_limit > 0 && rows > self->row_limit)
+        return TT_ERR_NO_MEMORY;
+    enum tt_err err = self->computing ? self->computing(self, step, rows) : TT_OK;
+    if (err)
+        return err;
     const uint32_t *from = in[0];
     uint32_t *to = out[0];
     for (int32_t row = 0; row < rows; row++) {
@@ -97,24 +110,36 @@ static inline enum tt_err stream_load(struct stream_bench *self, int32_t slots,
                                         .state_bytes = 8,
                                         .context = self,
                                         .latency_ns = stream_latency,
-                                        .compute = stream_compute};
+                                        .compute = stream_compute,
+                                        .enqueue = self->enqueue};
     return tt_stream_engine_load(self->engine, &program, out_model, why);
 }
 
-/* The device is open. */
-static inline void stream_bench_open(struct stream_bench *self, enum tt_stream_transfer transfer) {
+/* The device is open. After an error nothing of the engine is left. */
+static inline enum tt_err stream_bench_try(struct stream_bench *self,
+                                           enum tt_stream_transfer transfer, struct tt_error *why) {
     struct tt_stream_engine_options options = {.engine = {.executor_count = STREAM_EXECUTORS,
                                                           .queue_depth = STREAM_DEPTH,
                                                           .done = stream_done,
                                                           .done_context = self},
                                                .device = self->device,
                                                .transfer = transfer};
-    struct tt_error why = {""};
+    enum tt_err err = tt_stream_engine_open(&options, &self->engine, why);
+    if (err)
+        return err;
+    err = stream_load(self, 64, &self->model, why);
+    if (err) {
+        self->engine->ops->close(self->engine);
+        return err;
+    }
     for (int e = 0; e < STREAM_EXECUTORS; e++)
         tt_assert(tt_ring_init(&self->returned[e], 64) == TT_OK);
-    enum tt_err err = tt_stream_engine_open(&options, &self->engine, &why);
-    if (!err)
-        err = stream_load(self, 64, &self->model, &why);
+    return TT_OK;
+}
+
+static inline void stream_bench_open(struct stream_bench *self, enum tt_stream_transfer transfer) {
+    struct tt_error why = {""};
+    enum tt_err err = stream_bench_try(self, transfer, &why);
     if (err)
         fprintf(stderr, "%s\n", why.text);
     tt_assert(err == TT_OK);
