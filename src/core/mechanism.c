@@ -164,6 +164,10 @@ static void notify(const struct tt_mechanism *self, struct tt_event event) {
             notify((self), (struct tt_event){__VA_ARGS__});                                        \
     } while (0)
 
+void tt_mechanism_stage_moved(const struct tt_mechanism *self, const struct tt_stage_event *move) {
+    NOTIFY(self, .kind = TT_EVENT_STAGE, .stage = move);
+}
+
 /* `now` never goes back. All events of one instant have the same `now`. */
 static void advance(struct tt_mechanism *self, int64_t now) {
     tt_assert(now >= self->now);

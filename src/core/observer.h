@@ -12,6 +12,7 @@
 #define TT_CORE_OBSERVER_H
 
 #include "core/policy_ops.h"
+#include "core/stage_states.h"
 
 enum tt_event_kind {
     /* Reported by the carrier. The policy is called after the observers. */
@@ -28,6 +29,8 @@ enum tt_event_kind {
     TT_EVENT_DROP,  /* request, reason */
     TT_EVENT_YIELD, /* index of the executor */
     TT_EVENT_ABORT, /* index of the executor */
+    TT_EVENT_STAGE, /* stage; a policy's state machine has moved, perhaps because of an event (D3)
+                     */
     /* Consequences. */
     TT_EVENT_ENDED, /* request, ending, reason; its memory is reused when the call returns */
 };
@@ -43,6 +46,7 @@ struct tt_event {
     const struct tt_request *request;
     const struct tt_task *task;
     const struct tt_arrival *arrival;
+    const struct tt_stage_event *stage;
 };
 
 struct tt_observer {
@@ -53,5 +57,7 @@ struct tt_observer {
 /* Adds an observer for the rest of the mechanism's life (borrowed). Call it before the first event
  * to miss none. Several observers are called in the order in which they were added. */
 void tt_mechanism_observe(struct tt_mechanism *self, struct tt_observer *observer);
+/* For policies: passes a move of the policy's own to the observers. */
+void tt_mechanism_stage_moved(const struct tt_mechanism *self, const struct tt_stage_event *move);
 
 #endif

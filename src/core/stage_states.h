@@ -63,6 +63,15 @@ struct tt_stage_move {
     int32_t from, to;
 };
 
+/* A move in a policy whose executors serve several stages, or several a stage, and whose buffers
+ * between two stages are interchangeable (policy/diversity.h). For observers. */
+struct tt_stage_event {
+    int32_t model, stage;
+    int32_t executor; /* the one that moved; -1: buffers behind the stage */
+    int32_t count;    /* of buffers; 1 for an executor */
+    int32_t from, to;
+};
+
 struct tt_stage_states {
     int32_t stages, pairs;
     enum tt_stage_executor_state executors[TT_STAGE_STATES_MAX_STAGES];

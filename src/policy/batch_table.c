@@ -62,7 +62,7 @@ void tt_batch_table_start(struct tt_batch_table *self, int32_t stages, int32_t p
     self->ended = (struct tt_part_queue){-1, -1};
     for (int32_t s = 0; s < TT_BATCH_STAGES; s++) {
         self->queues[s] = (struct tt_part_queue){-1, -1};
-        self->buffers[s] = self->owed[s] = 0;
+        self->buffers[s] = self->owed[s] = self->written[s] = self->read[s] = 0;
     }
     self->free_part = -1;
     for (int32_t p = self->capacity - 1; p >= 0; p--) {
@@ -93,12 +93,61 @@ static int32_t take_part(struct tt_batch_table *self, int32_t batch, enum tt_par
 
 /* ---- buffers ---- */
 
-/* D3: gives buffers back to the stage before once their reader is active again. */
+/* How many of the boundary are in the state. Of those that are available, some hold a result. */
+static int32_t in_state(const struct tt_batch_table *self, int32_t boundary,
+                        enum tt_stage_buffer_state state) {
+    int32_t others = self->written[boundary] + self->read[boundary] + self->owed[boundary];
+    switch (state) {
+    case TT_STAGE_BUFFER_INWRITING: return self->written[boundary];
+    case TT_STAGE_BUFFER_INREADING: return self->read[boundary];
+    case TT_STAGE_BUFFER_INVALID: return self->owed[boundary];
+    case TT_STAGE_BUFFER_AVAILABLE:
+    case TT_STAGE_BUFFER_STATES: break;
+    }
+    return self->pair_count - others;
+}
+
+static void count_state(struct tt_batch_table *self, int32_t boundary,
+                        enum tt_stage_buffer_state state, int32_t change) {
+    self->written[boundary] += state == TT_STAGE_BUFFER_INWRITING ? change : 0;
+    self->read[boundary] += state == TT_STAGE_BUFFER_INREADING ? change : 0;
+    self->owed[boundary] += state == TT_STAGE_BUFFER_INVALID ? change : 0;
+}
+
+/* D3: the only place where buffers change their state. */
+static void move(struct tt_batch_table *self, int32_t boundary, int32_t count,
+                 enum tt_stage_buffer_state from, enum tt_stage_buffer_state to) {
+    if (count == 0)
+        return;
+    tt_assert(tt_stage_buffer_may(from, to));
+    tt_assert(in_state(self, boundary, from) >= count);
+    count_state(self, boundary, from, -count);
+    count_state(self, boundary, to, count);
+    if (self->moved)
+        self->moved(self->moved_context, boundary, count, from, to);
+}
+
+/* The stage takes a free buffer behind it. */
+static void begin_writing(struct tt_batch_table *self, int32_t stage) {
+    if (stage == self->stage_count - 1)
+        return;
+    self->buffers[stage]++;
+    move(self, stage, 1, TT_STAGE_BUFFER_AVAILABLE, TT_STAGE_BUFFER_INWRITING);
+}
+
+/* The stage begins to read the results before it. */
+static void begin_reading(struct tt_batch_table *self, const struct tt_part *part) {
+    if (part->stage > 0)
+        move(self, part->stage - 1, part->pairs, TT_STAGE_BUFFER_AVAILABLE,
+             TT_STAGE_BUFFER_INREADING);
+}
+
+/* Gives buffers back to the stage before once their reader is active again. */
 static void settle(struct tt_batch_table *self) {
     for (int32_t s = self->stage_count - 2; s >= 0; s--)
         if (self->owed[s] > 0 && tt_batch_table_has_buffer(self, s + 1)) {
             self->buffers[s] -= self->owed[s];
-            self->owed[s] = 0;
+            move(self, s, self->owed[s], TT_STAGE_BUFFER_INVALID, TT_STAGE_BUFFER_AVAILABLE);
         }
 }
 
@@ -110,6 +159,7 @@ static int32_t boundary_of(const struct tt_batch_table *self, const struct tt_pa
     return boundary < self->stage_count - 1 ? boundary : -1;
 }
 
+/* The part's results will not be read: their buffers are free. */
 static void return_buffers(struct tt_batch_table *self, struct tt_part *part) {
     int32_t boundary = boundary_of(self, part);
     if (boundary >= 0)
@@ -286,8 +336,8 @@ void tt_batch_table_run(struct tt_batch_table *self, int32_t number) {
     tt_assert(tt_batch_table_front(self, part->stage) == number);
     take(self, &self->queues[part->stage], number);
     part->state = TT_PART_RUNNING;
-    if (part->stage < self->stage_count - 1)
-        self->buffers[part->stage]++;
+    begin_reading(self, part);
+    begin_writing(self, part->stage);
 }
 
 void tt_batch_table_follow(struct tt_batch_table *self, int32_t number) {
@@ -296,16 +346,18 @@ void tt_batch_table_follow(struct tt_batch_table *self, int32_t number) {
     tt_assert(part->stage < self->stage_count - 1);
     tt_assert(tt_batch_table_has_buffer(self, part->stage + 1));
     part->is_followed = true;
-    if (part->stage + 1 < self->stage_count - 1)
-        self->buffers[part->stage + 1]++;
+    begin_writing(self, part->stage + 1);
 }
 
 /* The stage has read the part's input and written its output. */
 static void end_stage(struct tt_batch_table *self, struct tt_part *part) {
     self->batches[part->batch].done[part->stage] += part->rows;
     if (part->stage > 0)
-        self->owed[part->stage - 1] += part->pairs;
+        move(self, part->stage - 1, part->pairs, TT_STAGE_BUFFER_INREADING,
+             TT_STAGE_BUFFER_INVALID);
     part->pairs = part->stage < self->stage_count - 1 ? 1 : 0;
+    if (part->pairs > 0)
+        move(self, part->stage, 1, TT_STAGE_BUFFER_INWRITING, TT_STAGE_BUFFER_AVAILABLE);
 }
 
 void tt_batch_table_advance(struct tt_batch_table *self, int32_t number) {
@@ -314,6 +366,7 @@ void tt_batch_table_advance(struct tt_batch_table *self, int32_t number) {
     end_stage(self, part);
     part->stage++;
     part->is_followed = false;
+    begin_reading(self, part);
     settle(self);
 }
 
@@ -381,17 +434,38 @@ int32_t tt_batch_table_take_ended(struct tt_batch_table *self) {
 
 /* ---- invariants ---- */
 
-static void check_buffers(const struct tt_batch_table *self, const int32_t *held) {
+/* What the parts say of the buffers of each boundary. */
+struct held {
+    int32_t written[TT_BATCH_STAGES], read[TT_BATCH_STAGES], results[TT_BATCH_STAGES];
+};
+
+static void note_held(const struct tt_batch_table *self, const struct tt_part *part,
+                      struct held *held) {
+    int32_t boundary = boundary_of(self, part);
+    if (boundary >= 0)
+        *(part->state == TT_PART_RUNNING ? &held->read[boundary] : &held->results[boundary]) +=
+            part->pairs;
+    if (part->state == TT_PART_RUNNING && part->stage < self->stage_count - 1)
+        held->written[part->stage]++;
+    tt_assert(!part->is_followed || part->state == TT_PART_RUNNING);
+    if (part->is_followed && part->stage + 1 < self->stage_count - 1)
+        held->written[part->stage + 1]++;
+}
+
+static void check_buffers(const struct tt_batch_table *self, const struct held *held) {
     for (int32_t s = 0; s < self->stage_count - 1; s++) {
-        tt_assert(self->buffers[s] >= 0 && self->owed[s] >= 0);
-        /* A buffer in use is being written, waits for its reader, is being read, or is owed back.
-         */
-        tt_assert(self->buffers[s] == held[s] + self->owed[s]);
+        tt_assert(self->owed[s] >= 0);
+        tt_assert(self->written[s] == held->written[s]);
+        tt_assert(self->read[s] == held->read[s]);
+        tt_assert(self->buffers[s] ==
+                  held->written[s] + held->read[s] + held->results[s] + self->owed[s]);
+        tt_assert(self->owed[s] == 0 || !tt_batch_table_has_buffer(self, s + 1));
     }
 }
 
 void tt_batch_table_check(const struct tt_batch_table *self) {
-    int32_t rows = 0, count = 0, held[TT_BATCH_STAGES] = {0};
+    int32_t rows = 0, count = 0;
+    struct held held = {0};
     for (int32_t p = 0; p < self->capacity; p++) {
         const struct tt_part *part = &self->parts[p];
         if (part->state == TT_PART_FREE)
@@ -402,17 +476,10 @@ void tt_batch_table_check(const struct tt_batch_table *self) {
         tt_assert(part->younger < 0 || self->parts[part->younger].elder == p);
         rows += part->rows;
         count += part->count;
-        int32_t boundary = boundary_of(self, part);
-        if (boundary >= 0)
-            held[boundary] += part->pairs;
-        if (part->state == TT_PART_RUNNING && part->stage < self->stage_count - 1)
-            held[part->stage]++;
-        tt_assert(!part->is_followed || part->state == TT_PART_RUNNING);
-        if (part->is_followed && part->stage + 1 < self->stage_count - 1)
-            held[part->stage + 1]++;
+        note_held(self, part, &held);
         if (part->state == TT_PART_HELD)
             tt_assert(self->batches[part->batch].held == p && self->batches[part->batch].live == 2);
     }
     tt_assert(rows == self->active_rows && count == self->active_count);
-    check_buffers(self, held);
+    check_buffers(self, &held);
 }

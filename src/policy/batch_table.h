@@ -21,12 +21,21 @@
  * behind itself; the last stage always is. With one pair the pipeline runs one batch at a time;
  * with two or more, batches follow each other. A part carries the number of its input buffers.
  *
+ * Each buffer is in a state of core/stage_states.h, and each move is one of those, asserted and
+ * reported to `moved`. Buffers of one boundary are interchangeable, so the table counts them.
+ *   in use:  inwriting    the stage before runs, or was submitted ahead
+ *            available    it holds a result that the next stage has not begun to read
+ *            inreading    the next stage runs; of a split batch: its last piece
+ *            invalid      owed back: read, and the next stage is not active again
+ *   free:    available    without a result
+ *
  * The table links requests by `request->link`, which the caller must not use meanwhile. It makes no
  * decisions. It allocates in _init only. */
 #ifndef TT_POLICY_BATCH_TABLE_H
 #define TT_POLICY_BATCH_TABLE_H
 
 #include "core/request.h"
+#include "core/stage_states.h"
 
 #include <stdbool.h>
 
@@ -79,6 +88,11 @@ struct tt_batch_table {
     struct tt_part_queue queues[TT_BATCH_STAGES];
     int32_t buffers[TT_BATCH_STAGES]; /* number in use behind each stage */
     int32_t owed[TT_BATCH_STAGES];    /* of these: read, but the next stage is not active yet */
+    int32_t written[TT_BATCH_STAGES], read[TT_BATCH_STAGES]; /* of these: now */
+    /* Called for each move of `count` buffers behind `stage`. NULL: not wanted. */
+    void (*moved)(void *context, int32_t stage, int32_t count, enum tt_stage_buffer_state from,
+                  enum tt_stage_buffer_state to);
+    void *moved_context;
 };
 
 /* `capacity`: the maximum number of requests at a time. Errors: NO_MEMORY. */

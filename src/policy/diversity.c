@@ -120,9 +120,11 @@ static void diversity_finished(struct tt_policy *self, int64_t now, const struct
     tt_queues_executor_freed(&self->queues, task->executor);
     if (task->follower) {
         tt_batch_table_advance(table, part);
+        tt_diversity_executor_ended(self, task->executor, task->model, stage);
         return;
     }
     tt_batch_table_ended(table, part);
+    tt_diversity_executor_ended(self, task->executor, task->model, stage);
     for (int32_t i = 0; i < task->count; i++) {
         struct tt_request *request = task->items[i].request;
         if (request->state != TT_REQUEST_QUEUED)
@@ -283,6 +285,7 @@ static void run(struct tt_policy *self, struct tt_mechanism *actions, int32_t ex
                 int32_t model, int32_t number) {
     struct tt_batch_table *table = &self->tables[model];
     struct tt_part *part = &table->parts[number];
+    tt_diversity_executor_begins(self, executor, model, part->stage);
     tt_batch_table_run(table, number);
     int32_t length = length_of(part), rows = part->rows;
     int32_t first = TT_CONTAINER_OF(tt_list_first(&part->requests), struct tt_request, link)->step;
@@ -309,6 +312,9 @@ static void run_waiting(struct tt_policy *self, struct tt_mechanism *actions, in
         while ((part = tt_batch_table_front(table, stage)) >= 0 &&
                (executor = tt_diversity_idle_for(self, model, stage)) >= 0)
             run(self, actions, executor, model, part);
+        if (table->queues[stage].first >= 0 && !tt_batch_table_has_buffer(table, stage) &&
+            (executor = tt_diversity_idle_for(self, model, stage)) >= 0)
+            tt_diversity_executor_refuses(self, executor, model, stage);
     }
 }
 
@@ -398,6 +404,7 @@ static void begin(struct tt_policy *self, int64_t now, struct tt_mechanism *acti
 
 static void diversity_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     tt_queues_drop_hopeless(&self->queues, now, actions);
+    tt_diversity_executors_wake(self);
     for (int32_t m = 0; m < self->queues.domain->model_capacity; m++) {
         struct tt_batch_table *table = &self->tables[m];
         if (!self->queues.domain->models[m] ||
@@ -434,6 +441,7 @@ static void diversity_model_changed(struct tt_policy *self, int64_t now, int32_t
 
 static void diversity_check(const struct tt_policy *self) {
     tt_queues_check(&self->queues);
+    tt_diversity_executors_check(self);
     const struct tt_mechanism *domain = self->queues.domain;
     for (int32_t m = 0; m < domain->model_capacity; m++)
         if (domain->models[m])
@@ -453,6 +461,8 @@ static void diversity_free(struct tt_policy *take_self) {
     for (int32_t m = 0; take_self->tables && m < take_self->queues.domain->model_capacity; m++)
         tt_batch_table_fini(&take_self->tables[m]);
     free(take_self->tables);
+    free(take_self->models);
+    free(take_self->executors);
     tt_queued_free(take_self);
 }
 
@@ -461,11 +471,17 @@ static void diversity_free(struct tt_policy *take_self) {
 static enum tt_err tables_init(struct tt_policy *self, const struct tt_mechanism *domain) {
     self->executor_count = domain->executor_capacity;
     self->tables = calloc((size_t)domain->model_capacity, sizeof(*self->tables));
-    if (!self->tables)
+    self->models = calloc((size_t)domain->model_capacity, sizeof(*self->models));
+    self->executors = calloc((size_t)self->executor_count, sizeof(*self->executors));
+    if (!self->tables || !self->models || !self->executors)
         return TT_ERR_NO_MEMORY;
     enum tt_err err = TT_OK;
-    for (int32_t m = 0; m < domain->model_capacity && !err; m++)
+    for (int32_t m = 0; m < domain->model_capacity && !err; m++) {
+        self->models[m] = (struct tt_diversity_model){.policy = self, .model = m};
         err = tt_batch_table_init(&self->tables[m], MAX_ACTIVE);
+        self->tables[m].moved = tt_diversity_buffers_moved;
+        self->tables[m].moved_context = &self->models[m];
+    }
     return err;
 }
 

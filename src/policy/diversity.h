@@ -22,6 +22,10 @@
  *    oldest request's class), or the oldest has waited `window`.
  * Executors are taken by smallest number.
  *
+ * D3: executors and buffers are state machines with the moves of core/stage_states.h, which
+ * observers see (diversity_state.h, batch_table.h). A move follows from a decision and decides
+ * nothing.
+ *
  * Input diversity (`input: on`, policy I): a batch holds requests of one length class, padded to
  * the longest. Classes are the profile's length ranges, or with `width` w: 1..w, w+1..2w, ... The
  * class of the oldest pending request goes first. Its members are searched for among the first 4

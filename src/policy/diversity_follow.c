@@ -61,6 +61,7 @@ static void submit(struct tt_policy *self, struct tt_mechanism *actions, struct 
     bool is_last = stage + 1 == table->stage_count;
     int32_t last = is_last ? tt_diversity_model_of(self, before->model)->step_count
                            : tt_diversity_first_step(self, before->model, stage + 1);
+    tt_diversity_executor_begins(self, executor, before->model, stage);
     tt_batch_table_follow(table, part);
     struct tt_task *task =
         tt_mechanism_run_begin(actions, executor, before->model, before->last_step + 1, last - 1);

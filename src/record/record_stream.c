@@ -312,6 +312,7 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
     case TT_EVENT_DROP: request_event(self, TT_RECORD_DROP, event); break;
     case TT_EVENT_YIELD: stops(self, TT_RECORD_YIELD, event); break;
     case TT_EVENT_ABORT: stops(self, TT_RECORD_ABORT, event); break;
+    case TT_EVENT_STAGE:
     case TT_EVENT_ENDED: break; /* follows from the others */
     }
 }

@@ -247,7 +247,8 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
     case TT_EVENT_RUN:
     case TT_EVENT_DROP:
     case TT_EVENT_YIELD:
-    case TT_EVENT_ABORT: break;
+    case TT_EVENT_ABORT:
+    case TT_EVENT_STAGE: break;
     }
 }
 

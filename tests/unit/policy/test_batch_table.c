@@ -2,6 +2,8 @@
  */
 #include "policy/batch_table.h"
 
+#include "unit/breach.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 
@@ -262,6 +264,40 @@ static void only_the_latest_unsplit_batch_is_stretched(void **state) {
     tt_batch_table_fini(&table);
 }
 
+/* A table whose first stage runs, with a buffer behind it that is written. */
+static void check_changed(void (*change)(struct tt_batch_table *table)) {
+    struct tt_batch_table table;
+    if (tt_batch_table_init(&table, CAPACITY) != TT_OK)
+        return;
+    tt_batch_table_start(&table, 3, 2);
+    int32_t part = tt_batch_table_new(&table, 0);
+    add(&table, part, 0, 1);
+    tt_batch_table_run(&table, part);
+    change(&table);
+    tt_batch_table_check(&table);
+    tt_batch_table_fini(&table);
+}
+
+static void change_nothing(struct tt_batch_table *table) { (void)table; }
+static void change_written(struct tt_batch_table *table) { table->written[0]--; }
+static void change_read(struct tt_batch_table *table) { table->read[0]++; }
+static void change_owed(struct tt_batch_table *table) { table->owed[0] = table->buffers[0] = 2; }
+static void nothing(void) { check_changed(change_nothing); }
+static void one_written_less(void) { check_changed(change_written); }
+static void one_read_more(void) { check_changed(change_read); }
+static void owed_without_a_reason(void) { check_changed(change_owed); }
+
+static void the_check_sees_buffers_in_a_wrong_state(void **state) {
+    (void)state;
+    static const struct breach breaches[] = {
+        BREACH(one_written_less, "self->written[s] == held->written[s]"),
+        BREACH(one_read_more, "self->read[s] == held->read[s]"),
+        BREACH(owed_without_a_reason, "self->buffers[s] =="),
+    };
+    assert_holds(nothing);
+    assert_all_break(breaches, TT_COUNT(breaches));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figure_8),
@@ -270,6 +306,7 @@ int main(void) {
         cmocka_unit_test(cancellations_leave_nothing_behind),
         cmocka_unit_test(a_request_that_skips_continues_alone),
         cmocka_unit_test(only_the_latest_unsplit_batch_is_stretched),
+        cmocka_unit_test(the_check_sees_buffers_in_a_wrong_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
