@@ -78,7 +78,8 @@ static const struct tt_flag_row flag_rows[] = {
     TT_TEXT("output", "FILE", output, NULL,
             "where to write (default: MODEL_DIRECTORY/profile.pbtxt); -: stdout"),
     TT_DECIMAL("slo-ms", "MS", slo_ms, DBL_MIN, 86400000, 0,
-               "objective for which the table names the largest batch (default: the model's)"),
+               "objective for which the table names the largest batch, and that workers must keep "
+               "(default: the model's)"),
     TT_SWITCH("json", json, "print the table as JSON"),
     TT_DECIMAL("link-gb-per-s", "G", link_gb_per_s, DBL_MIN, 1e6, 0,
                "bandwidth for the estimate of overlapping copies (default: copies in memory)"),
@@ -403,15 +404,17 @@ static enum tt_err measure(const struct flags *flags, const struct tt_repository
 static enum tt_err search_workers(const struct flags *flags,
                                   const struct tt_repository_model *model, struct tt_engine *engine,
                                   const struct tt_engine_runtime *runtime, struct tt_error *why) {
-    struct tt_profile_workers options = {.model = model,
-                                         .engine = engine,
-                                         .runtime = runtime,
-                                         .totals = flags->totals,
-                                         .total_count = flags->total_count,
-                                         .largest = flags->max_batch,
-                                         .length = flags->length_count ? flags->lengths[0] : 0,
-                                         .runs = flags->runs,
-                                         .output = flags->output};
+    struct tt_profile_workers options = {
+        .model = model,
+        .engine = engine,
+        .runtime = runtime,
+        .totals = flags->totals,
+        .total_count = flags->total_count,
+        .largest = flags->max_batch,
+        .length = flags->length_count ? flags->lengths[0] : 0,
+        .runs = flags->runs,
+        .slo_ns = flags->slo_ms > 0 ? (int64_t)(flags->slo_ms * 1e6) : model->settings->slo_ns,
+        .output = flags->output};
     return tt_profile_workers(&options, why);
 }
 

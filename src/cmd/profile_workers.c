@@ -112,27 +112,55 @@ static enum tt_err start_keeping(struct keeper *self, const struct tt_profile_wo
     return TT_OK;
 }
 
-/* Per load: the best workers and one worker alone; then the options for tutti.pbtxt. */
-static void print_summary(const struct keeper *self, const struct tt_profile_workers *options) {
-    fprintf(stderr, "%5s %7s %12s %12s %14s  %s\n", "rows", "choices", "best ms", "all done ms",
-            "one worker ms", "best workers");
+/* How many choices of the total there are, and how many keep the objective. */
+static int32_t count_choices(const struct keeper *self, int32_t total, int64_t slo_ns,
+                             int32_t *out_kept) {
+    int32_t choices = 0;
+    *out_kept = 0;
+    for (int32_t i = 0; i < self->count; i++)
+        if (tt_worker_mix_total(&self->mixes[i]) == total) {
+            choices++;
+            *out_kept += tt_worker_mix_keeps(&self->mixes[i], slo_ns);
+        }
+    return choices;
+}
+
+/* One worker of the total's size, in ms; 0: it was not tried. */
+static double alone_of(const struct keeper *self, int32_t total) {
+    int32_t one[TT_WORKER_SIZES] = {0};
+    one[__builtin_ctz((unsigned)total)] = 1;
+    const struct tt_worker_mix *alone = tt_worker_search_best(self->mixes, self->count, total, one);
+    return alone ? (double)alone->mean_ns / 1e6 : 0.0;
+}
+
+/* Per load: the best workers and one worker alone; then the options for tutti.pbtxt. Choices that
+ * do not keep the objective go. */
+static void print_summary(struct keeper *self, const struct tt_profile_workers *options) {
+    int64_t slo_ns = options->slo_ns > 0 ? options->slo_ns : TT_NEVER;
+    int32_t choices[TT_WORKER_SEARCH_MAX_TOTALS], kept[TT_WORKER_SEARCH_MAX_TOTALS];
+    double alone_ms[TT_WORKER_SEARCH_MAX_TOTALS];
     for (int32_t t = 0; t < options->total_count; t++) {
-        int32_t total = options->totals[t], choices = 0;
-        for (int32_t i = 0; i < self->count; i++)
-            choices += tt_worker_mix_total(&self->mixes[i]) == total;
+        choices[t] = count_choices(self, options->totals[t], slo_ns, &kept[t]);
+        alone_ms[t] = alone_of(self, options->totals[t]);
+    }
+    self->count = tt_worker_search_within(self->mixes, self->count, slo_ns);
+    fprintf(stderr, "%5s %7s %7s %12s %12s %14s  %s\n", "rows", "choices", "in time", "best ms",
+            "all done ms", "one worker ms", "best workers");
+    for (int32_t t = 0; t < options->total_count; t++) {
+        int32_t total = options->totals[t];
         const struct tt_worker_mix *best =
             tt_worker_search_best(self->mixes, self->count, total, NULL);
-        int32_t one[TT_WORKER_SIZES] = {0};
-        one[__builtin_ctz((unsigned)total)] = 1;
-        const struct tt_worker_mix *alone =
-            tt_worker_search_best(self->mixes, self->count, total, one);
         char workers[1024];
         if (best)
-            fprintf(stderr, "%5d %7d %12.3f %12.3f %14.3f  %s\n", total, choices,
-                    (double)best->mean_ns / 1e6, (double)best->last_ns / 1e6,
-                    alone ? (double)alone->mean_ns / 1e6 : 0.0,
+            fprintf(stderr, "%5d %7d %7d %12.3f %12.3f %14.3f  %s\n", total, choices[t], kept[t],
+                    (double)best->mean_ns / 1e6, (double)best->last_ns / 1e6, alone_ms[t],
                     tt_worker_mix_print(best->counts, workers, sizeof(workers)));
     }
+    if (options->slo_ns > 0)
+        fprintf(stderr,
+                "in time: choices that keep the objective of %.3f ms whichever worker begins last, "
+                "and whenever it does\n",
+                (double)options->slo_ns / 1e6);
     struct tt_worker_options found;
     if (tt_worker_search_options_of(self->mixes, self->count, NULL, &found))
         fprintf(stderr,

@@ -13,6 +13,7 @@ struct tt_profile_workers {
     const int32_t *totals;
     int32_t total_count;
     int32_t largest, length, runs; /* 0: the model's maximum batch, 16 where inputs vary; >= 1 */
+    int64_t slo_ns;                /* objective that workers must keep; 0: none */
     const char *output;            /* NULL: workers.pbtxt beside the model; "-": stdout */
 };
 

@@ -193,6 +193,24 @@ static bool is_available(const struct tt_worker_mix *mix, const int32_t *availab
     return true;
 }
 
+int32_t tt_worker_search_within(struct tt_worker_mix *mixes, int32_t count, int64_t promise_ns) {
+    bool some_keep[TT_ELASTIC_MAX_TOTAL + 1] = {false};
+    int32_t kept = 0;
+    for (int32_t i = 0; i < count; i++) {
+        int32_t total = tt_worker_mix_total(&mixes[i]);
+        if (total <= TT_ELASTIC_MAX_TOTAL)
+            some_keep[total] |= tt_worker_mix_keeps(&mixes[i], promise_ns);
+    }
+    for (int32_t i = 0; i < count; i++) {
+        int32_t total = tt_worker_mix_total(&mixes[i]);
+        bool is_late = total <= TT_ELASTIC_MAX_TOTAL && some_keep[total] &&
+                       !tt_worker_mix_keeps(&mixes[i], promise_ns);
+        if (!is_late)
+            mixes[kept++] = mixes[i];
+    }
+    return kept;
+}
+
 const struct tt_worker_mix *tt_worker_search_best(const struct tt_worker_mix *mixes, int32_t count,
                                                   int32_t total,
                                                   const int32_t available[TT_WORKER_SIZES]) {

@@ -42,6 +42,16 @@ TT_MUST_CHECK enum tt_err tt_worker_search(struct tt_engine_model *model,
                                            const struct tt_worker_search_options *options,
                                            struct tt_error *why);
 
+/* E6: the QoS condition for two workers (policy/elastic/elastic_qos.h), of measured times. The
+ * device is never idle, so the worker that ends last ends when all work is done, whatever shares
+ * they have; if all begin at once, that is at `last_ns`. A later begin leaves more time. */
+static inline bool tt_worker_mix_keeps(const struct tt_worker_mix *self, int64_t promise_ns) {
+    return self->last_ns <= promise_ns;
+}
+/* Removes choices that do not keep the promise, in ns (TT_NEVER: none), of each total of which some
+ * choice does. Returns the number left; their order stays. */
+int32_t tt_worker_search_within(struct tt_worker_mix *mixes, int32_t count, int64_t promise_ns);
+
 /* The best measured choice of `total` rows that needs at most available[k] workers of size 2^k
  * (NULL: any number). Returns NULL if there is none. */
 const struct tt_worker_mix *tt_worker_search_best(const struct tt_worker_mix *mixes, int32_t count,

@@ -121,6 +121,7 @@ static void clear_options(Tutti__ExperimentPolicy *policy) {
     free(policy->option);
     policy->option = NULL;
     policy->n_option = 0;
+    replace_string(&policy->workers, "");
 }
 
 /* Replaces the policy and clears its options: they are meaningless to another policy. */
@@ -309,13 +310,16 @@ enum tt_err tt_experiment_set(struct tt_experiment *self, const char *parameter,
     bool is_policy = strcmp(parameter, "policy") == 0;
     bool is_option = strncmp(parameter, "option.", 7) == 0 && parameter[7];
     bool is_repository = strcmp(parameter, "repository") == 0;
+    bool is_workers = strcmp(parameter, "workers") == 0;
     if (is_policy)
         set_policy(message, value);
     if (is_option)
         set_option(message, parameter + 7, value);
     if (is_repository)
         replace_string(&message->repository, value);
-    if (is_policy || is_option || is_repository)
+    if (is_workers)
+        replace_string(&policy_of(message)->workers, value);
+    if (is_policy || is_option || is_repository || is_workers)
         return TT_OK;
     if (strcmp(parameter, "step_file") == 0 || strcmp(parameter, "lengths_input") == 0)
         return set_text_of_models(message, parameter, value, why);
@@ -351,7 +355,7 @@ enum tt_err tt_experiment_set(struct tt_experiment *self, const char *parameter,
         "slo_scale, alpha_ms, beta_ms, max_batch, devices, copies, control_us, "
         "data_us_per_row, jitter, abort_ms, duration_s, warm_up_s, requests, seed, executors, "
         "pool_slots, step_file, lengths_input, learn, world, repository, policy, option.KEY, "
-        "contender",
+        "workers, contender",
         parameter);
 }
 

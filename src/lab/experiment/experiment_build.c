@@ -291,16 +291,21 @@ static enum tt_err build_policy(const struct tt_experiment *self, struct tt_scen
                                    "no policy is called '%s'; there are: %s", name,
                                    tt_policy_names(NULL, names, sizeof(names)));
     scenario->policy = tt_copy_text(name);
+    enum { FOUND = 3 }; /* options that a search for workers adds */
     size_t count = given ? given->n_option : 0;
-    if (count > TT_MAX_OPTIONS)
+    if (count > TT_MAX_OPTIONS - FOUND)
         return tt_experiment_wrong(self, given, "option", why, "%zu options; at most %d", count,
-                                   TT_MAX_OPTIONS);
-    scenario->option_texts = tt_allocate(2 * count + 1, sizeof(*scenario->option_texts));
+                                   TT_MAX_OPTIONS - FOUND);
+    scenario->option_texts = tt_allocate(2 * (count + FOUND), sizeof(*scenario->option_texts));
     for (size_t i = 0; i < count; i++) {
         scenario->option_texts[2 * i] = tt_copy_text(given->option[i]->key);
         scenario->option_texts[2 * i + 1] = tt_copy_text(given->option[i]->value);
         scenario->option_count++;
     }
+    enum tt_err err = tt_experiment_find_workers(self, scenario, why);
+    if (err)
+        return err;
+    count = (size_t)scenario->option_count;
     const struct tt_policy_kind *kind = tt_policy_find(name);
     if (scenario->depth == 0)
         scenario->depth = kind->traits.default_depth;

@@ -1,5 +1,6 @@
 /* The parts of tt_experiment_build, for experiment_build.c: models (experiment_models.c), their
- * profiles (experiment_profiles.c), and the limits of each world (experiment_world.c). */
+ * profiles (experiment_profiles.c), the search for workers (experiment_workers.c), and the limits
+ * of each world (experiment_world.c). */
 #ifndef TT_LAB_EXPERIMENT_EXPERIMENT_BUILD_H
 #define TT_LAB_EXPERIMENT_EXPERIMENT_BUILD_H
 
@@ -19,6 +20,11 @@ TT_MUST_CHECK enum tt_err tt_experiment_build_profiles(const struct tt_experimen
                                                        const Tutti__ExperimentModel *given,
                                                        struct tt_scenario_model *model,
                                                        struct tt_error *why);
+/* E5: adds the options that the policy's `workers` stand for, if it is given. Devices that state no
+ * `executors` get one per worker. The models are built. INVALID with the line; IO, NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_experiment_find_workers(const struct tt_experiment *self,
+                                                     struct tt_scenario *scenario,
+                                                     struct tt_error *why);
 /* Whether the scenario has what its world needs, and nothing that this world cannot run. INVALID,
  * with the line. */
 TT_MUST_CHECK enum tt_err tt_experiment_check_world(const struct tt_experiment *self,

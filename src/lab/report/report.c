@@ -68,6 +68,15 @@ static int64_t hopeless_ns(const struct tt_scenario_model *model) {
     return step_model->slo_ns < alone_ns ? alone_ns : 0;
 }
 
+static json_t *workers_json(const struct tt_scenario *scenario) {
+    json_t *options = json_object();
+    for (int32_t i = 0; i < scenario->option_count; i++) {
+        struct tt_option option = tt_scenario_option(scenario, i);
+        json_object_set_new(options, option.key, json_string(option.value));
+    }
+    return options;
+}
+
 json_t *tt_report_json(const struct tt_scenario *scenario, const char *title,
                        const struct tt_scenario_result *result) {
     const struct tt_measure *measure = &result->measure;
@@ -99,6 +108,8 @@ json_t *tt_report_json(const struct tt_scenario *scenario, const char *title,
         (json_int_t)result->events, "total", tt_report_figures_json(&total, window_s), "advice",
         "bad_rate", advice.bad_rate, "idle_share", advice.idle_share, "add_devices", advice.add,
         "release_devices", advice.release, "models", models, "executors", executors);
+    if (out && scenario->found_workers)
+        json_object_set_new(out, "found", workers_json(scenario));
     if (out && result->live.is_live)
         json_object_set_new(out, "live", tt_live_report_json(&result->live));
     tt_measure_model_fini(&total);
@@ -127,6 +138,16 @@ static void table_row(struct tt_text *out, const char *name, const struct tt_mea
                    (long long)tt_histogram_quantile(&model->batch_rows, 1, 2));
 }
 
+/* E5: what a search for workers found, as options of the policy. */
+static void table_workers(const struct tt_scenario *scenario, struct tt_text *out) {
+    for (int32_t i = 0; scenario->found_workers && i < scenario->option_count; i++) {
+        struct tt_option option = tt_scenario_option(scenario, i);
+        tt_text_printf(out, "%s%s \"%s\"", i > 0 ? ", " : "found: ", option.key, option.value);
+    }
+    if (scenario->found_workers)
+        tt_text_puts(out, "\n");
+}
+
 void tt_report_table(const struct tt_scenario *scenario, const char *title,
                      const struct tt_scenario_result *result, struct tt_text *out) {
     const struct tt_measure *measure = &result->measure;
@@ -145,6 +166,7 @@ void tt_report_table(const struct tt_scenario *scenario, const char *title,
                    result->interrupted ? " (interrupted: incomplete)" : "");
     if (result->live.is_live)
         tt_live_report_place(&result->live, out);
+    table_workers(scenario, out);
     tt_text_puts(out, "\n");
     tt_text_printf(out, "%-*s %9s %9s %7s %7s %8s %8s %8s %8s %8s %7s %6s\n", width, "model",
                    "arrived", "good/s", "late", "dropped", "bad %", "mean ms", "p50 ms", "p99 ms",

@@ -76,6 +76,7 @@ struct tt_scenario {
     char *policy;
     char **option_texts; /* key, value, key, value ...; see tt_scenario_option */
     int32_t option_count;
+    bool found_workers; /* a search for workers added options */
 };
 
 void tt_scenario_fini(struct tt_scenario *self);

@@ -1,12 +1,13 @@
 #include "policy/elastic/elastic.h"
 
+#include "base/instant.h"
 #include "policy/elastic/elastic_workers.h"
 #include "policy/queued.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORKERS, MAX_INF, VARIANT, CONFIGURATIONS, LOAD, DROP, OPTION_COUNT };
+enum { WORKERS, MAX_INF, VARIANT, CONFIGURATIONS, LOAD, QOS, DROP, OPTION_COUNT };
 /* Loads 1, 2, 4 .. TT_ELASTIC_MAX_TOTAL; the third is the first with a configuration. */
 enum { TOTALS = 7, LEAST_TOTAL = 2 };
 
@@ -27,6 +28,10 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
     [LOAD] =
         TT_CHOICE_SPEC("load", "pending|waiting", 0,
                        "enhanced: whether the load counts running rows too, or only waiting ones"),
+    [QOS] = TT_CHOICE_SPEC(
+        "qos", "off|on", 0,
+        "enhanced, without configurations: on: only choices of workers that keep the model's "
+        "objective whenever one of them begins beside the others, where there are any"),
     [DROP] = TT_DROP_SPEC,
 };
 
@@ -47,7 +52,7 @@ struct tt_policy {
     /* A new decision can assign more than the last one. Most events do not set it: an arrival whose
      * input is still in transfer, or growth of a queue below `enough` rows. */
     bool changed;
-    bool enhanced, only_waiting;
+    bool enhanced, only_waiting, keeps_qos;
     bool is_configured; /* by the option `configurations`, for all models: they are in the first row
                   of `planned` */
     int32_t running;    /* rows that run */
@@ -352,12 +357,13 @@ static void elastic_model_changed(struct tt_policy *self, int64_t now, int32_t m
         return;
     int32_t available[TT_ELASTIC_SIZES];
     tt_elastic_workers_count(&self->workers, available);
-    const struct tt_profile *profile = self->queues.domain->models[model]->whole;
+    const struct tt_step_model *added = self->queues.domain->models[model];
+    int64_t promise_ns = self->keeps_qos ? added->slo_ns : TT_NEVER;
     uint64_t *planned = &self->planned[(int64_t)model * TOTALS];
     for (int32_t k = 0; k < TOTALS; k++) {
         struct tt_elastic_choice plan = {0};
         if (k >= LEAST_TOTAL)
-            plan = tt_elastic_plan(profile, available, 1 << k);
+            plan = tt_elastic_plan_within(added->whole, available, 1 << k, promise_ns);
         planned[k] = tt_elastic_workers_first(&self->workers, plan.counts);
     }
     fill_plans(self, planned);
@@ -490,6 +496,7 @@ static enum tt_err elastic_init(struct tt_policy *self, const struct tt_policy_s
     self->max_inf = values[MAX_INF] > 0 ? (int32_t)values[MAX_INF] : sum;
     self->enhanced = values[VARIANT] != 0;
     self->only_waiting = values[LOAD] != 0;
+    self->keeps_qos = values[QOS] != 0;
     self->planned = calloc((size_t)setup->domain->model_capacity * TOTALS, sizeof(*self->planned));
     self->ranges = calloc((size_t)setup->domain->model_capacity, sizeof(*self->ranges));
     if (!self->planned || !self->ranges)

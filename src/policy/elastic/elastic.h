@@ -41,6 +41,8 @@
  * - `variant`, `load`: as above.
  * - `configurations` (4;4,4;8,8,16): the workers that count at each load, for all models, as
  *   measured on the device. Not given: computed for each model from its profile.
+ * - `qos` (off): with `on`, computed configurations keep the QoS condition for two workers
+ *   (elastic_qos.h) for the model's objective, where some choice does.
  * - `drop`: whether hopeless heads are dropped.
  *
  * Cost: most decisions can assign nothing, and the policy detects that. After such a decision only

@@ -1,37 +1,21 @@
 #include "policy/elastic/elastic_plan.h"
 
 #include "base/instant.h"
-#include "core/device.h"
+#include "policy/elastic/elastic_qos.h"
 
 #include <string.h>
-
-int64_t tt_elastic_corun(const struct tt_profile *profile, const int32_t counts[TT_ELASTIC_SIZES]) {
-    struct tt_device_run runs[TT_ELASTIC_MAX_TOTAL];
-    struct tt_device device = {.capacity = TT_ELASTIC_MAX_TOTAL, .runs = runs};
-    int32_t worker = 0;
-    for (int32_t k = TT_ELASTIC_SIZES - 1; k >= 0; k--)
-        tt_assert(counts[k] >= 0);
-    for (int32_t k = TT_ELASTIC_SIZES - 1; k >= 0; k--)
-        for (int32_t i = 0; i < counts[k]; i++)
-            tt_device_start(&device, 0, worker++, tt_profile_latency(profile, 1 << k, 0),
-                            tt_profile_demand(profile, 1 << k, 0));
-    int64_t sum = 0, at;
-    while ((at = tt_device_next_at(&device)) != TT_NEVER)
-        while (tt_device_take_ended(&device, at) >= 0)
-            sum += at;
-    return sum;
-}
 
 struct search {
     const struct tt_profile *profile;
     const int32_t *available;
+    int64_t promise_ns;
     struct tt_elastic_choice now, best;
 };
 
 /* Compares means as fractions: a / b < c / d <=> a d < c b. */
 static bool better(const struct tt_elastic_choice *a, const struct tt_elastic_choice *b) {
-    if (b->total == 0)
-        return true;
+    if (b->total == 0 || a->keeps != b->keeps)
+        return b->total == 0 || a->keeps;
     __int128 left = (__int128)a->latency_sum * b->worker_count;
     __int128 right = (__int128)b->latency_sum * a->worker_count;
     return left < right || (left == right && a->worker_count < b->worker_count);
@@ -43,6 +27,8 @@ static void choose(struct search *self, int32_t k, int32_t left) {
     if (left == 0) {
         now->tried++;
         now->latency_sum = tt_elastic_corun(self->profile, now->counts);
+        now->keeps = tt_elastic_keeps(self->profile, now->counts, self->promise_ns);
+        now->kept += now->keeps;
         if (better(now, &self->best))
             self->best = *now;
         return;
@@ -61,15 +47,25 @@ static void choose(struct search *self, int32_t k, int32_t left) {
     now->counts[k] = 0;
 }
 
-struct tt_elastic_choice tt_elastic_plan(const struct tt_profile *profile,
-                                         const int32_t available[TT_ELASTIC_SIZES], int32_t total) {
+struct tt_elastic_choice tt_elastic_plan_within(const struct tt_profile *profile,
+                                                const int32_t available[TT_ELASTIC_SIZES],
+                                                int32_t total, int64_t promise_ns) {
     tt_assert(total >= 1 && total <= TT_ELASTIC_MAX_TOTAL);
-    struct search search = {.profile = profile, .available = available, .now = {.total = total}};
+    struct search search = {.profile = profile,
+                            .available = available,
+                            .promise_ns = promise_ns,
+                            .now = {.total = total}};
     choose(&search, TT_ELASTIC_SIZES - 1, total);
     tt_assert(search.now.worker_count == 0); /* each step of the search was taken back */
     search.best.tried = search.now.tried;
+    search.best.kept = search.now.kept;
     tt_elastic_choice_check(&search.best, available);
     return search.best;
+}
+
+struct tt_elastic_choice tt_elastic_plan(const struct tt_profile *profile,
+                                         const int32_t available[TT_ELASTIC_SIZES], int32_t total) {
+    return tt_elastic_plan_within(profile, available, total, TT_NEVER);
 }
 
 void tt_elastic_choice_check(const struct tt_elastic_choice *self,

@@ -4,7 +4,9 @@
 #include "lab/experiment/goodput.h"
 #include "lab/run/scenario_run.h"
 
+#include "base/instant.h"
 #include "base/text.h"
+#include "profile/worker_file.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -375,6 +377,105 @@ static void the_search_brackets_the_goodput(void **state) {
     tt_experiment_close(&experiment);
 }
 
+/* ---- workers from an offline search ---- */
+
+/* The option begins with the text. */
+static void demand_option(const struct tt_scenario *scenario, const char *key, const char *value) {
+    for (int32_t i = 0; i < scenario->option_count; i++) {
+        struct tt_option option = tt_scenario_option(scenario, i);
+        if (strcmp(option.key, key) == 0) {
+            if (strncmp(option.value, value, strlen(value)) != 0)
+                fail_msg("%s", option.value);
+            return;
+        }
+    }
+    fail_msg("no option %s", key);
+}
+
+/* Batches of 1 and 2 take half the device, for 2 and 3 ms. So two workers of 2 take 3 ms, less than
+ * any other choice for 4 rows. The QoS condition counts on the whole device only: they have 6 ms of
+ * work. With a promise of 5.5 ms, 2 beside 1 and 1 are the best: the two take 2 ms alone, and the
+ * third has 3 ms of work. They end at 3, 3 and 4 ms; one worker of 4 ends at 5, four of 1 at 4. */
+static enum tt_err find_workers(const char *slo_ms, const char *workers, const char *extra,
+                                struct tt_scenario *out_scenario, struct tt_error *why) {
+    static const char *const text = "seed: 1 duration_s: 1 device { pool_slots: 64 }\n"
+                                    "model { name: \"m\" slo_ms: 100 max_batch: 32 profile {\n"
+                                    "  point { batch: 1 latency_ns: 2000000 demand: 0.5 }\n"
+                                    "  point { batch: 2 latency_ns: 3000000 demand: 0.5 }\n"
+                                    "  point { batch: 4 latency_ns: 5000000 demand: 1 }\n"
+                                    "  point { batch: 32 latency_ns: 33000000 demand: 1 } } }\n"
+                                    "load { rate: 100 } policy { name: \"elastic\" %s }\n";
+    struct tt_text file;
+    struct tt_experiment experiment;
+    tt_text_init(&file);
+    tt_text_printf(&file, text, extra);
+    assert_int_equal(tt_text_write_file(OUT("workers.exp"), &file, why), TT_OK);
+    tt_text_fini(&file);
+    if (tt_experiment_open(&experiment, OUT("workers.exp"), why) != TT_OK)
+        fail_msg("%s", why->text);
+    assert_int_equal(tt_experiment_set(&experiment, "workers", workers, why), TT_OK);
+    if (slo_ms)
+        assert_int_equal(tt_experiment_set(&experiment, "slo_ms", slo_ms, why), TT_OK);
+    enum tt_err err = tt_experiment_build(&experiment, out_scenario, why);
+    tt_experiment_close(&experiment);
+    return err;
+}
+
+static void demand_refusal(const char *workers, const char *extra, const char *expected) {
+    struct tt_scenario scenario;
+    struct tt_error why = {0};
+    assert_int_equal(find_workers(NULL, workers, extra, &scenario, &why), TT_ERR_INVALID);
+    if (!strstr(why.text, expected))
+        fail_msg("%s", why.text);
+}
+
+static void a_search_finds_the_workers(void **state) {
+    (void)state;
+    struct tt_scenario scenario;
+    struct tt_error why = {0};
+    if (find_workers(NULL, "SEARCH", "", &scenario, &why) != TT_OK)
+        fail_msg("%s", why.text);
+    demand_option(&scenario, "configurations", "2,2;");
+    demand_option(&scenario, "variant", "enhanced");
+    assert_true(scenario.devices[0].executors >= 4); /* and a worker of each size of 8, 16, 32 */
+    assert_true(scenario.found_workers);
+    tt_scenario_fini(&scenario);
+    if (find_workers("5.5", "SEARCH", "", &scenario, &why) != TT_OK)
+        fail_msg("%s", why.text);
+    demand_option(&scenario, "configurations", "2,1,1;");
+    tt_scenario_fini(&scenario);
+    demand_refusal("SEARCH", "option { key: \"configurations\" value: \"4\" }",
+                   "workers and option configurations both say which workers count");
+    demand_refusal("SEARCH", "option { key: \"workers\" value: \"1,1\" }",
+                   "no load of 4 rows or more has a choice of workers");
+    demand_refusal("none.pbtxt", "", "workers is SEARCH, or a file that tutti profile --workers");
+}
+
+static void measured_workers_are_taken(void **state) {
+    (void)state;
+    static const struct tt_worker_mix mixes[] = {
+        {.counts = {4}, .runs = 1, .mean_ns = 3 * TT_MS, .last_ns = 9 * TT_MS},
+        {.counts = {0, 2}, .runs = 1, .mean_ns = 4 * TT_MS, .last_ns = 5 * TT_MS}};
+    const struct tt_worker_file_origin origin = {
+        .source = "a test", .device = "no device", .date = "2026-01-01", .model_sha256 = ""};
+    struct tt_text text;
+    struct tt_scenario scenario;
+    struct tt_error why = {0};
+    tt_text_init(&text);
+    tt_worker_file_print(&origin, mixes, 2, &text);
+    assert_int_equal(tt_text_write_file(OUT("workers.pbtxt"), &text, &why), TT_OK);
+    tt_text_fini(&text);
+    if (find_workers(NULL, OUT("workers.pbtxt"), "", &scenario, &why) != TT_OK)
+        fail_msg("%s", why.text);
+    demand_option(&scenario, "configurations", "1,1,1,1");
+    assert_int_equal(scenario.devices[0].executors, 5); /* and one of 2 rows */
+    tt_scenario_fini(&scenario);
+    if (find_workers("8", OUT("workers.pbtxt"), "", &scenario, &why) != TT_OK)
+        fail_msg("%s", why.text);
+    demand_option(&scenario, "configurations", "2,2");
+    tt_scenario_fini(&scenario);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_stagger_is_golden),
@@ -385,6 +486,8 @@ int main(void) {
         cmocka_unit_test(nonsense_is_told_with_its_line),
         cmocka_unit_test(settings_of_models_are_checked),
         cmocka_unit_test(the_search_brackets_the_goodput),
+        cmocka_unit_test(a_search_finds_the_workers),
+        cmocka_unit_test(measured_workers_are_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -153,6 +153,31 @@ static void tells_the_union_or_what_can_be_made(void **state) {
     assert_false(tt_worker_search_options_of(NULL, 0, NULL, &told));
 }
 
+/* Of 4 rows one choice ends in time, of 8 none: then all of them stay. */
+static void a_promise_removes_what_ends_too_late(void **state) {
+    (void)state;
+    struct tt_worker_mix mixes[] = {
+        {.counts = {4}, .mean_ns = 300, .last_ns = 900},
+        {.counts = {0, 0, 1}, .mean_ns = 400, .last_ns = 400},
+        {.counts = {0, 0, 2}, .mean_ns = 900, .last_ns = 950},
+        {.counts = {0, 0, 0, 1}, .mean_ns = 800, .last_ns = 800},
+    };
+    struct tt_worker_options told;
+    int32_t count = (int32_t)TT_COUNT(mixes);
+    assert_int_equal(tt_worker_search_within(mixes, count, TT_NEVER), count);
+    assert_int_equal(tt_worker_search_within(mixes, count, 950), count);
+    assert_true(tt_worker_search_options_of(mixes, count, NULL, &told));
+    assert_string_equal(told.configurations, "1,1,1,1;8");
+    assert_true(tt_worker_mix_keeps(&mixes[0], 900));
+    assert_false(tt_worker_mix_keeps(&mixes[0], 899));
+    assert_int_equal(tt_worker_search_within(mixes, count, 799), 3);
+    assert_int_equal(mixes[0].counts[2], 1);
+    assert_int_equal(mixes[1].counts[2], 2);
+    assert_int_equal(mixes[2].counts[3], 1);
+    assert_true(tt_worker_search_options_of(mixes, 3, NULL, &told));
+    assert_string_equal(told.configurations, "4;8");
+}
+
 static void write_text(const char *path, const char *text) {
     FILE *file = fopen(path, "w");
     assert_non_null(file);
@@ -214,6 +239,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tries_every_choice_and_goes_on_where_it_was),
         cmocka_unit_test(tells_the_union_or_what_can_be_made),
+        cmocka_unit_test(a_promise_removes_what_ends_too_late),
         cmocka_unit_test(the_file_says_what_it_was_measured_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -91,7 +91,7 @@ static void look(const struct world *self, const struct tt_mechanism *domain) {
             running[task->model] += task->last_step < domain->models[task->model]->step_count - 1;
         }
     }
-    for (int32_t m = 0; m < MODELS && domain->models[m]; m++) {
+    for (int32_t m = 0; m < domain->model_capacity; m++) {
         for (int32_t s = 0; s < STAGES - 1; s++)
             written[m] += self->buffers[m][s][TT_STAGE_BUFFER_INWRITING];
         assert_int_equal(written[m], running[m]);
