@@ -102,7 +102,8 @@ static void lost_returned(struct tt_stream_place *place) {
     struct tt_engine_task *task = place->task;
     task->head.outcome = TT_OUTCOME_LOST;
     task->head.last_step_done = task->head.first_step - 1;
-    tt_stream_place_fail(place);
+    for (int32_t i = 0; i < place->valid.count; i++)
+        place->valid.members[i]->err = TT_ERR_TIMEOUT;
     call_done(engine_of(task->model->engine), task);
 }
 
