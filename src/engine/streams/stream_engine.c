@@ -175,26 +175,6 @@ static void take_states(struct tt_stream_place *place) {
     valid->count = kept;
 }
 
-/* Lists the slots of all rows, and what the kernel touches. */
-static void list_memory(struct tt_stream_place *place) {
-    const struct tt_stream_model *model = place->model;
-    bool writes = !tt_stream_place_ends_model(place);
-    int32_t row = 0;
-    place->ranges[0] = (struct tt_async_range){place->arena.device, model->arena_bytes, true};
-    for (int32_t i = 0; i < place->valid.count; i++) {
-        const struct tt_engine_state *state = place->valid.members[i]->state;
-        for (int32_t slot = state ? state->first_slot : -1; slot >= 0;
-             slot = model->next_slot[slot]) {
-            place->ranges[row + 1] = (struct tt_async_range){tt_stream_model_slot(model, slot),
-                                                             model->program.state_bytes, writes};
-            place->slots[row++] = slot;
-        }
-    }
-    tt_assert(row == 0 || row == place->valid.rows);
-    place->async.kernel.ranges = place->ranges;
-    place->async.kernel.range_count = place->valid.rows > 0 ? row + 1 : 0;
-}
-
 /* The mean of the steps' shares, by their times. */
 static int32_t demand_of(const struct tt_stream_program *program, const struct tt_device_task *head,
                          int32_t rows) {
@@ -273,7 +253,7 @@ static void submit(void *engine, struct tt_device_task *head) {
     take_states(place);
     note_returned(self); /* the tasks that had these slots may have ended just now */
     describe(place, before);
-    list_memory(place);
+    tt_stream_place_list_memory(place);
     bool brings = self->transfer == TT_STREAM_EACH && head->first_step == 0;
     if (self->set && brings && place->valid.rows > 0)
         tt_stream_place_bring(place, self->copies_in);

@@ -28,6 +28,25 @@ void tt_stream_place_begin(struct tt_stream_place *place, struct tt_engine_task 
     place->is_known = false;
 }
 
+void tt_stream_place_list_memory(struct tt_stream_place *place) {
+    const struct tt_stream_model *model = place->model;
+    bool writes = !tt_stream_place_ends_model(place);
+    int32_t row = 0;
+    place->ranges[0] = (struct tt_async_range){place->arena.device, model->arena_bytes, true};
+    for (int32_t i = 0; i < place->valid.count; i++) {
+        const struct tt_engine_state *state = place->valid.members[i]->state;
+        for (int32_t slot = state ? state->first_slot : -1; slot >= 0;
+             slot = model->next_slot[slot]) {
+            place->ranges[row + 1] = (struct tt_async_range){tt_stream_model_slot(model, slot),
+                                                             model->program.state_bytes, writes};
+            place->slots[row++] = slot;
+        }
+    }
+    tt_assert(row == 0 || row == place->valid.rows);
+    place->async.kernel.ranges = place->ranges;
+    place->async.kernel.range_count = place->valid.rows > 0 ? row + 1 : 0;
+}
+
 void tt_stream_place_proves(struct tt_stream_place *place) {
     struct tt_stream_place *before = place->before;
     uint64_t turn = place->before_turn;

@@ -68,6 +68,8 @@ void tt_stream_place_answer(const struct tt_stream_place *self);
  * submitting thread. */
 void tt_stream_place_begin(struct tt_stream_place *self, struct tt_engine_task *task,
                            struct tt_stream_place *before);
+/* Lists the slots of all rows, and what the kernel touches. The members are known. */
+void tt_stream_place_list_memory(struct tt_stream_place *self);
 /* The task is done. So are those whose members it took up, although the device may fail before they
  * have come back: they must not fail. */
 void tt_stream_place_proves(struct tt_stream_place *self);
