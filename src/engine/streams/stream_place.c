@@ -5,10 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool tt_stream_place_ends_model(const struct tt_stream_place *place) {
-    return place->async.head.last_step == place->model->program.step_count - 1;
-}
-
 void tt_stream_place_begin(struct tt_stream_place *place, struct tt_engine_task *task,
                            struct tt_stream_place *before) {
     tt_assert(!place->task || tt_flag_is_raised(&place->is_over));

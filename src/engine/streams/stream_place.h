@@ -47,7 +47,9 @@ _Static_assert(offsetof(struct tt_stream_place, async) == 0,
                "an asynchronous task is its beginning");
 
 /* True if the task runs the model's last step. */
-bool tt_stream_place_ends_model(const struct tt_stream_place *self);
+static inline bool tt_stream_place_ends_model(const struct tt_stream_place *self) {
+    return self->async.head.last_step == self->model->program.step_count - 1;
+}
 /* The kernel, in its two forms; `context` is the place. */
 enum tt_err tt_stream_place_run(struct tt_async_device *device, void *context);
 enum tt_err tt_stream_place_enqueue(struct tt_async_device *device, void *context,
