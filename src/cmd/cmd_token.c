@@ -13,7 +13,7 @@ enum { RANDOM_BYTES = 33, TOKEN_BYTES = RANDOM_BYTES / 3 * 4 + 1 };
 
 struct flags {
     const char *name, *role;
-    int64_t in_flight, rate;
+    int64_t in_flight, rate, bytes;
     bool as_json;
 };
 
@@ -24,6 +24,8 @@ static const struct tt_flag_row flag_rows[] = {
     TT_INTEGER("in-flight", "N", in_flight, 1, TT_S, 0,
                "inferences that it may have in work at a time (default: no limit)"),
     TT_INTEGER("rate", "N", rate, 1, TT_S, 0, "requests per second (default: no limit)"),
+    TT_INTEGER("bytes", "N", bytes, 1, TT_S, 0,
+               "bytes of large bodies that it may have in receipt at a time (default: no limit)"),
     TT_SWITCH("json", as_json, "print JSON"),
 };
 
@@ -46,6 +48,8 @@ static void put_line(const struct flags *self, const char *digest, struct tt_tex
         tt_text_printf(line, " in_flight=%lld", (long long)self->in_flight);
     if (self->rate)
         tt_text_printf(line, " rate=%lld", (long long)self->rate);
+    if (self->bytes)
+        tt_text_printf(line, " bytes=%lld", (long long)self->bytes);
 }
 
 /* The line as the server will read it. */

@@ -94,6 +94,7 @@ static const struct tt_limit limit_rows[] = {
 void tt_network_quotas_init(struct tt_network_quotas *self, const struct tt_limits *of) {
     tt_quota_init(&self->connections, of->connections);
     tt_quota_init(&self->receive_bytes, of->receive_bytes);
+    tt_largest_init(&self->bodies);
 }
 
 int32_t tt_limit_count(void) { return (int32_t)TT_COUNT(limit_rows); }

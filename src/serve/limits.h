@@ -6,6 +6,7 @@
 #ifndef TT_SERVE_LIMITS_H
 #define TT_SERVE_LIMITS_H
 
+#include "base/threads/largest.h"
 #include "base/threads/quota.h"
 
 #include <stddef.h>
@@ -44,6 +45,7 @@ struct tt_limits {
 /* The limits of what all connections of the server hold together, on whatever threads they are. */
 struct tt_network_quotas {
     struct tt_quota connections, receive_bytes;
+    struct tt_largest bodies; /* which thread holds the largest body in receipt */
 };
 /* Connections of those allowed that are kept for health and metrics: 1 of 64, at most 64. */
 int64_t tt_network_reserve(int64_t connections);

@@ -129,6 +129,36 @@ class TokensTest(Case):
         self.assertEqual(self.ask(connection, "POST", "/v2/models/floats/infer", BODY, self.bearer("infer"))[0], 200)
         self.stop()
 
+    def test_bytes_of_bodies(self):
+        """What an identity has in receipt, over all its connections, HTTP and gRPC."""
+        self.serve(*self.with_tokens(), "--connection-threads", "2")
+        wide, line = token("wide", "infer", "--bytes", str(1 << 20))
+        with open(self.path("tokens"), encoding="utf-8") as now:
+            replace(self.path("tokens"), now.read() + line)
+        until(lambda: self.said("tokens read again: 4 in"))
+        authorization = "Authorization: Bearer %s\r\n" % wide
+        held = []
+        for _ in range(2):  # 3/8 of it each
+            found = socket.create_connection(("127.0.0.1", self.port), timeout=60)
+            found.sendall(("POST /v2/models/floats/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 500000\r\n%s\r\n"
+                           % authorization).encode() + b" " * 393216)  # fmt: skip
+            held.append(found)
+
+        def ask(name):
+            bearer = {"Authorization": "Bearer " + wide} if name == "wide" else self.bearer(name)
+            return self.ask(self.connection(), "POST", "/v2/models/floats/infer", b" " * 300000 + json.dumps(BODY).encode(), bearer)
+
+        until(lambda: ask("wide")[0] == 429)
+        status, headers, content = ask("wide")
+        self.assertEqual(status, 429)
+        self.assertIn("wide has reached its limit of 1048576 bytes of bodies in receipt at a time", content)
+        self.assertEqual(headers["Retry-After"], "1")
+        self.assertEqual(ask("infer")[0], 200)  # another identity
+        held[0].close()
+        until(lambda: ask("wide")[0] == 200)
+        held[1].close()
+        self.stop()
+
     def test_reload(self):
         self.serve(*self.with_tokens())
         connection = self.connection()

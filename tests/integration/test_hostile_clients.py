@@ -21,6 +21,8 @@ from needs import need  # noqa: E402
 need("numpy", "onnx", "tritonclient")
 
 from control_case import ControlCase, adder  # noqa: E402
+from plain_grpc import PlainGrpc  # noqa: E402
+from server_process import free_port  # noqa: E402
 
 MIB = 1 << 20
 BODY = json.dumps({"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [0] * 4}]}).encode()
@@ -205,6 +207,45 @@ class Eviction(HostileCase):
             found.sendall(head(INFER, 4 * MIB) + b" " * (3 * MIB))
         large = b" " * (6 * MIB) + BODY
         self.wait_until(lambda: self.ask("POST", INFER, large)[0] == 503, "it is served")
+
+
+class EvictionAcrossThreads(HostileCase):
+    """The largest body of all gives way, whichever thread and transport received it."""
+
+    def setUp(self):
+        self.grpc_port = free_port()
+        self.flags = HostileCase.flags + ["--max-receive-bytes", str(8 * MIB), "--connection-threads", "2"]
+        self.flags += ["--grpc-port", str(self.grpc_port)]
+        super().setUp()
+
+    def large(self):
+        """Clients of both threads, with the largest share of the budget in turn."""
+        body = b" " * (2 * MIB) + BODY
+        return [self.ask("POST", INFER, body)[0] for _ in range(4)]  # two for each thread
+
+    def hog(self):
+        """The answer to a client that has sent most of a large body, once others need room."""
+        hog = self.dial()
+        hog.sendall(head(INFER, 7 * MIB + MIB // 2) + b" " * (7 * MIB))
+        self.wait_until(lambda: self.large() and select.select([hog], [], [], 0)[0], "it keeps its place")
+        return hog.recv(4096)
+
+    def test_http(self):
+        # It is refused where it asks for room itself, because not all that it sent was read before.
+        reply = next((reply for reply in (self.hog() for _ in range(20)) if b"holds the most" in reply), b"")
+        self.assertIn(b" 503 ", reply)
+        self.assertIn(b"Retry-After", reply)
+        self.assertEqual(self.large(), [200] * 4)
+
+    def test_grpc_gives_way_to_http(self):
+        """A message of which most has come, over a connection of plain frames."""
+        hog = PlainGrpc(self.grpc_port)
+        self.addCleanup(hog.close)
+        hog.begin("/inference.GRPCInferenceService/ModelInfer", 7 * MIB + MIB // 2)
+        hog.send(7 * MIB)
+        self.wait_until(lambda: self.large() and hog.has_ended(), "it keeps its place")
+        self.assertIn(b"\x0214", hog.received)  # the status UNAVAILABLE; the reason is packed by Huffman's code
+        self.assertEqual(self.large(), [200] * 4)
 
 
 class Names(HostileCase):

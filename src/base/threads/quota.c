@@ -56,6 +56,15 @@ bool tt_quota_share_take_more(struct tt_quota_share *self, int64_t amount) {
     return true;
 }
 
+void tt_quota_share_force(struct tt_quota_share *self, int64_t amount) {
+    int64_t missing = amount - (self->held - self->used);
+    if (missing > 0) {
+        atomic_fetch_add_explicit(&self->quota->used, missing, memory_order_relaxed);
+        self->held += missing;
+    }
+    self->used += amount;
+}
+
 void tt_quota_share_give_back(struct tt_quota_share *self) {
     tt_assert(self->used >= 0);
     int64_t amount = self->held - self->used - (self->piece - 1);

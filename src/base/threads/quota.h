@@ -6,10 +6,10 @@
  * Life: the quota is initialised with its limit; each thread initialises a share of it, takes and
  * gives, and finishes the share, which gives back what it kept; the quota needs no end.
  *
- * All threads together never use more than the limit. A share keeps less than two pieces that it
- * does not use, so the last 1/512 of the limit per thread may be refused; below 2048 a piece is 1,
- * nothing is kept, and the limit is exact. Neither is a means of synchronisation. Implemented here
- * and in quota.c. */
+ * All threads together never use more than the limit, but for what tt_quota_share_force() took. A
+ * share keeps less than two pieces that it does not use, so the last 1/512 of the limit per thread
+ * may be refused; below 2048 a piece is 1, nothing is kept, and the limit is exact. Neither is a
+ * means of synchronisation. Implemented here and in quota.c. */
 #ifndef TT_BASE_QUOTA_H
 #define TT_BASE_QUOTA_H
 
@@ -52,6 +52,8 @@ void tt_quota_share_fini(struct tt_quota_share *self);
 
 TT_MUST_CHECK bool tt_quota_share_take_more(struct tt_quota_share *self, int64_t amount);
 void tt_quota_share_give_back(struct tt_quota_share *self);
+/* Takes it also beyond the limit. The share's thread. */
+void tt_quota_share_force(struct tt_quota_share *self, int64_t amount);
 
 /* The share's thread. False: it would exceed the limit; nothing is taken. */
 TT_MUST_CHECK static inline bool tt_quota_share_take(struct tt_quota_share *self, int64_t amount) {

@@ -114,6 +114,24 @@ void tt_identity_leave(struct tt_identity *self) {
         tt_client_limits_leave(&self->limits);
 }
 
+struct tt_identity *tt_gate_identity(struct tt_gate *self, const struct tt_token *token) {
+    if (!self->access || self->kind == TT_GATE_LOCAL || !token->is_given)
+        return NULL;
+    const struct tt_token_table *table = table_of(self->access, &self->view);
+    struct tt_identity *identity = table ? tt_token_table_find(table, &token->digest) : NULL;
+    if (identity)
+        tt_refcount_ref(&identity->shared.references);
+    return identity;
+}
+
+bool tt_identity_take_bytes(struct tt_identity *self, int64_t bytes) {
+    return tt_client_limits_take(&self->limits, bytes, self->bytes_limit);
+}
+
+void tt_identity_give_bytes(struct tt_identity *self, int64_t bytes) {
+    tt_client_limits_give(&self->limits, bytes);
+}
+
 /* Printable ASCII, so that a client cannot forge lines; without the query, which may have secrets.
  */
 static void show(const char *text, char out[SHOWN_BYTES]) {

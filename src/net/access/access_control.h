@@ -72,6 +72,11 @@ enum tt_verdict tt_gate_check(struct tt_gate *self, enum tt_operation operation,
 /* True: an inference of the identity begins; tt_identity_leave() ends it. NULL-safe. */
 bool tt_identity_enter(struct tt_identity *self, struct tt_error *why);
 void tt_identity_leave(struct tt_identity *self);
+/* The identity of the token, a reference, without a look at its role; NULL: none. */
+struct tt_identity *tt_gate_identity(struct tt_gate *self, const struct tt_token *token);
+/* True: the identity holds so many bytes of bodies more; _give_bytes() gives them back. */
+bool tt_identity_take_bytes(struct tt_identity *self, int64_t bytes);
+void tt_identity_give_bytes(struct tt_identity *self, int64_t bytes);
 
 /* Logs what a client did or tried, at most some lines a second: `method` and `target` as it sent
  * them, without the query, and the result. */

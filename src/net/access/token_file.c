@@ -49,7 +49,7 @@ struct entry {
     struct field name;
     enum tt_role role;
     struct tt_token_digest digest;
-    int64_t in_flight_limit, rate_limit;
+    int64_t in_flight_limit, rate_limit, bytes_limit;
 };
 
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
@@ -107,9 +107,11 @@ static enum tt_err read_line(const struct reader *self, const char *at, const ch
                             "digits, as `tutti token` prints it");
     while ((field = next_field(&at, end)).length)
         if (!read_limit(&field, "in_flight=", &out->in_flight_limit) &&
-            !read_limit(&field, "rate=", &out->rate_limit))
-            return refuse(self, "after the digest only in_flight=N and rate=N may follow");
-    if (out->in_flight_limit < 0 || out->rate_limit < 0)
+            !read_limit(&field, "rate=", &out->rate_limit) &&
+            !read_limit(&field, "bytes=", &out->bytes_limit))
+            return refuse(self, "after the digest only in_flight=N and rate=N and bytes=N may "
+                                "follow");
+    if (out->in_flight_limit < 0 || out->rate_limit < 0 || out->bytes_limit < 0)
         return refuse(self, "a limit is a number from 1 to 1000000000");
     return TT_OK;
 }
@@ -128,7 +130,7 @@ static struct tt_identity *find_name(const struct tt_token_table *table, const s
 
 static bool is_same(const struct tt_identity *identity, const struct entry *entry) {
     return identity->role == entry->role && identity->in_flight_limit == entry->in_flight_limit &&
-           identity->rate_limit == entry->rate_limit;
+           identity->rate_limit == entry->rate_limit && identity->bytes_limit == entry->bytes_limit;
 }
 
 /* A reference to the identity of that name; NULL: no memory. */
@@ -148,6 +150,7 @@ static struct tt_identity *identity_for(const struct reader *self, const struct 
     identity->role = entry->role;
     identity->in_flight_limit = entry->in_flight_limit;
     identity->rate_limit = entry->rate_limit;
+    identity->bytes_limit = entry->bytes_limit;
     return identity;
 }
 
@@ -245,6 +248,7 @@ void tt_token_table_check(const struct tt_token_table *self) {
         tt_assert(is_name(&name));
         tt_assert(identity->role < TT_ROLE_COUNT);
         tt_assert(tt_client_limits_in_work(&identity->limits) >= 0);
+        tt_assert(tt_client_limits_bytes(&identity->limits) >= 0);
         for (int32_t k = 0; k < i; k++) {
             const struct tt_identity *other = self->entries[k].identity;
             tt_assert(!tt_token_digest_equal(&self->entries[i].digest, &self->entries[k].digest));

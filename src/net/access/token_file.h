@@ -1,8 +1,9 @@
 /* The file of tokens: the identities that may use the server, their roles and limits.
  *
- * A line is `NAME ROLE SHA256 [in_flight=N] [rate=N]`, fields separated by spaces or tabs; empty
- * lines and what follows `#` are ignored. SHA256 is the hexadecimal digest of the token. A name may
- * stand on several lines, with the same role and limits, so that a token can be replaced.
+ * A line is `NAME ROLE SHA256 [in_flight=N] [rate=N] [bytes=N]`, fields separated by spaces or
+ * tabs; empty lines and what follows `#` are ignored. SHA256 is the hexadecimal digest of the
+ * token. A name may stand on several lines, with the same role and limits, so that a token can be
+ * replaced.
  *
  * Life of a table: read from the file, published, replaced when the file changes; identities whose
  * line did not change keep their counts. A table is never changed. Implemented in token_file.c. */
@@ -25,6 +26,7 @@ struct tt_identity {
     char name[TT_IDENTITY_NAME_BYTES]; /* letters, digits and . _ @ - */
     enum tt_role role;
     int64_t in_flight_limit, rate_limit; /* inferences at a time, requests per second; 0: none */
+    int64_t bytes_limit;                 /* of bodies in receipt at a time; 0: none */
     struct tt_client_limits limits;
 };
 

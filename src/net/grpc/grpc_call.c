@@ -14,6 +14,13 @@ static struct tt_grpc_call *call_of(struct tt_http2_stream *stream) {
     return TT_CONTAINER_OF(stream, struct tt_grpc_call, stream);
 }
 
+/* Its message gives way to those of others. */
+static void evict(struct tt_body_part *part) {
+    struct tt_grpc_call *self = TT_CONTAINER_OF(part, struct tt_grpc_call, receiver.part);
+    tt_grpc_call_fail(self, TT_GRPC_UNAVAILABLE, tt_body_evicted);
+    tt_grpc_receiver_fini(&self->receiver);
+}
+
 static struct tt_http2_stream *on_open(void *context, struct tt_http2_session *session) {
     (void)session;
     struct tt_grpc_calls *all = context;
@@ -33,6 +40,7 @@ static struct tt_http2_stream *on_open(void *context, struct tt_http2_session *s
     self->health = -1;
     tt_list_init(&self->running);
     tt_grpc_receiver_init(&self->receiver, &all->budget, 0);
+    self->receiver.part.evict = evict;
     tt_text_init(&self->ahead);
     tt_text_init(&self->sentence);
     all->call_count++;
@@ -349,6 +357,12 @@ static size_t feed(struct tt_grpc_call *self, const char *bytes, size_t count) {
                     self->receiver.wanted_bytes, self->receiver.limit_bytes);
             tt_grpc_call_fail(self, TT_GRPC_RESOURCE_EXHAUSTED, why.text);
             break;
+        case TT_GRPC_OVER_SHARE:
+            tt_fail(TT_ERR_BUSY, &why,
+                    "%s has reached its limit of %lld bytes of bodies in receipt at a time",
+                    self->identity->name, (long long)self->identity->bytes_limit);
+            tt_grpc_call_fail(self, TT_GRPC_RESOURCE_EXHAUSTED, why.text);
+            break;
         case TT_GRPC_NO_ROOM:
             tt_grpc_call_fail(self, TT_GRPC_UNAVAILABLE,
                               "too many bytes are being received; try again later");
@@ -513,6 +527,9 @@ static void on_request(struct tt_http2_stream *stream) {
         tt_grpc_call_fail(self, refusal, why.text);
     } else {
         self->receiver.limit_bytes = message_limit(self, all->limits->body_bytes);
+        self->receiver.part.identity = self->identity;
+        if (self->identity)
+            tt_refcount_ref(&self->identity->shared.references);
         if (self->timeout_ns)
             self->deadline_at = tt_instant_add(tt_clock_now(), self->timeout_ns);
         if (takes_many(self) || self->method->kind == TT_GRPC_WATCH)

@@ -59,7 +59,7 @@ struct tt_grpc_calls {
     struct tt_gate *gate;                      /* borrowed; NULL: all is allowed */
     const struct tt_address_limits *addresses; /* borrowed; NULL: no limit */
     struct tt_journal journal;
-    struct tt_quota_share budget;                    /* bytes of bodies in receipt */
+    struct tt_body_budget budget;                    /* bytes of bodies in receipt */
     void (*touch)(struct tt_http2_session *session); /* something waits to be sent */
     void (*on_gone)(void *owner);                    /* a call is gone */
     void *owner;

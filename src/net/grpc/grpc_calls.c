@@ -6,7 +6,7 @@ void tt_grpc_calls_init(struct tt_grpc_calls *self, const struct tt_grpc_operati
                         struct tt_network_quotas *quotas, struct tt_log *log) {
     *self = (struct tt_grpc_calls){
         .operations = operations, .service = *service, .limits = limits, .log = log};
-    tt_quota_share_init(&self->budget, &quotas->receive_bytes);
+    tt_body_budget_init(&self->budget, &quotas->receive_bytes, &quotas->bodies);
     tt_list_init(&self->streams);
     tt_list_init(&self->free_calls);
     tt_list_init(&self->free_inferences);
@@ -15,6 +15,7 @@ void tt_grpc_calls_init(struct tt_grpc_calls *self, const struct tt_grpc_operati
 void tt_grpc_calls_stop(struct tt_grpc_calls *self) {
     struct tt_list_node *node;
     self->stopping = true;
+    tt_body_budget_leave(&self->budget);
     while ((node = tt_list_first(&self->streams)) != NULL) {
         struct tt_grpc_call *call = TT_CONTAINER_OF(node, struct tt_grpc_call, node);
         tt_list_remove(node);

@@ -421,7 +421,7 @@ void tt_grpc_call_cancel(struct tt_grpc_call *call) {
 void tt_grpc_calls_fini(struct tt_grpc_calls *self) {
     struct tt_list_node *node;
     tt_assert(self->call_count == 0);
-    tt_quota_share_fini(&self->budget);
+    tt_body_budget_fini(&self->budget);
     while ((node = tt_list_first(&self->free_inferences)) != NULL) {
         struct grpc_inference *inference = TT_CONTAINER_OF(node, struct grpc_inference, node);
         tt_list_remove(node);

@@ -52,6 +52,10 @@ static bool flush(void *context) {
     return tt_http2_connections_flush(&((struct worker *)context)->connections);
 }
 
+static void relieve(void *context) {
+    tt_body_budget_relieve(&((struct worker *)context)->calls.budget);
+}
+
 static void stop(void *context) {
     struct worker *self = context;
     tt_grpc_calls_stop(&self->calls);
@@ -73,6 +77,7 @@ static const struct tt_socket_protocol protocol = {.accept = accept_one,
                                                    .expire = expire,
                                                    .tick_ms = tick_ms,
                                                    .flush = flush,
+                                                   .relieve = relieve,
                                                    .stop = stop,
                                                    .close_all = close_all,
                                                    .is_empty = is_empty};
@@ -131,8 +136,11 @@ static enum tt_err add_worker(struct tt_grpc_listener *self, struct tt_serving *
     start(self, worker, serving);
     self->workers[self->worker_count++] = worker;
     tt_socket_group_add(&self->group, &worker->server);
-    return tt_socket_server_init(&worker->server, serving, &protocol, worker, self->options.log,
-                                 why);
+    enum tt_err err =
+        tt_socket_server_init(&worker->server, serving, &protocol, worker, self->options.log, why);
+    if (!err)
+        tt_body_budget_join(&worker->calls.budget, tt_socket_server_wake, &worker->server);
+    return err;
 }
 
 enum tt_err tt_grpc_listener_open(struct tt_serving *serving,
@@ -179,6 +187,8 @@ void tt_grpc_listener_stop(struct tt_grpc_listener *self, int64_t grace_ms) {
 void tt_grpc_listener_close(struct tt_grpc_listener *take_self) {
     if (!take_self)
         return;
+    for (int32_t i = 0; i < take_self->worker_count; i++) /* else others wake a closed handle */
+        tt_body_budget_leave(&take_self->workers[i]->calls.budget);
     tt_socket_group_close(&take_self->group);
     for (int32_t i = 0; i < take_self->worker_count; i++) {
         tt_http2_connections_fini(&take_self->workers[i]->connections);

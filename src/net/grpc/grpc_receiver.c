@@ -4,7 +4,7 @@
 
 enum { WHOLE_BYTES = 1 << 20 }; /* up to this, memory for the whole message is taken at once */
 
-void tt_grpc_receiver_init(struct tt_grpc_receiver *self, struct tt_quota_share *budget,
+void tt_grpc_receiver_init(struct tt_grpc_receiver *self, struct tt_body_budget *budget,
                            size_t limit_bytes) {
     *self = (struct tt_grpc_receiver){.budget = budget, .limit_bytes = limit_bytes};
 }
@@ -12,12 +12,15 @@ void tt_grpc_receiver_init(struct tt_grpc_receiver *self, struct tt_quota_share 
 static void drop_body(struct tt_grpc_receiver *self) {
     if (!self->body.bytes)
         return;
-    tt_quota_share_give(self->budget, (int64_t)self->body.length);
+    tt_body_part_clear(&self->part);
     tt_text_fini(&self->body);
     tt_text_init(&self->body);
 }
 
-void tt_grpc_receiver_fini(struct tt_grpc_receiver *self) { drop_body(self); }
+void tt_grpc_receiver_fini(struct tt_grpc_receiver *self) {
+    drop_body(self);
+    tt_body_part_end(&self->part);
+}
 
 bool tt_grpc_receiver_is_partial(const struct tt_grpc_receiver *self) {
     return self->head_count > 0 && !self->is_taken;
@@ -30,16 +33,16 @@ static enum tt_grpc_received take(struct tt_grpc_receiver *self, const char *mes
     return TT_GRPC_MESSAGE;
 }
 
-int64_t tt_grpc_receiver_take(struct tt_grpc_receiver *self, struct tt_text *out_text) {
+void tt_grpc_receiver_take(struct tt_grpc_receiver *self, struct tt_text *out_text,
+                           struct tt_body_part *out_part) {
     tt_assert(self->is_taken);
-    int64_t held_bytes = (int64_t)self->body.length;
-    if (self->body.bytes) {
-        *out_text = self->body;
-        tt_text_init(&self->body);
-    } else {
+    if (!self->body.bytes) {
         tt_text_append(out_text, self->message, self->message_bytes);
+        return;
     }
-    return held_bytes;
+    tt_body_part_move(&self->part, out_part);
+    *out_text = self->body;
+    tt_text_init(&self->body);
 }
 
 /* Appends to the body what belongs to it. */
@@ -48,16 +51,18 @@ static enum tt_grpc_received collect(struct tt_grpc_receiver *self, const char *
     size_t missing = self->wanted_bytes - self->body.length;
     size_t used = count < missing ? count : missing;
     *out_used = used;
-    if (!tt_quota_share_take(self->budget, (int64_t)used))
-        return TT_GRPC_NO_ROOM;
+    enum tt_body_taken taken = tt_body_part_take(&self->part, self->budget, used);
+    if (taken != TT_BODY_TAKEN)
+        return taken == TT_BODY_NO_ROOM ? TT_GRPC_NO_ROOM : TT_GRPC_OVER_SHARE;
     if (!self->body.bytes && self->wanted_bytes <= WHOLE_BYTES)
         tt_text_reserve(&self->body, self->wanted_bytes);
     tt_text_append(&self->body, bytes, used);
-    if (self->body.failed) {
-        tt_quota_share_give(self->budget, (int64_t)used);
+    if (self->body.failed)
         return TT_GRPC_NO_ROOM;
-    }
-    return used == missing ? take(self, self->body.bytes) : TT_GRPC_MORE;
+    if (used < missing)
+        return TT_GRPC_MORE;
+    tt_body_part_settle(&self->part);
+    return take(self, self->body.bytes);
 }
 
 enum tt_grpc_received tt_grpc_receiver_feed(struct tt_grpc_receiver *self, const char *bytes,

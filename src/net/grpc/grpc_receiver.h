@@ -7,7 +7,7 @@
 #define TT_NET_GRPC_GRPC_RECEIVER_H
 
 #include "base/text.h"
-#include "base/threads/quota.h"
+#include "net/sockets/body_budget.h"
 
 enum { TT_GRPC_HEAD_BYTES = 5 };
 
@@ -15,11 +15,13 @@ enum tt_grpc_received {
     TT_GRPC_MORE,    /* all bytes are used up */
     TT_GRPC_MESSAGE, /* `message` is set, until the next call */
     TT_GRPC_TOO_LARGE,
-    TT_GRPC_NO_ROOM /* the budget is spent, or no memory is left */
+    TT_GRPC_OVER_SHARE, /* the limit of its identity is reached */
+    TT_GRPC_NO_ROOM     /* the budget is spent, or no memory is left */
 };
 
 struct tt_grpc_receiver {
-    struct tt_quota_share *budget; /* borrowed: bytes of all bodies together */
+    struct tt_body_budget *budget; /* borrowed: bytes of all bodies together */
+    struct tt_body_part part;      /* of the budget; `evict` and `identity` may be set */
     size_t limit_bytes;            /* of a message */
     size_t wanted_bytes, head_count;
     unsigned char head[TT_GRPC_HEAD_BYTES];
@@ -30,15 +32,16 @@ struct tt_grpc_receiver {
     size_t message_bytes;
 };
 
-void tt_grpc_receiver_init(struct tt_grpc_receiver *self, struct tt_quota_share *budget,
+void tt_grpc_receiver_init(struct tt_grpc_receiver *self, struct tt_body_budget *budget,
                            size_t limit_bytes);
 void tt_grpc_receiver_fini(struct tt_grpc_receiver *self);
 /* Takes bytes up to the end of a message; *out_used: how many. */
 enum tt_grpc_received tt_grpc_receiver_feed(struct tt_grpc_receiver *self, const char *bytes,
                                             size_t count, size_t *out_used);
-/* After MESSAGE, once: the message becomes the caller's, in an initialised text, with the bytes of
- * the budget that it holds, which are returned. Without memory `out_text->failed` is set. */
-int64_t tt_grpc_receiver_take(struct tt_grpc_receiver *self, struct tt_text *out_text);
+/* After MESSAGE, once: the message becomes the caller's, in an initialised text, with its part of
+ * the budget. Without memory `out_text->failed` is set. */
+void tt_grpc_receiver_take(struct tt_grpc_receiver *self, struct tt_text *out_text,
+                           struct tt_body_part *out_part);
 /* True: a message has begun and is not complete. */
 bool tt_grpc_receiver_is_partial(const struct tt_grpc_receiver *self);
 

@@ -15,9 +15,9 @@ struct grpc_work {
     struct tt_text message;           /* as received, then unpacked */
     enum tt_coding coding;            /* of the message; IDENTITY: it is not packed */
     size_t unpacked_limit;
-    struct tt_quota *quota; /* of all bodies */
-    int64_t budget_bytes;   /* taken from the share of the call's thread */
-    int64_t unpacked_bytes; /* taken from the quota */
+    struct tt_quota *quota;   /* of all bodies */
+    struct tt_body_part part; /* what the message holds of the budget */
+    int64_t unpacked_bytes;   /* taken from the quota */
     enum tt_err err;
     bool is_unreadable; /* err is of the message as a whole: the call fails with `status` */
     enum tt_grpc_status status;
@@ -77,7 +77,7 @@ static void write_inputs(uv_work_t *work) {
 /* The message was read, or its call is over. */
 static void end_work(struct grpc_work *self) {
     struct tt_grpc_call *call = self->call;
-    tt_quota_share_give(&call->all->budget, self->budget_bytes);
+    tt_body_part_end(&self->part);
     if (self->unpacked_bytes)
         tt_quota_give(self->quota, self->unpacked_bytes);
     tt_text_fini(&self->message);
@@ -148,7 +148,7 @@ void tt_grpc_call_take_large(struct tt_grpc_call *call) {
     struct grpc_work *self = calloc(1, sizeof(*self));
     if (self) {
         tt_text_init(&self->message);
-        self->budget_bytes = tt_grpc_receiver_take(&call->receiver, &self->message);
+        tt_grpc_receiver_take(&call->receiver, &self->message, &self->part);
     }
     if (!self || self->message.failed) {
         free(self);
@@ -157,7 +157,7 @@ void tt_grpc_call_take_large(struct tt_grpc_call *call) {
     }
     self->call = call;
     self->work.data = self;
-    self->quota = call->all->budget.quota;
+    self->quota = call->all->budget.share.quota;
     self->coding = call->receiver.is_packed ? call->coding : TT_CODING_IDENTITY;
     self->unpacked_limit = (size_t)call->all->limits->unpacked_bytes;
     call->running_count++;

@@ -79,10 +79,15 @@ static bool unpack_here(const struct tt_body_work_context *context, struct tt_ex
     return !err;
 }
 
+/* Of all bodies; NULL: no limit. */
+static struct tt_quota *quota_of(const struct tt_body_work *self) {
+    return self->http_limits->budget ? self->http_limits->budget->share.quota : NULL;
+}
+
 /* --- in the pool --- */
 
 static enum tt_err unpack_there(struct tt_body_work *self) {
-    struct tt_quota *quota = self->http_limits->budget ? self->http_limits->budget->quota : NULL;
+    struct tt_quota *quota = quota_of(self);
     enum tt_err err = unpack(self->message, self->unpacked_limit, &self->unpacked, &self->why);
     self->is_too_large = err == TT_ERR_BUSY;
     if (err)
@@ -123,9 +128,9 @@ static void write_inputs(uv_work_t *work) {
 
 static void work_free(struct tt_body_work *self) {
     if (self->unpacked_bytes)
-        tt_quota_give(self->http_limits->budget->quota, self->unpacked_bytes);
+        tt_quota_give(quota_of(self), self->unpacked_bytes);
     tt_text_fini(&self->unpacked);
-    tt_http1_request_free(self->http_limits, self->message);
+    tt_http1_request_free(self->message);
     tt_served_model_unref(self->model);
     tt_model_command_free(self->command);
     free(self);

@@ -592,9 +592,18 @@ static bool is_probe(const char *target) {
 
 static const char too_many[] = "too many connections; try again later";
 
+/* A large body counts against the limits of its identity. */
+static void identify(struct tt_connection *self) {
+    struct tt_gate *gate = self->all->context.gate;
+    struct tt_http1_request *request = self->http.request;
+    if (gate && (request->is_chunked || self->http.parser.content_length > TT_BODY_SMALL))
+        request->part.identity = tt_gate_identity(gate, &request->token);
+}
+
 /* The head of a request is there; false: it was refused. */
 static bool take_head(struct tt_connection *self) {
     if (!self->is_reserved) {
+        identify(self);
         wait_for(self, TT_WAIT_BODY);
         return true;
     }
@@ -781,6 +790,7 @@ static void close_waiting(struct tt_connections *self, int wait) {
 
 void tt_connections_stop(struct tt_connections *self) {
     self->stopping = true;
+    tt_body_budget_leave(&self->body_budget);
     close_waiting(self, TT_WAIT_IDLE);
 }
 
@@ -856,28 +866,10 @@ static size_t body_limit(void *context, const char *target) {
                                        self->limits->body_bytes);
 }
 
-/* Gives up the request that holds most of what has arrived of bodies, if it holds more than the one
- * that asks; of equals the one that has been sent for longest. It is answered, with the reason. */
-static bool make_room(void *context, const struct tt_http1_request *asking, size_t bytes) {
-    struct tt_connections *self = context;
-    const struct tt_list *bodies = &self->waits[TT_WAIT_BODY];
-    struct tt_connection *largest = NULL;
-    size_t most = asking->budget_bytes + bytes;
-    for (struct tt_list_node *node = tt_list_first(bodies); node;
-         node = tt_list_next(bodies, node)) {
-        struct tt_connection *other = TT_CONTAINER_OF(node, struct tt_connection, node);
-        const struct tt_http1_request *request = other->http.request;
-        if (request && request != asking && request->budget_bytes > most) {
-            largest = other;
-            most = request->budget_bytes;
-        }
-    }
-    if (!largest)
-        return false;
-    refuse(largest, 503,
-           "bodies that are being received exceed their limit, and this one holds the most of it; "
-           "send it faster, or in parts, or later");
-    return true;
+static void evict(struct tt_http1 *http) {
+    struct tt_connection *self = TT_CONTAINER_OF(http, struct tt_connection, http);
+    if (self->wait < TT_WAIT_FLIGHT) /* else it is being closed */
+        refuse(self, 503, tt_body_evicted);
 }
 
 void tt_connections_init(struct tt_connections *self, uv_loop_t *loop,
@@ -898,7 +890,7 @@ void tt_connections_init(struct tt_connections *self, uv_loop_t *loop,
     memset(&self->counts, 0, sizeof(self->counts));
     tt_journal_init(&self->journal, &context->journal);
     self->places = &quotas->connections;
-    tt_quota_share_init(&self->body_budget, &quotas->receive_bytes);
+    tt_body_budget_init(&self->body_budget, &quotas->receive_bytes, &quotas->bodies);
     self->http_limits =
         (struct tt_http1_limits){.head_bytes = (size_t)limits->header_bytes,
                                  .header_count = (int32_t)limits->header_count,
@@ -907,7 +899,7 @@ void tt_connections_init(struct tt_connections *self, uv_loop_t *loop,
                                  .body_limit = body_limit,
                                  .context = self,
                                  .budget = &self->body_budget,
-                                 .make_room = make_room,
+                                 .evict = evict,
                                  .keeps_origin = true,
                                  .keeps_trace = tt_journal_is_on(&self->journal)};
     for (int wait = 0; wait < TT_WAIT_COUNT; wait++) {
@@ -925,7 +917,7 @@ void tt_connections_init(struct tt_connections *self, uv_loop_t *loop,
 void tt_connections_fini(struct tt_connections *self) {
     tt_assert(tt_connections_empty(self));
     tt_journal_fini(&self->journal);
-    tt_quota_share_fini(&self->body_budget);
+    tt_body_budget_fini(&self->body_budget);
 }
 
 uint64_t tt_connections_tick_ms(const struct tt_connections *self) {

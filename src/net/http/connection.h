@@ -58,7 +58,7 @@ struct tt_connections {
     struct tt_http1_limits http_limits;
     struct tt_quota *places;             /* of connections, shared with other threads; borrowed */
     struct tt_address_limits *addresses; /* borrowed; NULL: no limit */
-    struct tt_quota_share body_budget;
+    struct tt_body_budget body_budget;
     struct tt_list waits[TT_WAIT_COUNT];
     uint64_t limits_ms[TT_WAIT_COUNT]; /* 0: none */
     struct tt_http_counters counts;    /* other threads may read */

@@ -1,5 +1,7 @@
 #include "net/http/http1.h"
 
+#include "net/access/token_file.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -274,22 +276,26 @@ static int check_head(struct tt_http1 *self) {
 
 /* Takes bytes that have arrived from the budget of all bodies. */
 static bool take_budget(struct tt_http1 *self, size_t bytes) {
-    struct tt_quota_share *budget = self->limits->budget;
+    struct tt_body_budget *budget = self->limits->budget;
     struct tt_http1_request *request = self->request;
     if (!budget)
         return true;
-    tt_http1_make_room_fn *make_room = self->limits->make_room;
-    if (!tt_quota_share_take(budget, (int64_t)bytes) &&
-        !(make_room && make_room(self->limits->context, request, bytes) &&
-          tt_quota_share_take(budget, (int64_t)bytes))) {
+    const struct tt_quota *quota = budget->share.quota;
+    switch (tt_body_part_take(&request->part, budget, bytes)) {
+    case TT_BODY_TAKEN: return true;
+    case TT_BODY_OVER_SHARE:
+        refuse(request, 429,
+               "%s has reached its limit of %lld bytes of bodies in receipt at a time",
+               request->part.identity->name, (long long)request->part.identity->bytes_limit);
+        break;
+    case TT_BODY_NO_ROOM:
         refuse(request, 503,
                "bodies that are being received take %lld bytes, and with this one more than the "
                "limit of %lld; try again later",
-               (long long)tt_quota_used(budget->quota), (long long)budget->quota->limit);
-        return false;
+               (long long)tt_quota_used(quota), (long long)quota->limit);
+        break;
     }
-    request->budget_bytes += bytes;
-    return true;
+    return false;
 }
 
 static int on_headers_complete(llhttp_t *parser) {
@@ -333,7 +339,7 @@ static int on_body(llhttp_t *parser, const char *at, size_t length) {
 }
 
 static int on_message_complete(llhttp_t *parser) {
-    (void)parser;
+    tt_body_part_settle(&self_of(parser)->request->part);
     return HPE_PAUSED;
 }
 
@@ -360,12 +366,10 @@ void tt_http1_init(struct tt_http1 *self, const struct tt_http1_limits *limits) 
     self->request = NULL;
 }
 
-void tt_http1_request_free(const struct tt_http1_limits *limits,
-                           struct tt_http1_request *take_request) {
+void tt_http1_request_free(struct tt_http1_request *take_request) {
     if (!take_request)
         return;
-    if (limits->budget)
-        tt_quota_share_give(limits->budget, (int64_t)take_request->budget_bytes);
+    tt_body_part_end(&take_request->part);
     tt_text_fini(&take_request->body);
     free(take_request);
 }
@@ -374,11 +378,12 @@ struct tt_http1_request *tt_http1_take(struct tt_http1 *self) {
     struct tt_http1_request *request = self->request;
     tt_assert(request != NULL);
     self->request = NULL;
+    request->parser = NULL;
     return request;
 }
 
 void tt_http1_fini(struct tt_http1 *self) {
-    tt_http1_request_free(self->limits, self->request);
+    tt_http1_request_free(self->request);
     self->request = NULL;
 }
 
@@ -388,6 +393,11 @@ void tt_http1_reset(struct tt_http1 *self) {
 }
 
 bool tt_http1_started(const struct tt_http1 *self) { return self->request != NULL; }
+
+static void evict_request(struct tt_body_part *part) {
+    struct tt_http1 *self = TT_CONTAINER_OF(part, struct tt_http1_request, part)->parser;
+    self->limits->evict(self);
+}
 
 static struct tt_http1_request *request_new(void) {
     struct tt_http1_request *request = malloc(sizeof(*request));
@@ -441,6 +451,8 @@ enum tt_http1_event tt_http1_feed(struct tt_http1 *self, const char *bytes, size
         self->request = request_new();
         if (!self->request)
             return TT_HTTP1_BAD;
+        self->request->parser = self;
+        self->request->part.evict = self->limits->evict ? evict_request : NULL;
     }
     struct tt_http1_request *request = self->request;
     tt_assert(skipped <= count);

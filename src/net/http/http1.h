@@ -19,9 +19,9 @@
 #define TT_NET_HTTP_HTTP1_H
 
 #include "base/text.h"
-#include "base/threads/quota.h"
 #include "net/access/token.h"
 #include "net/coding/content_coding.h"
+#include "net/sockets/body_budget.h"
 #include "net/telemetry/trace_context.h"
 
 #include <llhttp.h>
@@ -30,11 +30,9 @@
 
 /* The limit of one request's body by its target; at most `body_bytes`. */
 typedef size_t tt_http1_body_limit_fn(void *context, const char *target);
-/* Makes room in the budget for `bytes` more of this request's body, by giving up another request.
- * False: there is none to give up. */
-struct tt_http1_request;
-typedef bool tt_http1_make_room_fn(void *context, const struct tt_http1_request *request,
-                                   size_t bytes);
+/* Gives up the request whose body is being received, so that others have room. */
+struct tt_http1;
+typedef void tt_http1_evict_fn(struct tt_http1 *self);
 
 struct tt_http1_limits {
     size_t head_bytes; /* request line and headers; chunk extensions and trailers as much again */
@@ -47,10 +45,10 @@ struct tt_http1_limits {
     size_t small_body_bytes;
     /* Bytes of all bodies together. It counts what has arrived, not what a Content-Length promises:
      * a client that sends nothing takes nothing from the others. NULL: no limit. */
-    struct tt_quota_share *budget;
-    tt_http1_make_room_fn *make_room; /* NULL: none is made */
-    bool keeps_origin; /* requests get `host`, `origin`, `token` and `is_cross_site` */
-    bool keeps_trace;  /* requests get `trace` */
+    struct tt_body_budget *budget;
+    tt_http1_evict_fn *evict; /* NULL: no request is given up */
+    bool keeps_origin;        /* requests get `host`, `origin`, `token` and `is_cross_site` */
+    bool keeps_trace;         /* requests get `trace` */
 };
 
 enum tt_http1_event { TT_HTTP1_MORE, TT_HTTP1_HEAD, TT_HTTP1_MESSAGE, TT_HTTP1_BAD };
@@ -81,8 +79,9 @@ struct tt_http1_request {
     char name[48]; /* of the header being read */
     size_t target_length, name_length, value_length;
     size_t head_bytes, extra_bytes;
-    size_t body_limit;   /* bytes */
-    size_t budget_bytes; /* this request's part of the common budget */
+    size_t body_limit;        /* bytes */
+    struct tt_http1 *parser;  /* while it is being received */
+    struct tt_body_part part; /* of the common budget; `identity` may be set after HEAD */
     int32_t header_count, host_count, origin_count, token_count;
     bool has_length, is_chunked, has_version;
     char tail[5]; /* the last bytes before those being fed, while the version is not reached */
@@ -113,8 +112,7 @@ void tt_http1_reset(struct tt_http1 *self);
 /* After MESSAGE: the request, which is the caller's now; it keeps its part of the budget until
  * tt_http1_request_free(), on the parser's thread. tt_http1_reset() must follow. */
 struct tt_http1_request *tt_http1_take(struct tt_http1 *self);
-void tt_http1_request_free(const struct tt_http1_limits *limits,
-                           struct tt_http1_request *take_request); /* NULL-safe */
+void tt_http1_request_free(struct tt_http1_request *take_request); /* NULL-safe */
 /* After BAD: the status to answer with, and the sentence. */
 int tt_http1_problem(const struct tt_http1 *self, const char **out_sentence);
 /* True: a part of a request came since the last reset. */

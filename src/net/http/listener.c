@@ -55,6 +55,10 @@ static uint64_t tick_ms(const void *context) {
     return tt_connections_tick_ms(&((const struct worker *)context)->connections);
 }
 
+static void relieve(void *context) {
+    tt_body_budget_relieve(&((struct worker *)context)->connections.body_budget);
+}
+
 static void stop(void *context) { tt_connections_stop(&((struct worker *)context)->connections); }
 
 static void close_all(void *context) {
@@ -70,6 +74,7 @@ static const struct tt_socket_protocol protocol = {.accept = accept_one,
                                                    .expire = expire,
                                                    .tick_ms = tick_ms,
                                                    .flush = NULL,
+                                                   .relieve = relieve,
                                                    .stop = stop,
                                                    .close_all = close_all,
                                                    .is_empty = is_empty};
@@ -138,8 +143,12 @@ static enum tt_err add_worker(struct tt_listener *self, struct tt_serving *servi
     start_connections(self, worker, serving);
     self->workers[self->worker_count++] = worker;
     tt_socket_group_add(&self->group, &worker->server);
-    return tt_socket_server_init(&worker->server, serving, &protocol, worker, self->options.log,
-                                 why);
+    enum tt_err err =
+        tt_socket_server_init(&worker->server, serving, &protocol, worker, self->options.log, why);
+    if (!err)
+        tt_body_budget_join(&worker->connections.body_budget, tt_socket_server_wake,
+                            &worker->server);
+    return err;
 }
 
 enum tt_err tt_listener_check(const struct tt_listener_options *options, struct tt_error *why) {
@@ -200,6 +209,8 @@ void tt_listener_stop(struct tt_listener *self, int64_t grace_ms) {
 void tt_listener_close(struct tt_listener *self) {
     if (!self)
         return;
+    for (int32_t i = 0; i < self->worker_count; i++) /* else others wake a closed handle */
+        tt_body_budget_leave(&self->workers[i]->connections.body_budget);
     tt_socket_group_close(&self->group);
     for (int32_t i = 0; i < self->worker_count; i++) {
         tt_connections_fini(&self->workers[i]->connections);

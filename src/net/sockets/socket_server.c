@@ -155,11 +155,13 @@ static void on_wake(uv_async_t *async) {
     if (!self->port)
         return;
     tt_port_drain(self->port);
+    if (self->protocol->relieve)
+        self->protocol->relieve(self->context);
     flush(self);
 }
 
-static void wake_from_outside(void *context) {
-    struct tt_socket_server *self = context;
+void tt_socket_server_wake(void *server) {
+    struct tt_socket_server *self = server;
     uv_async_send(&self->wake);
 }
 
@@ -460,7 +462,7 @@ enum tt_err tt_socket_server_bind(struct tt_socket_server *self, int which, cons
 
 enum tt_err tt_socket_server_open_port(struct tt_socket_server *self, struct tt_error *why) {
     enum tt_err err =
-        tt_serving_open_port(self->serving, wake_from_outside, self, &self->port, why);
+        tt_serving_open_port(self->serving, tt_socket_server_wake, self, &self->port, why);
     if (err)
         return err;
     tt_port_hold_back(self->port);

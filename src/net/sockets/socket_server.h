@@ -46,6 +46,8 @@ struct tt_socket_protocol {
     uint64_t (*tick_ms)(const void *context);
     /* Writes the answers that came; true: there were any. NULL: answers are written at once. */
     bool (*flush)(void *context);
+    /* The loop was woken: does what other threads asked for. NULL: nothing. */
+    void (*relieve)(void *context);
     /* No new requests; those that have begun are finished. */
     void (*stop)(void *context);
     void (*close_all)(void *context);
@@ -125,6 +127,8 @@ void tt_socket_server_run(struct tt_socket_server *self);
 void tt_socket_server_stop(struct tt_socket_server *self, int64_t grace_ms);
 /* A protocol calls it when its last connection or request has ended. */
 void tt_socket_server_check_stopped(struct tt_socket_server *self);
+/* Wakes the loop, `server`. Any thread, until the protocol's `stop` was called. */
+void tt_socket_server_wake(void *server);
 /* After run has returned, or instead of it. */
 void tt_socket_server_close(struct tt_socket_server *self);
 

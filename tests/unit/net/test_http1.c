@@ -232,9 +232,9 @@ static void test_limit_by_target_and_budget(void **state) {
     (void)state;
     int asked = 0;
     struct tt_quota quota;
-    struct tt_quota_share budget;
+    struct tt_body_budget budget;
     tt_quota_init(&quota, 30);
-    tt_quota_share_init(&budget, &quota);
+    tt_body_budget_init(&budget, &quota, NULL);
     const struct tt_http1_limits by_target = {.head_bytes = 1024,
                                               .header_count = 10,
                                               .body_bytes = 4096,
@@ -262,18 +262,18 @@ static void test_limit_by_target_and_budget(void **state) {
             event = tt_http1_feed(&parser, cases[i].bytes + used, count - used, &used);
         assert_int_equal(event, cases[i].event);
         assert_int_equal(asked, cases[i].asked);
-        assert_int_equal(budget.used, 0); /* promised, not come */
+        assert_int_equal(budget.share.used, 0); /* promised, not come */
         const char *sentence = "";
         assert_int_equal(tt_http1_problem(&parser, &sentence), cases[i].status);
         if (i == 2) {
             const char body[31] = {0};
             assert_int_equal(tt_http1_feed(&parser, body, 30, &used), TT_HTTP1_MORE);
-            assert_int_equal(budget.used, 30);
+            assert_int_equal(budget.share.used, 30);
             assert_int_equal(tt_http1_feed(&parser, body, 1, &used), TT_HTTP1_BAD);
             assert_int_equal(tt_http1_problem(&parser, &sentence), 503);
         }
         tt_http1_fini(&parser);
-        assert_int_equal(budget.used, 0);
+        assert_int_equal(budget.share.used, 0);
     }
 }
 

@@ -1,0 +1,203 @@
+#include "net/sockets/body_budget.h"
+
+#include "net/access/access_control.h"
+
+enum { SMALL_PART = 64 }; /* of a limit, below which a body is small in any case */
+
+const char tt_body_evicted[] =
+    "bodies that are being received exceed their limit, and this one holds the most of it; send it "
+    "faster, or in parts, or later";
+
+void tt_body_budget_init(struct tt_body_budget *self, struct tt_quota *quota,
+                         struct tt_largest *board) {
+    tt_quota_share_init(&self->share, quota);
+    self->board = board;
+    self->place = -1;
+    self->largest_bytes = 0;
+    self->small_bytes = quota->limit / SMALL_PART;
+    if (self->small_bytes > TT_BODY_SMALL)
+        self->small_bytes = TT_BODY_SMALL;
+    for (int i = 0; i < TT_BODY_SIZES; i++)
+        tt_list_init(&self->sizes[i]);
+}
+
+void tt_body_budget_fini(struct tt_body_budget *self) {
+    tt_body_budget_leave(self);
+    tt_quota_share_fini(&self->share);
+}
+
+void tt_body_budget_join(struct tt_body_budget *self, void (*wake)(void *context), void *context) {
+    if (self->board)
+        self->place = tt_largest_join(self->board, wake, context);
+}
+
+void tt_body_budget_leave(struct tt_body_budget *self) {
+    if (self->board)
+        tt_largest_leave(self->board, self->place);
+    self->place = -1;
+}
+
+static void publish(struct tt_body_budget *self, int64_t bytes) {
+    self->largest_bytes = bytes;
+    if (self->board)
+        tt_largest_set(self->board, self->place, bytes);
+}
+
+static struct tt_body_part *part_of(struct tt_list_node *node) {
+    return TT_CONTAINER_OF(node, struct tt_body_part, node);
+}
+
+/* The largest part; of equals the one that came first. NULL: there is none. */
+static struct tt_body_part *find_largest(const struct tt_body_budget *self) {
+    struct tt_body_part *found = NULL;
+    for (int i = TT_BODY_SIZES - 1; i >= 0 && !found; i--) {
+        struct tt_list_node *node = tt_list_first(&self->sizes[i]);
+        for (; node; node = tt_list_next(&self->sizes[i], node))
+            if (!found || part_of(node)->bytes > found->bytes)
+                found = part_of(node);
+    }
+    return found;
+}
+
+static struct tt_list *sizes_of(struct tt_body_budget *self, int64_t bytes) {
+    int power = 63 - __builtin_clzll((unsigned long long)bytes);
+    return &self->sizes[power < TT_BODY_SIZES ? power : TT_BODY_SIZES - 1];
+}
+
+static void unlink_part(struct tt_body_part *self) {
+    struct tt_body_budget *budget = self->budget;
+    if (!tt_list_linked(&self->node))
+        return;
+    tt_list_remove(&self->node);
+    if (self->bytes < budget->largest_bytes)
+        return;
+    const struct tt_body_part *largest = find_largest(budget);
+    publish(budget, largest ? largest->bytes : 0);
+}
+
+/* The part has grown by `bytes`. */
+static void link_part(struct tt_body_part *self, int64_t bytes) {
+    struct tt_body_budget *budget = self->budget;
+    struct tt_list *sizes = sizes_of(budget, self->bytes);
+    if (!tt_list_linked(&self->node) || sizes != sizes_of(budget, self->bytes - bytes)) {
+        if (tt_list_linked(&self->node))
+            tt_list_remove(&self->node);
+        tt_list_push_back(sizes, &self->node);
+    }
+    if (self->bytes > budget->largest_bytes)
+        publish(budget, self->bytes);
+}
+
+/* It is asked once, even if its memory stays for a while. */
+static void evict(struct tt_body_part *part) {
+    tt_body_part_settle(part);
+    part->evict(part);
+}
+
+/* Asks the thread with the largest part of all, if it is above the bound. */
+static bool ask_others(struct tt_body_budget *self, int64_t bound, int64_t bytes) {
+    if (!self->board || !tt_largest_ask(self->board, self->place, bound, bytes))
+        return false;
+    tt_quota_share_force(&self->share, bytes);
+    return true;
+}
+
+/* Room for `bytes` more of the part. */
+static bool take_room(struct tt_body_part *self, struct tt_body_budget *budget, int64_t bytes) {
+    int64_t bound = self->bytes + bytes;
+    if (tt_quota_share_take(&budget->share, bytes))
+        return true;
+    struct tt_body_part *largest = find_largest(budget);
+    if (!largest || largest == self || largest->bytes <= bound)
+        return ask_others(budget, bound, bytes);
+    if (ask_others(budget, largest->bytes, bytes))
+        return true;
+    evict(largest);
+    return tt_quota_share_take(&budget->share, bytes) || ask_others(budget, bound, bytes);
+}
+
+enum tt_body_taken tt_body_part_take(struct tt_body_part *self, struct tt_body_budget *budget,
+                                     size_t count) {
+    int64_t bytes = (int64_t)count;
+    if (bytes == 0)
+        return TT_BODY_TAKEN;
+    bool is_large = self->bytes + bytes > budget->small_bytes;
+    int64_t counted = 0;
+    if (is_large && self->identity) {
+        counted = self->bytes + bytes - self->identity_bytes;
+        if (!tt_identity_take_bytes(self->identity, counted))
+            return TT_BODY_OVER_SHARE;
+    }
+    if (!take_room(self, budget, bytes)) {
+        if (counted)
+            tt_identity_give_bytes(self->identity, counted);
+        return TT_BODY_NO_ROOM;
+    }
+    self->budget = budget;
+    self->identity_bytes += counted;
+    self->bytes += bytes;
+    if (is_large && self->evict && !self->is_complete)
+        link_part(self, bytes);
+    return TT_BODY_TAKEN;
+}
+
+void tt_body_part_settle(struct tt_body_part *self) {
+    self->is_complete = true;
+    unlink_part(self);
+}
+
+void tt_body_part_clear(struct tt_body_part *self) {
+    unlink_part(self);
+    if (self->bytes)
+        tt_quota_share_give(&self->budget->share, self->bytes);
+    if (self->identity_bytes)
+        tt_identity_give_bytes(self->identity, self->identity_bytes);
+    self->bytes = self->identity_bytes = 0;
+    self->is_complete = false;
+}
+
+void tt_body_part_end(struct tt_body_part *self) {
+    tt_body_part_clear(self);
+    tt_identity_unref(self->identity);
+    self->identity = NULL;
+}
+
+void tt_body_part_move(struct tt_body_part *self, struct tt_body_part *to) {
+    tt_body_part_settle(self);
+    *to = *self;
+    if (self->identity)
+        tt_refcount_ref(&self->identity->shared.references);
+    self->bytes = self->identity_bytes = 0;
+    self->is_complete = false;
+}
+
+void tt_body_budget_relieve(struct tt_body_budget *self) {
+    int64_t asked = self->board ? tt_largest_take(self->board, self->place) : 0;
+    while (asked > 0) {
+        struct tt_body_part *largest = find_largest(self);
+        if (!largest)
+            return;
+        asked -= largest->bytes;
+        evict(largest);
+    }
+}
+
+void tt_body_budget_check(const struct tt_body_budget *self) {
+    int64_t bytes = 0, most = 0;
+    for (int i = 0; i < TT_BODY_SIZES; i++) {
+        struct tt_list_node *node = tt_list_first(&self->sizes[i]);
+        for (; node; node = tt_list_next(&self->sizes[i], node)) {
+            const struct tt_body_part *part = part_of(node);
+            tt_assert(part->budget == self);
+            tt_assert(part->bytes > self->small_bytes);
+            tt_assert(part->bytes >> i == 1 || i == TT_BODY_SIZES - 1);
+            tt_assert(!part->is_complete);
+            tt_assert(part->evict != NULL);
+            tt_assert(part->identity_bytes == (part->identity ? part->bytes : 0));
+            bytes += part->bytes;
+            most = part->bytes > most ? part->bytes : most;
+        }
+    }
+    tt_assert(most == self->largest_bytes);
+    tt_assert(bytes <= self->share.used);
+}
