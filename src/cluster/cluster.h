@@ -24,11 +24,16 @@
 
 enum tt_cluster_role { TT_ROLE_FRONTEND, TT_ROLE_SCHEDULER, TT_ROLE_BACKEND };
 
-enum { TT_CLUSTER_MAX_NODES = 1024, TT_CLUSTER_NO_NODE = UINT16_MAX };
+enum {
+    TT_CLUSTER_MAX_NODES = 1024,
+    TT_CLUSTER_NO_NODE = UINT16_MAX,
+    TT_CLUSTER_NO_POOL = UINT16_MAX
+};
 
 struct tt_cluster_node {
     enum tt_cluster_role role;
     int32_t devices; /* of a backend */
+    uint16_t pool;   /* of a backend: pools are numbered from 0, without gaps */
 };
 
 /* All durations in ns. The same for every node of a cluster. */
@@ -57,6 +62,15 @@ struct tt_cluster_settings {
 static inline uint16_t tt_cluster_group(const struct tt_cluster_settings *settings,
                                         uint16_t model) {
     return settings->groups ? settings->groups[model] : model;
+}
+
+/* Pools of backends. The placement says which pool has a model (cluster/model_set.h). */
+static inline int32_t tt_cluster_pools(const struct tt_cluster_settings *settings) {
+    int32_t last = 0;
+    for (int32_t i = 0; i < settings->node_count; i++)
+        if (settings->nodes[i].role == TT_ROLE_BACKEND && settings->nodes[i].pool > last)
+            last = settings->nodes[i].pool;
+    return last + 1;
 }
 
 /* How a link between two nodes changed. */

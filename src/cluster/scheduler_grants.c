@@ -23,10 +23,10 @@ static void set_due(struct tt_scheduler_role *self, const struct tt_granted_devi
         tt_heap_remove(&self->due, number);
 }
 
-static void add_member(struct tt_scheduler_role *self, uint16_t backend,
+static void add_member(struct tt_scheduler_role *self, const struct tt_granted_device *device,
                        const struct tt_request *request) {
-    const struct tt_ticket_origin *origin = &self->origins[request->handle.index];
-    tt_outbox_add(&self->outbox, backend, TT_FRAME_GRANT, self->primary.epoch,
+    const struct tt_ticket_origin *origin = &device->pool->origins[request->handle.index];
+    tt_outbox_add(&self->outbox, device->backend, TT_FRAME_GRANT, self->primary.epoch,
                   &(struct tt_frame_record){.id = origin->id,
                                             .length = (uint32_t)request->length,
                                             .node = origin->frontend,
@@ -45,8 +45,9 @@ static int64_t overdue_at(const struct tt_scheduler_role *self, const struct tt_
 }
 
 static void on_start(void *context, int64_t now, struct tt_task *task) {
-    struct tt_scheduler_role *self = context;
-    struct tt_granted_device *device = &self->devices[task->executor];
+    const struct tt_scheduler_pool *pool = context;
+    struct tt_scheduler_role *self = pool->role;
+    struct tt_granted_device *device = &self->devices[pool->devices[task->executor]];
     tt_assert(device->count < self->settings->depth && device->is_usable);
     int64_t start_at = tt_instant_max(now, task->start_at);
     if (device->count > 0)
@@ -67,7 +68,7 @@ static void on_start(void *context, int64_t now, struct tt_task *task) {
                                   .model = (uint16_t)task->model,
                                   .device = device->device});
     for (int32_t i = 0; i < task->count; i++)
-        add_member(self, device->backend, task->items[i].request);
+        add_member(self, device, task->items[i].request);
 }
 
 static struct tt_ticket_entry *entry_of(struct tt_scheduler_role *self, uint16_t frontend,
@@ -81,11 +82,12 @@ static struct tt_ticket_entry *entry_of(struct tt_scheduler_role *self, uint16_t
 static void on_ended(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,
                      enum tt_drop_reason reason) {
     (void)now;
-    struct tt_scheduler_role *self = context;
-    const struct tt_ticket_origin *origin = &self->origins[request->handle.index];
+    const struct tt_scheduler_pool *pool = context;
+    struct tt_scheduler_role *self = pool->role;
+    const struct tt_ticket_origin *origin = &pool->origins[request->handle.index];
     struct tt_ticket_entry *entry = entry_of(self, origin->frontend, origin->id);
     tt_assert(entry != NULL);
-    if (entry->handle.index == request->handle.index &&
+    if (entry->pool == pool->number && entry->handle.index == request->handle.index &&
         entry->handle.generation == request->handle.generation)
         entry->id = 0;
     if (ending == TT_ENDING_DROPPED && !self->is_closing)
@@ -102,59 +104,20 @@ static void on_stop(void *context, int64_t now, int32_t executor) {
     tt_assert(false);
 }
 
-enum tt_err tt_scheduler_grants_open(struct tt_scheduler_role *self, int64_t now,
-                                     struct tt_error *why) {
-    tt_assert(!self->has_mechanism);
-    struct tt_mechanism_options options = {.model_capacity = self->settings->model_count,
-                                           .executor_capacity = self->device_count,
-                                           .max_batch = self->max_batch,
-                                           .depth = self->settings->depth,
-                                           .request_limit = self->origin_count};
-    struct tt_carrier carrier = {
-        .context = self, .start = on_start, .yield = on_stop, .abort = on_stop, .ended = on_ended};
-    enum tt_err err = tt_mechanism_init(&self->mechanism, &options, &carrier, why);
-    if (err)
-        return err;
-    struct tt_policy_setup setup = {.domain = &self->mechanism,
-                                    .d_ctrl_ns = self->settings->control_ns,
-                                    .d_data_ns = self->settings->data_ns,
-                                    .options = self->options,
-                                    .option_count = self->option_count};
-    err = tt_policy_create(&self->mechanism, self->policy, &setup, why);
-    if (err) {
-        tt_mechanism_fini(&self->mechanism);
-        return err;
-    }
-    self->has_mechanism = true;
-    for (int32_t i = 0; i < self->settings->model_count; i++)
-        tt_mechanism_add_model(&self->mechanism, now, i, self->settings->models[i]);
-    return TT_OK;
-}
-
-void tt_scheduler_grants_close(struct tt_scheduler_role *self) {
-    if (!self->has_mechanism)
-        return;
-    self->is_closing = true;
-    tt_policy_destroy(&self->mechanism);
-    tt_mechanism_fini(&self->mechanism);
-    self->is_closing = self->has_mechanism = false;
-    for (int32_t i = 0; i < self->device_count; i++) {
-        self->devices[i].count = self->devices[i].oldest = 0;
-        tt_heap_remove(&self->due, i);
-        self->devices[i].is_usable = false;
-    }
-    for (int32_t node = 0; node < self->settings->node_count; node++)
-        for (int32_t i = 0; self->entries[node] && i < self->settings->request_limit; i++)
-            self->entries[node][i].id = 0;
+struct tt_carrier tt_scheduler_grants_carrier(struct tt_scheduler_pool *pool) {
+    return (struct tt_carrier){
+        .context = pool, .start = on_start, .yield = on_stop, .abort = on_stop, .ended = on_ended};
 }
 
 /* ---- tickets ---- */
 
 static void cancel(struct tt_scheduler_role *self, int64_t now, struct tt_ticket_entry *entry) {
-    struct tt_request *request = tt_request_pool_find(&self->mechanism.requests, entry->handle);
+    struct tt_scheduler_pool *pool = &self->pools[entry->pool];
+    struct tt_request *request = tt_request_pool_find(&pool->mechanism.requests, entry->handle);
     tt_assert(request != NULL);
     entry->id = 0;
-    tt_mechanism_cancelled(&self->mechanism, now, request);
+    tt_mechanism_cancelled(&pool->mechanism, now, request);
+    pool->wants_decision = true;
 }
 
 static void drop(struct tt_scheduler_role *self, uint16_t frontend,
@@ -162,6 +125,23 @@ static void drop(struct tt_scheduler_role *self, uint16_t frontend,
     tt_outbox_add(&self->outbox, frontend, TT_FRAME_DROP, self->primary.epoch,
                   &(struct tt_frame_record){
                       .id = record->id, .attempt = record->attempt, .code = (uint16_t)reason});
+}
+
+/* The request goes to the pool that has its model. False: there is no room. */
+static bool queue(struct tt_scheduler_role *self, int64_t now, const struct tt_arrival *arrival,
+                  const struct tt_ticket_origin *origin, struct tt_ticket_entry *entry) {
+    struct tt_scheduler_pool *pool = &self->pools[self->routes[arrival->model]];
+    struct tt_request *request = NULL;
+    if (tt_mechanism_arrived(&pool->mechanism, now, arrival, &request))
+        return false;
+    tt_assert((int32_t)request->handle.index < self->origin_count);
+    pool->origins[request->handle.index] = *origin;
+    *entry = (struct tt_ticket_entry){.id = origin->id,
+                                      .handle = request->handle,
+                                      .attempt = origin->attempt,
+                                      .pool = pool->number};
+    pool->wants_decision = true;
+    return true;
 }
 
 void tt_scheduler_grants_ticket(struct tt_scheduler_role *self, int64_t now, uint16_t from,
@@ -186,17 +166,11 @@ void tt_scheduler_grants_ticket(struct tt_scheduler_role *self, int64_t now, uin
                                  .length = (int32_t)record->length,
                                  .priority = record->code,
                                  .deadline_at = tt_instant_add(now, record->duration_ns)};
-    struct tt_request *request = NULL;
-    if (tt_mechanism_arrived(&self->mechanism, now, &arrival, &request)) {
+    const struct tt_ticket_origin origin = {
+        .id = record->id, .frontend = from, .attempt = record->attempt};
+    self->tickets[record->model] += record->rows;
+    if (!queue(self, now, &arrival, &origin, entry))
         drop(self, from, record, TT_DROP_QUEUE_FULL);
-        return;
-    }
-    tt_assert((int32_t)request->handle.index < self->origin_count);
-    self->origins[request->handle.index] =
-        (struct tt_ticket_origin){.id = record->id, .frontend = from, .attempt = record->attempt};
-    *entry = (struct tt_ticket_entry){
-        .id = record->id, .handle = request->handle, .attempt = record->attempt};
-    self->wants_decision = true;
 }
 
 void tt_scheduler_grants_cancel(struct tt_scheduler_role *self, int64_t now, uint16_t from,
@@ -205,40 +179,38 @@ void tt_scheduler_grants_cancel(struct tt_scheduler_role *self, int64_t now, uin
     if (!entry || entry->id != record->id || entry->attempt != record->attempt)
         return; /* it has left */
     cancel(self, now, entry);
-    self->wants_decision = true;
 }
 
 void tt_scheduler_grants_forget(struct tt_scheduler_role *self, int64_t now, uint16_t frontend) {
     for (int32_t i = 0; i < self->settings->request_limit; i++)
         if (self->entries[frontend][i].id != 0)
             cancel(self, now, &self->entries[frontend][i]);
-    self->wants_decision = true;
 }
 
 /* ---- devices ---- */
 
-static void set_usable(struct tt_scheduler_role *self, int64_t now, int32_t executor) {
-    struct tt_granted_device *device = &self->devices[executor];
+static void set_usable(int64_t now, struct tt_granted_device *device) {
     if (device->is_usable)
         return;
     tt_assert(device->count == 0);
     device->is_usable = true;
     device->oldest = 0;
-    tt_mechanism_add_executor(&self->mechanism, now, executor, executor);
-    self->wants_decision = true;
+    tt_mechanism_add_executor(&device->pool->mechanism, now, device->executor, device->executor);
+    device->pool->wants_decision = true;
 }
 
-static void remove_device(struct tt_scheduler_role *self, int64_t now,
-                          struct tt_granted_device *device) {
+static void remove_device(int64_t now, struct tt_granted_device *device) {
     tt_assert(device->count == 0);
-    tt_mechanism_remove_executor(&self->mechanism, now, (int32_t)(device - self->devices));
+    tt_mechanism_remove_executor(&device->pool->mechanism, now, device->executor);
     device->is_usable = false;
 }
 
 /* It takes nothing new. */
-static void drain_device(struct tt_scheduler_role *self, int64_t now, int32_t executor) {
-    if (self->mechanism.executors[executor].state == TT_EXECUTOR_UP)
-        tt_mechanism_drain_executor(&self->mechanism, now, executor);
+static void drain_device(int64_t now, struct tt_granted_device *device) {
+    struct tt_mechanism *mechanism = &device->pool->mechanism;
+    if (mechanism->executors[device->executor].state == TT_EXECUTOR_UP)
+        tt_mechanism_drain_executor(mechanism, now, device->executor);
+    device->pool->wants_decision = true;
 }
 
 /* The oldest grant of the device is over. */
@@ -252,23 +224,22 @@ static void finish(struct tt_scheduler_role *self, int64_t now, struct tt_grante
     task->last_step_done = is_computed ? task->last_step : task->first_step - 1;
     task->started_at = -1;
     task->ended_at = now;
-    tt_mechanism_finished(&self->mechanism, now, task);
-    self->wants_decision = true;
-    int32_t executor = (int32_t)(device - self->devices);
-    bool is_draining = self->mechanism.executors[executor].state == TT_EXECUTOR_DRAINING;
+    struct tt_mechanism *mechanism = &device->pool->mechanism;
+    tt_mechanism_finished(mechanism, now, task);
+    device->pool->wants_decision = true;
+    bool is_draining = mechanism->executors[device->executor].state == TT_EXECUTOR_DRAINING;
     if (is_draining && device->count == 0)
-        remove_device(self, now, device);
+        remove_device(now, device);
 }
 
 void tt_scheduler_grants_leave(struct tt_scheduler_role *self, int64_t now, uint16_t backend) {
     for (int32_t i = self->first_device[backend]; i < self->first_device[backend + 1]; i++) {
         if (!self->devices[i].is_usable)
             continue;
-        drain_device(self, now, i);
+        drain_device(now, &self->devices[i]);
         if (self->devices[i].count == 0)
-            remove_device(self, now, &self->devices[i]);
+            remove_device(now, &self->devices[i]);
     }
-    self->wants_decision = true;
 }
 
 static struct tt_granted_device *device_of(struct tt_scheduler_role *self, uint16_t backend,
@@ -298,7 +269,7 @@ void tt_scheduler_grants_done(struct tt_scheduler_role *self, int64_t now, uint1
     if (device->is_usable && device->count > 0 && grant_at(self, device, 0)->number == record->id)
         finish(self, now, device, record->code == 1);
     if (!device->is_usable && record->rows == 0 && self->peers[from].state == TT_PEER_KNOWN)
-        set_usable(self, now, (int32_t)(device - self->devices));
+        set_usable(now, device);
 }
 
 void tt_scheduler_grants_state(struct tt_scheduler_role *self, int64_t now, uint16_t from,
@@ -308,7 +279,7 @@ void tt_scheduler_grants_state(struct tt_scheduler_role *self, int64_t now, uint
         if (!device)
             self->rejected++;
         else if (frame->records[i].rows == 0)
-            set_usable(self, now, (int32_t)(device - self->devices));
+            set_usable(now, device);
     }
 }
 
@@ -337,7 +308,7 @@ static void return_members(struct tt_scheduler_role *self, const struct tt_grant
         const struct tt_task *task = grant_at(self, device, g)->task;
         for (int32_t i = 0; i < task->count; i++) {
             const struct tt_ticket_origin *origin =
-                &self->origins[task->items[i].request->handle.index];
+                &device->pool->origins[task->items[i].request->handle.index];
             return_request(self, device->backend, origin->frontend, origin->id, origin->attempt,
                            died);
         }
@@ -351,13 +322,12 @@ void tt_scheduler_grants_lose(struct tt_scheduler_role *self, int64_t now, uint1
         if (!device->is_usable)
             continue;
         return_members(self, device, died);
-        drain_device(self, now, i);
+        drain_device(now, device);
         if (device->count == 0)
-            remove_device(self, now, device);
+            remove_device(now, device);
         while (device->count > 0) /* the last one removes it */
             finish(self, now, device, false);
     }
-    self->wants_decision = true;
 }
 
 uint16_t tt_scheduler_grants_overdue(const struct tt_scheduler_role *self, int64_t now) {

@@ -9,31 +9,6 @@ enum { AVOIDED_SILENCES = 10 };
 
 /* ---- memory ---- */
 
-static bool make_devices(struct tt_scheduler_role *self) {
-    const struct tt_cluster_settings *settings = self->settings;
-    self->first_device = calloc((size_t)settings->node_count + 1, sizeof(*self->first_device));
-    if (!self->first_device)
-        return false;
-    for (int32_t i = 0; i < settings->node_count; i++) {
-        self->first_device[i] = self->device_count;
-        if (settings->nodes[i].role == TT_ROLE_BACKEND)
-            self->device_count += settings->nodes[i].devices;
-    }
-    self->first_device[settings->node_count] = self->device_count;
-    size_t grants = (size_t)self->device_count * (size_t)settings->depth;
-    self->devices = calloc((size_t)self->device_count, sizeof(*self->devices));
-    self->grants = calloc(grants, sizeof(*self->grants));
-    if (!self->devices || !self->grants || tt_heap_init(&self->due, self->device_count))
-        return false;
-    for (int32_t node = 0; node < settings->node_count; node++)
-        for (int32_t i = self->first_device[node]; i < self->first_device[node + 1]; i++)
-            self->devices[i] =
-                (struct tt_granted_device){.grants = &self->grants[(int64_t)i * settings->depth],
-                                           .backend = (uint16_t)node,
-                                           .device = (uint16_t)(i - self->first_device[node])};
-    return true;
-}
-
 static bool make_entries(struct tt_scheduler_role *self) {
     const struct tt_cluster_settings *settings = self->settings;
     int32_t frontends = 0;
@@ -49,8 +24,7 @@ static bool make_entries(struct tt_scheduler_role *self) {
     }
     /* Twice: a request that is tried again may still be in a task of its former attempt. */
     self->origin_count = tt_request_pool_indices(0, 2 * frontends * settings->request_limit);
-    self->origins = calloc((size_t)self->origin_count, sizeof(*self->origins));
-    return self->entries && self->origins;
+    return self->entries != NULL;
 }
 
 static bool is_linked(const struct tt_scheduler_role *self, int32_t node) {
@@ -96,29 +70,25 @@ enum tt_err tt_scheduler_role_init(struct tt_scheduler_role *self,
     }
     if (self->peers)
         self->claim_at = now + patience(self);
-    if (!self->peers || !make_devices(self) || !make_entries(self) ||
+    if (!self->peers || !make_entries(self) || !tt_scheduler_pools_init(self) ||
         tt_model_set_init(&self->models, settings, number, &self->outbox)) {
         tt_scheduler_role_fini(self);
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the tables of the scheduler");
     }
     /* A spare has everything ready, so that a claim allocates nothing. */
-    enum tt_err err = tt_scheduler_grants_open(self, now, why);
+    enum tt_err err = tt_scheduler_pools_open(self, now, why);
     if (err)
         tt_scheduler_role_fini(self);
     return err;
 }
 
 void tt_scheduler_role_fini(struct tt_scheduler_role *self) {
-    tt_scheduler_grants_close(self);
+    tt_scheduler_pools_close(self);
     for (int32_t i = 0; self->entries && i < self->settings->node_count; i++)
         free(self->entries[i]);
     free(self->entries);
-    free(self->origins);
-    tt_heap_fini(&self->due);
+    tt_scheduler_pools_fini(self);
     tt_model_set_fini(&self->models);
-    free(self->grants);
-    free(self->devices);
-    free(self->first_device);
     free(self->peers);
     tt_outbox_fini(&self->outbox);
     *self = (struct tt_scheduler_role){0};
@@ -134,7 +104,7 @@ static void send_all(struct tt_scheduler_role *self, enum tt_frame_type type, ui
 
 /* S10: a spare takes over when the primary has closed its links, or is silent for most nodes. */
 static void claim(struct tt_scheduler_role *self, int64_t now) {
-    tt_assert(!self->is_primary && self->has_mechanism);
+    tt_assert(!self->is_primary && self->has_mechanisms);
     self->is_primary = true;
     self->succeeds = false;
     self->claims++;
@@ -159,13 +129,13 @@ static void claim(struct tt_scheduler_role *self, int64_t now) {
 /* It is a spare again, with an empty mechanism. */
 static void step_down(struct tt_scheduler_role *self, int64_t now) {
     tt_assert(self->is_primary);
-    self->is_primary = self->wants_decision = false;
+    self->is_primary = false;
     tt_model_set_yield(&self->models);
     self->next_beat_at = TT_NEVER;
     self->primary.heard_at = now;
     self->claim_at = now + patience(self);
-    tt_scheduler_grants_close(self);
-    enum tt_err err = tt_scheduler_grants_open(self, now, NULL);
+    tt_scheduler_pools_close(self);
+    enum tt_err err = tt_scheduler_pools_open(self, now, NULL);
     tt_assert(err == TT_OK); /* the same was possible before */
 }
 
@@ -468,36 +438,19 @@ void tt_scheduler_role_tick(struct tt_scheduler_role *self, int64_t now) {
     if (!self->is_primary)
         return;
     suspect_overdue(self, now);
-    if (self->wants_decision || tt_mechanism_next_at(&self->mechanism) <= now) {
-        self->wants_decision = false;
-        tt_mechanism_decide(&self->mechanism, now);
-    }
+    tt_scheduler_pools_decide(self, now);
 }
 
 int64_t tt_scheduler_role_next_at(const struct tt_scheduler_role *self) {
     if (!self->is_primary)
         return tt_instant_min(self->claim_at, self->asked_until_at);
-    if (self->wants_decision)
-        return self->mechanism.now;
     int64_t next_at = tt_instant_min(self->next_beat_at, tt_scheduler_grants_overdue_at(self));
-    return tt_instant_min(next_at, tt_mechanism_next_at(&self->mechanism));
+    return tt_instant_min(next_at, tt_scheduler_pools_next_at(self));
 }
 
 void tt_scheduler_role_check(const struct tt_scheduler_role *self) {
-    if (!self->wants_decision) /* policies keep their books between decisions */
-        tt_mechanism_check(&self->mechanism);
     tt_assert(!self->is_primary || tt_epoch_scheduler(self->primary.epoch) == self->number);
     tt_assert(self->models.epoch == (self->is_primary ? self->primary.epoch : 0));
     tt_model_set_check(&self->models);
-    for (int32_t i = 0; i < self->device_count; i++) {
-        const struct tt_granted_device *device = &self->devices[i];
-        enum tt_executor_state state = self->mechanism.executors[i].state;
-        enum tt_peer_state peer = self->peers[device->backend].state;
-        tt_assert(device->is_usable == (state != TT_EXECUTOR_GONE));
-        bool ends = peer == TT_PEER_LEAVING || peer == TT_PEER_AVOIDED;
-        tt_assert(state != TT_EXECUTOR_DRAINING || ends || device->count > 0);
-        tt_assert(device->count == self->mechanism.executors[i].queued);
-        tt_assert(tt_heap_contains(&self->due, i) == (device->count > 0));
-        tt_assert(!device->is_usable || peer == TT_PEER_KNOWN || ends);
-    }
+    tt_scheduler_pools_check(self);
 }

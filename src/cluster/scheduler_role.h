@@ -1,7 +1,9 @@
 /* The scheduler's role: a spare that watches the primary, or the primary that grants batches.
  *
- * The primary is a mechanism with a policy, as in one process, whose executors are the devices of
- * all backends. A RUN becomes a GRANT; a DONE finishes the task.
+ * The primary has for each pool of backends a mechanism with a policy, as in one process, whose
+ * executors are the pool's devices. A RUN becomes a GRANT; a DONE finishes the task. A model's
+ * requests go to the pool that has it; when a plan moves the model (cluster/model_set.h), those
+ * that wait change the pool.
  *
  * States: SPARE -> (the primary closed its link, or is silent and most nodes agree) -> PRIMARY by a
  * claim at all nodes -> SPARE again when a node knows a higher epoch, or when no node is heard for
@@ -17,8 +19,8 @@
  * again: grants know no frontends, so the pair cannot be kept apart otherwise. A frontend that does
  * not reach more than half of the backends is itself the reason, and no backend is avoided for it.
  *
- * One thread. Implemented in scheduler_role.c (life, claims, links) and scheduler_grants.c (tickets
- * and grants). */
+ * One thread. Implemented in scheduler_role.c (life, claims, links), scheduler_pools.c (the pools)
+ * and scheduler_grants.c (tickets and grants). */
 #ifndef TT_CLUSTER_SCHEDULER_ROLE_H
 #define TT_CLUSTER_SCHEDULER_ROLE_H
 
@@ -33,11 +35,22 @@ struct tt_ticket_origin {
     uint16_t frontend, attempt;
 };
 
+/* The devices that batch the same models, with what waits for them. */
+struct tt_scheduler_pool {
+    struct tt_scheduler_role *role;
+    uint16_t number;
+    bool wants_decision;
+    struct tt_mechanism mechanism;
+    int32_t *devices; /* [device_count]: by executor, the role's number of the device */
+    int32_t device_count;
+    struct tt_ticket_origin *origins; /* [role->origin_count], by handle */
+};
+
 /* The latest attempt of a request of one frontend, by the index in the request's id. */
 struct tt_ticket_entry {
-    uint64_t id; /* 0: none */
-    struct tt_handle handle;
-    uint16_t attempt;
+    uint64_t id;             /* 0: none */
+    struct tt_handle handle; /* of the pool's mechanism */
+    uint16_t attempt, pool;
 };
 
 /* A grant whose device has not reported its end. */
@@ -52,7 +65,9 @@ struct tt_granted_device {
     struct tt_grant *grants; /* [depth], a ring from `oldest` */
     int32_t oldest, count;
     uint16_t backend, device; /* as its backend numbers it */
-    bool is_usable;           /* an executor of the mechanism */
+    struct tt_scheduler_pool *pool;
+    int32_t executor; /* of the pool's mechanism */
+    bool is_usable;   /* an executor of the mechanism */
 };
 
 enum tt_peer_state {
@@ -82,21 +97,23 @@ struct tt_scheduler_role {
     const struct tt_option *options; /* borrowed, as the name is */
     int32_t option_count;
     struct tt_allegiance primary; /* the highest epoch seen, and when its scheduler was heard */
-    bool is_primary, wants_decision, is_closing;
+    bool is_primary, is_closing;
     bool succeeds;          /* SPARE: at claim_at it claims without asking */
     int64_t claim_at;       /* SPARE: when to claim, if nothing is heard; TT_NEVER: not planned */
     int64_t asked_until_at; /* opinions are awaited until then; TT_NEVER: none are */
     int64_t next_beat_at;
-    struct tt_peer *peers; /* [node_count] */
-    struct tt_mechanism mechanism;
-    bool has_mechanism;
+    struct tt_peer *peers;           /* [node_count] */
+    struct tt_scheduler_pool *pools; /* [pool_count] */
+    int32_t pool_count;
+    bool has_mechanisms;
+    uint16_t *routes; /* [model_count]: the pool that gets its requests */
+    int64_t *tickets; /* [model_count]: rows that came since this process started */
     struct tt_granted_device *devices; /* [device_count], all backends' in order of their numbers */
     struct tt_grant *grants;
     struct tt_heap due;    /* devices with grants, by when their backend is suspected */
     int32_t *first_device; /* [node_count + 1]: of each backend */
     int32_t device_count, max_batch;
-    struct tt_ticket_origin *origins; /* by handle */
-    int32_t origin_count;
+    int32_t origin_count;             /* of each pool */
     struct tt_ticket_entry **entries; /* [node_count][request_limit]; NULL: no frontend */
     uint64_t grant_count;
     struct tt_model_set models; /* that clients load and unload */
@@ -125,15 +142,29 @@ int64_t tt_scheduler_role_next_at(const struct tt_scheduler_role *self);
 void tt_scheduler_role_resign(struct tt_scheduler_role *self, int64_t now);
 /* Claims at once, if it is a spare. False: it is primary. */
 bool tt_scheduler_role_promote(struct tt_scheduler_role *self, int64_t now);
+/* Requests that wait or run. */
+int32_t tt_scheduler_role_requests(const struct tt_scheduler_role *self);
 /* O(everything). */
 void tt_scheduler_role_check(const struct tt_scheduler_role *self);
 
-/* ---- scheduler_grants.c; called by scheduler_role.c ---- */
+/* ---- scheduler_pools.c; called by the other two ---- */
 
-/* A mechanism without requests and executors. */
-TT_MUST_CHECK enum tt_err tt_scheduler_grants_open(struct tt_scheduler_role *self, int64_t now,
-                                                   struct tt_error *why);
-void tt_scheduler_grants_close(struct tt_scheduler_role *self);
+/* The pools and their devices. False: out of memory. */
+TT_MUST_CHECK bool tt_scheduler_pools_init(struct tt_scheduler_role *self);
+void tt_scheduler_pools_fini(struct tt_scheduler_role *self);
+/* Mechanisms without requests and executors. */
+TT_MUST_CHECK enum tt_err tt_scheduler_pools_open(struct tt_scheduler_role *self, int64_t now,
+                                                  struct tt_error *why);
+void tt_scheduler_pools_close(struct tt_scheduler_role *self);
+/* When the first of them is to decide. */
+int64_t tt_scheduler_pools_next_at(const struct tt_scheduler_role *self);
+void tt_scheduler_pools_decide(struct tt_scheduler_role *self, int64_t now);
+void tt_scheduler_pools_check(const struct tt_scheduler_role *self);
+
+/* ---- scheduler_grants.c; called by the other two ---- */
+
+/* What a pool's mechanism asks for; the context is the pool. */
+struct tt_carrier tt_scheduler_grants_carrier(struct tt_scheduler_pool *pool);
 void tt_scheduler_grants_ticket(struct tt_scheduler_role *self, int64_t now, uint16_t from,
                                 const struct tt_frame_record *record);
 void tt_scheduler_grants_cancel(struct tt_scheduler_role *self, int64_t now, uint16_t from,

@@ -248,7 +248,7 @@ static bool is_settled(const struct tt_virtual_cluster *self) {
     for (int32_t i = 0; i < self->settings->node_count; i++) {
         const struct tt_virtual_node *node = &self->nodes[i];
         if (node->is_alive && node->role == TT_ROLE_SCHEDULER && node->as.scheduler.is_primary)
-            left += node->as.scheduler.mechanism.requests.in_use;
+            left += tt_scheduler_role_requests(&node->as.scheduler);
         if (node->is_alive && node->role == TT_ROLE_BACKEND)
             left += !tt_backend_is_idle(&node->as.backend);
     }

@@ -259,7 +259,7 @@ static void count(void *context, struct tt_text *out) {
                    ", \"devices\": %d, \"requests\": %d, \"claims\": %" PRId64
                    ", \"granted\": %" PRId64 ", \"returned\": %" PRId64 ", \"suspected\": %" PRId64
                    ", \"avoided\": %" PRId64,
-                   usable_devices(role), role->mechanism.requests.in_use, role->claims,
+                   usable_devices(role), tt_scheduler_role_requests(role), role->claims,
                    role->granted, role->returned, role->suspected, role->avoided);
     struct tt_cluster_advice advice = tt_cluster_demand_advise(&self->demand);
     if (advice.is_primary)
