@@ -32,8 +32,9 @@ enum {
 
 struct tt_cluster_node {
     enum tt_cluster_role role;
-    int32_t devices; /* of a backend */
-    uint16_t pool;   /* of a backend: pools are numbered from 0, without gaps */
+    int32_t devices;              /* of a backend */
+    uint16_t pool;                /* of a backend: pools are numbered from 0, without gaps */
+    const char *name, *pool_name; /* for messages; borrowed; NULL: their numbers */
 };
 
 /* All durations in ns. The same for every node of a cluster. */
@@ -54,6 +55,7 @@ struct tt_cluster_settings {
     int64_t fetch_ns;      /* a backend waits for inputs so long after the grant's start */
     int64_t patience_ns;   /* a frontend accepts requests so long without a primary */
     int64_t grace_ns;      /* after its deadline, before a request is given up */
+    int64_t placing_ns;    /* the models of a plan are loaded within that; 0: no limit */
     int32_t request_limit; /* requests at once: of a frontend */
     int32_t depth;         /* plans at once on a device */
 };
@@ -71,6 +73,15 @@ static inline int32_t tt_cluster_pools(const struct tt_cluster_settings *setting
         if (settings->nodes[i].role == TT_ROLE_BACKEND && settings->nodes[i].pool > last)
             last = settings->nodes[i].pool;
     return last + 1;
+}
+
+static inline const char *tt_cluster_pool_name(const struct tt_cluster_settings *settings,
+                                               uint16_t pool) {
+    for (int32_t i = 0; i < settings->node_count; i++)
+        if (settings->nodes[i].role == TT_ROLE_BACKEND && settings->nodes[i].pool == pool &&
+            settings->nodes[i].pool_name)
+            return settings->nodes[i].pool_name;
+    return "without a name";
 }
 
 /* How a link between two nodes changed. */

@@ -70,7 +70,7 @@ enum tt_frame_type {
     /* F to S, a client's command: id: its number, model, code: 1 load, 0 unload. */
     TT_FRAME_WISH,
     /* S to all, a record per model: id: version of the set, model, attempt: generation, code: 1
-     * serve. */
+     * serve, device: its pool, length: version of the placement. */
     TT_FRAME_SERVE,
     /* B or F to S: id: version. Then, per model that could not be loaded: id: version, model, code:
      * a negated enum tt_err. Length: bytes of the payload, the reason. */

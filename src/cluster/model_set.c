@@ -12,8 +12,10 @@ enum tt_err tt_model_set_init(struct tt_model_set *self, const struct tt_cluster
                                   .front = calloc(models, sizeof(*self->front)),
                                   .back = calloc(models, sizeof(*self->back)),
                                   .has_joined = calloc(nodes, sizeof(*self->has_joined)),
-                                  .awaited = calloc(nodes, sizeof(*self->awaited))};
-    if (!self->front || !self->back || !self->has_joined || !self->awaited) {
+                                  .awaited = calloc(nodes, sizeof(*self->awaited)),
+                                  .pools = calloc(models, sizeof(*self->pools))};
+    if (!self->front || !self->back || !self->has_joined || !self->awaited || !self->pools ||
+        tt_placement_init(&self->placement, settings)) {
         tt_model_set_fini(self);
         return TT_ERR_NO_MEMORY;
     }
@@ -27,6 +29,8 @@ void tt_model_set_fini(struct tt_model_set *self) {
     free(self->back);
     free(self->has_joined);
     free(self->awaited);
+    free(self->pools);
+    tt_placement_fini(&self->placement);
     *self = (struct tt_model_set){0};
 }
 
@@ -37,13 +41,18 @@ static enum tt_cluster_role role_of(const struct tt_model_set *self, int32_t nod
 /* ---- sending ---- */
 
 static void send_set(struct tt_model_set *self, uint16_t peer) {
-    const struct tt_model_state *states =
-        role_of(self, peer) == TT_ROLE_BACKEND ? self->back : self->front;
+    bool is_backend = role_of(self, peer) == TT_ROLE_BACKEND;
+    const struct tt_model_state *states = is_backend ? self->back : self->front;
+    uint16_t pool = self->settings->nodes[peer].pool;
     for (int32_t i = 0; i < self->settings->model_count; i++) {
+        bool is_here = !is_backend || tt_placement_holds(&self->placement, pool, i);
         const struct tt_frame_record record = {.id = self->version,
+                                               .length = (uint32_t)self->placement.version,
                                                .model = (uint16_t)i,
                                                .attempt = states[i].generation,
-                                               .code = states[i].serves};
+                                               .device =
+                                                   tt_placement_announced(&self->placement, i),
+                                               .code = states[i].serves && is_here};
         if (i == 0)
             tt_outbox_begin(self->outbox, peer, TT_FRAME_SERVE, self->epoch, &record);
         else
@@ -64,6 +73,11 @@ static void forgo(struct tt_model_set *self, int32_t peer) {
 
 static bool is_of_stage(const struct tt_model_set *self, int32_t node) {
     bool is_backend = role_of(self, node) == TT_ROLE_BACKEND;
+    if (self->placement.stage == TT_PLACEMENT_NOTIFYING)
+        return role_of(self, node) == TT_ROLE_SCHEDULER;
+    if (self->placement.stage != TT_PLACEMENT_NONE)
+        return is_backend &&
+               tt_placement_concerns(&self->placement, self->settings->nodes[node].pool);
     return is_backend == (self->stage == TT_MODEL_STAGE_BACKENDS);
 }
 
@@ -110,9 +124,10 @@ static void revert(struct tt_model_set *self) {
         forgo(self, i);
 }
 
-static bool has_backend(const struct tt_model_set *self) {
+static bool has_backend(const struct tt_model_set *self, uint16_t pool) {
     for (int32_t i = 0; i < self->settings->node_count; i++)
-        if (self->has_joined[i] && role_of(self, i) == TT_ROLE_BACKEND)
+        if (self->has_joined[i] && role_of(self, i) == TT_ROLE_BACKEND &&
+            self->settings->nodes[i].pool == pool)
             return true;
     return false;
 }
@@ -125,7 +140,7 @@ static void begin_wish(struct tt_model_set *self) {
         self->back[wish->model].serves = true;
         self->back[wish->model].generation++;
         send_stage(self, TT_MODEL_STAGE_BACKENDS);
-        if (!has_backend(self))
+        if (!has_backend(self, self->placement.homes[wish->model]))
             self->failure = (uint16_t)-TT_ERR_UNAVAILABLE;
     } else {
         self->front[wish->model].serves = false;
@@ -133,27 +148,121 @@ static void begin_wish(struct tt_model_set *self) {
     }
 }
 
+static void advance_wish(struct tt_model_set *self) {
+    const struct tt_model_wish *wish = current(self);
+    enum tt_model_stage last = wish->is_load ? TT_MODEL_STAGE_FRONTENDS : TT_MODEL_STAGE_BACKENDS;
+    if (self->stage == TT_MODEL_STAGE_NONE) {
+        begin_wish(self);
+    } else if (self->failure && wish->is_load) {
+        revert(self);
+        end_wish(self);
+    } else if (self->stage == last) {
+        end_wish(self);
+    } else if (wish->is_load) {
+        self->front[wish->model] = self->back[wish->model];
+        send_stage(self, TT_MODEL_STAGE_FRONTENDS);
+    } else {
+        self->back[wish->model].serves = false;
+        send_stage(self, TT_MODEL_STAGE_BACKENDS);
+    }
+}
+
+/* ---- plans ---- */
+
+static void report_plan(struct tt_model_set *self, struct tt_placement_outcome outcome) {
+    outcome.moves = self->placement.moves;
+    tt_placement_end(&self->placement);
+    if (self->placed)
+        self->placed(self->context, &outcome);
+}
+
+/* Nothing is awaited: the next stage. */
+static void advance_plan(struct tt_model_set *self) {
+    if (self->placement.stage == TT_PLACEMENT_UNLOADING) {
+        report_plan(self, (struct tt_placement_outcome){.end = TT_PLACEMENT_DONE});
+        return;
+    }
+    tt_placement_advance(&self->placement);
+    if (self->placement.stage != TT_PLACEMENT_DRAINING)
+        send_stage(self, TT_MODEL_STAGE_NONE);
+}
+
 /* Goes on as far as no answer is awaited. */
 static void advance(struct tt_model_set *self) {
-    while (self->wish_count > 0 && self->awaited_count == 0) {
-        const struct tt_model_wish *wish = current(self);
-        enum tt_model_stage last =
-            wish->is_load ? TT_MODEL_STAGE_FRONTENDS : TT_MODEL_STAGE_BACKENDS;
-        if (self->stage == TT_MODEL_STAGE_NONE) {
-            begin_wish(self);
-        } else if (self->failure && wish->is_load) {
-            revert(self);
-            end_wish(self);
-        } else if (self->stage == last) {
-            end_wish(self);
-        } else if (wish->is_load) {
-            self->front[wish->model] = self->back[wish->model];
-            send_stage(self, TT_MODEL_STAGE_FRONTENDS);
-        } else {
-            self->back[wish->model].serves = false;
-            send_stage(self, TT_MODEL_STAGE_BACKENDS);
-        }
+    while (self->awaited_count == 0 && self->placement.stage != TT_PLACEMENT_DRAINING) {
+        if (self->placement.stage != TT_PLACEMENT_NONE)
+            advance_plan(self);
+        else if (self->wish_count > 0)
+            advance_wish(self);
+        else
+            return;
     }
+}
+
+enum tt_err tt_model_set_place(struct tt_model_set *self, const uint16_t *homes,
+                               struct tt_error *why) {
+    tt_assert(self->epoch != 0);
+    if (self->wish_count > 0)
+        return tt_fail(TT_ERR_BUSY, why, "a model is being loaded or unloaded");
+    enum tt_err err = tt_placement_begin(&self->placement, homes, why);
+    if (err)
+        return err;
+    for (int32_t i = 0; i < self->settings->model_count; i++)
+        if (!has_backend(self, self->placement.others[i])) {
+            uint16_t pool = self->placement.others[i];
+            tt_placement_end(&self->placement);
+            return tt_fail(TT_ERR_UNAVAILABLE, why, "no backend of pool %s is there",
+                           tt_cluster_pool_name(self->settings, pool));
+        }
+    send_stage(self, TT_MODEL_STAGE_NONE);
+    advance(self);
+    return TT_OK;
+}
+
+/* The nodes that were asked so far return to the placement in force. They are not awaited. */
+static void drop_plan(struct tt_model_set *self, const struct tt_placement_outcome *outcome) {
+    report_plan(self, *outcome);
+    for (int32_t i = 0; i < self->settings->node_count; i++)
+        forgo(self, i);
+    self->version++;
+    for (uint16_t i = 0; i < self->settings->node_count; i++)
+        if (self->has_joined[i] && role_of(self, i) != TT_ROLE_FRONTEND)
+            send_set(self, i);
+    advance(self);
+}
+
+void tt_model_set_drop_plan(struct tt_model_set *self, enum tt_placement_end end, uint16_t node) {
+    if (tt_placement_is_open(&self->placement))
+        drop_plan(self, &(struct tt_placement_outcome){.end = end, .node = node});
+}
+
+void tt_model_set_drained(struct tt_model_set *self) {
+    tt_assert(self->placement.stage == TT_PLACEMENT_DRAINING);
+    advance_plan(self);
+    advance(self);
+}
+
+uint16_t tt_model_set_awaited(const struct tt_model_set *self) {
+    for (int32_t i = 0; i < self->settings->node_count; i++)
+        if (self->awaited[i] != 0)
+            return (uint16_t)i;
+    return TT_CLUSTER_NO_NODE;
+}
+
+/* What a node could not load of what it gains: then the plan is dropped. */
+static bool fails_plan(const struct tt_model_set *self, uint16_t from, const struct tt_frame *frame,
+                       uint16_t *out_model) {
+    const struct tt_placement *placement = &self->placement;
+    uint16_t pool = self->settings->nodes[from].pool;
+    for (int32_t i = 1; placement->stage == TT_PLACEMENT_LOADING && i < frame->count; i++) {
+        uint16_t model = frame->records[i].model;
+        if (model >= self->settings->model_count || placement->homes[model] == pool ||
+            placement->others[model] != pool || frame->records[i].code == 0)
+            continue;
+        *out_model = model;
+        return true;
+    }
+    return false;
 }
 
 bool tt_model_set_wish(struct tt_model_set *self, uint16_t from,
@@ -190,7 +299,13 @@ bool tt_model_set_served(struct tt_model_set *self, uint16_t from, const struct 
     if (self->awaited[from] == 0 || frame->records[0].id != self->awaited[from])
         return true; /* of an earlier set */
     forgo(self, from);
-    for (int32_t i = 1; i < frame->count; i++)
+    uint16_t model;
+    if (fails_plan(self, from, frame, &model)) {
+        drop_plan(self, &(struct tt_placement_outcome){
+                            .end = TT_PLACEMENT_FAILED, .node = from, .model = model});
+        return true;
+    }
+    for (int32_t i = 1; self->stage != TT_MODEL_STAGE_NONE && i < frame->count; i++)
         if (frame->records[i].model == current(self)->model)
             self->failure = frame->records[i].code;
     advance(self);
@@ -204,16 +319,21 @@ void tt_model_set_join(struct tt_model_set *self, uint16_t peer) {
         return;
     self->has_joined[peer] = true;
     send_set(self, peer);
-    if (self->stage != TT_MODEL_STAGE_NONE)
+    bool is_of_plan = self->placement.stage != TT_PLACEMENT_NONE &&
+                      self->placement.stage != TT_PLACEMENT_DRAINING && is_of_stage(self, peer);
+    if (self->stage != TT_MODEL_STAGE_NONE || is_of_plan)
         await(self, peer);
 }
 
 void tt_model_set_part(struct tt_model_set *self, uint16_t peer) {
     self->has_joined[peer] = false;
+    if (role_of(self, peer) != TT_ROLE_FRONTEND)
+        tt_model_set_drop_plan(self, TT_PLACEMENT_LOST, peer);
     if (self->awaited[peer] == 0)
         return;
     forgo(self, peer);
-    if (self->stage == TT_MODEL_STAGE_BACKENDS && current(self)->is_load && !has_backend(self))
+    if (self->stage == TT_MODEL_STAGE_BACKENDS && current(self)->is_load &&
+        !has_backend(self, self->placement.homes[current(self)->model]))
         self->failure = (uint16_t)-TT_ERR_UNAVAILABLE;
     advance(self);
 }
@@ -228,6 +348,10 @@ void tt_model_set_lead(struct tt_model_set *self, uint64_t epoch) {
 
 void tt_model_set_yield(struct tt_model_set *self) {
     self->epoch = 0;
+    if (self->placement.stage != TT_PLACEMENT_NONE)
+        report_plan(self, (struct tt_placement_outcome){
+                              .end = tt_placement_is_open(&self->placement) ? TT_PLACEMENT_DEPOSED
+                                                                            : TT_PLACEMENT_DONE});
     self->stage = TT_MODEL_STAGE_NONE;
     self->wish_count = self->awaited_count = 0;
     for (int32_t i = 0; i < self->settings->node_count; i++) {
@@ -242,6 +366,10 @@ bool tt_model_set_follow(struct tt_model_set *self, const struct tt_frame *frame
     for (int32_t i = 0; i < frame->count; i++)
         if (frame->records[i].model != i || frame->records[i].code > 1)
             return false;
+    for (int32_t i = 0; i < frame->count; i++)
+        self->pools[i] = frame->records[i].device;
+    if (!tt_placement_follow(&self->placement, self->pools, frame->records[0].length))
+        return false;
     self->version = frame->records[0].id;
     for (int32_t i = 0; i < frame->count; i++)
         self->front[i] = (struct tt_model_state){.serves = frame->records[i].code == 1,
@@ -258,9 +386,13 @@ void tt_model_set_check(const struct tt_model_set *self) {
         tt_assert(!self->has_joined[i] || i != self->number);
     }
     tt_assert(awaited == self->awaited_count);
-    tt_assert((self->stage == TT_MODEL_STAGE_NONE) == (self->wish_count == 0));
-    tt_assert(self->stage == TT_MODEL_STAGE_NONE || awaited > 0);
-    tt_assert(self->epoch != 0 || self->wish_count == 0);
+    tt_placement_check(&self->placement);
+    bool plans = self->placement.stage != TT_PLACEMENT_NONE;
+    tt_assert((self->stage == TT_MODEL_STAGE_NONE) == (self->wish_count == 0 || plans));
+    bool waits = self->stage != TT_MODEL_STAGE_NONE ||
+                 (plans && self->placement.stage != TT_PLACEMENT_DRAINING);
+    tt_assert(waits == (awaited > 0));
+    tt_assert(self->epoch != 0 || (self->wish_count == 0 && !plans));
     for (int32_t i = 0; self->epoch != 0 && i < self->settings->model_count; i++)
         tt_assert(!self->front[i].serves || self->back[i].serves);
 }

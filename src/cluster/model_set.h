@@ -11,6 +11,10 @@
  * it gets the set when it returns. Spares know what the frontends serve. A new primary begins with
  * that: it completes an unload that was under way, and drops a load.
  *
+ * Backends load only the models that the placement gives to their pool (cluster/placement.h). A
+ * plan that changes the placement is carried out like a wish; wishes wait for it, and it is refused
+ * while a wish is carried out.
+ *
  * Models are numbers. Versions of one model share the number of the first. Pure, one thread: that
  * of the scheduler's role, whose outbox it fills. Implemented in model_set.c. */
 #ifndef TT_CLUSTER_MODEL_SET_H
@@ -18,6 +22,7 @@
 
 #include "cluster/cluster.h"
 #include "cluster/outbox.h"
+#include "cluster/placement.h"
 
 enum { TT_MODEL_SET_WISHES = 64 };
 
@@ -49,9 +54,13 @@ struct tt_model_set {
     struct tt_model_state before; /* of the wish's model at frontends */
     int32_t awaited_count;
     uint16_t failure; /* of the wish: a negated enum tt_err; 0: none */
+    struct tt_placement placement;
+    uint16_t *pools; /* [model_count]: of the frame that is read */
     void *context;
     /* A wish was carried out, or failed. May be NULL. */
     void (*ended)(void *context, const struct tt_model_wish *wish, uint16_t failure);
+    /* A plan was carried out or dropped. May be NULL. */
+    void (*placed)(void *context, const struct tt_placement_outcome *outcome);
 };
 
 /* All models serve. Errors: NO_MEMORY. */
@@ -74,6 +83,16 @@ bool tt_model_set_served(struct tt_model_set *self, uint16_t from, const struct 
 /* Requests to the model may be queued: a frontend serves it, or ends what it has of it. */
 bool tt_model_set_admits(const struct tt_model_set *self, uint16_t model);
 bool tt_model_set_follow(struct tt_model_set *self, const struct tt_frame *frame);
+/* The primary: carries out the plan to place the models so (tt_placement_begin). Also UNAVAILABLE:
+ * no backend of a target pool is there; BUSY: a load or an unload is carried out. */
+TT_MUST_CHECK enum tt_err tt_model_set_place(struct tt_model_set *self, const uint16_t *homes,
+                                             struct tt_error *why);
+/* Drops a plan that can still be dropped. */
+void tt_model_set_drop_plan(struct tt_model_set *self, enum tt_placement_end end, uint16_t node);
+/* What moved has ended at the old pools. */
+void tt_model_set_drained(struct tt_model_set *self);
+/* A node that the plan waits for; TT_CLUSTER_NO_NODE: none. */
+uint16_t tt_model_set_awaited(const struct tt_model_set *self);
 void tt_model_set_check(const struct tt_model_set *self);
 
 #endif

@@ -173,6 +173,24 @@ void tt_scheduler_grants_ticket(struct tt_scheduler_role *self, int64_t now, uin
         drop(self, from, record, TT_DROP_QUEUE_FULL);
 }
 
+void tt_scheduler_grants_move(struct tt_scheduler_role *self, int64_t now,
+                              struct tt_request *request) {
+    uint16_t pool = self->models.placement.others[request->model];
+    const struct tt_ticket_origin origin = self->pools[pool].origins[request->handle.index];
+    struct tt_ticket_entry *entry = entry_of(self, origin.frontend, origin.id);
+    tt_assert(entry != NULL && entry->id == origin.id && entry->pool == pool);
+    const struct tt_arrival arrival = {.model = request->model,
+                                       .rows = request->rows,
+                                       .length = request->length,
+                                       .priority = request->priority,
+                                       .deadline_at = request->deadline_at};
+    cancel(self, now, entry);
+    if (!queue(self, now, &arrival, &origin, entry))
+        drop(self, origin.frontend,
+             &(struct tt_frame_record){.id = origin.id, .attempt = origin.attempt},
+             TT_DROP_QUEUE_FULL);
+}
+
 void tt_scheduler_grants_cancel(struct tt_scheduler_role *self, int64_t now, uint16_t from,
                                 const struct tt_frame_record *record) {
     struct tt_ticket_entry *entry = entry_of(self, from, record->id);

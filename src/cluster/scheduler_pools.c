@@ -62,6 +62,11 @@ bool tt_scheduler_pools_init(struct tt_scheduler_role *self) {
     if (!self->pools || !self->routes || !self->tickets)
         return false;
     self->pool_count = count;
+    if (count > 1) {
+        self->moving = calloc((size_t)self->settings->request_limit, sizeof(struct tt_request *));
+        if (!self->moving)
+            return false;
+    }
     for (int32_t i = 0; i < count; i++) {
         self->pools[i].role = self;
         self->pools[i].number = (uint16_t)i;
@@ -83,6 +88,7 @@ void tt_scheduler_pools_fini(struct tt_scheduler_role *self) {
     free(self->pools);
     free(self->routes);
     free(self->tickets);
+    free(self->moving);
     free(self->grants);
     free(self->devices);
     free(self->first_device);
@@ -204,4 +210,12 @@ void tt_scheduler_pools_check(const struct tt_scheduler_role *self) {
             tt_mechanism_check(&self->pools[i].mechanism);
     for (int32_t i = 0; i < self->device_count; i++)
         check_device(self, i);
+    /* Requests are where their models are, but for those that a switch leaves in their tasks. */
+    const struct tt_placement *placement = &self->models.placement;
+    for (int32_t m = 0; self->is_primary && m < self->settings->model_count; m++) {
+        tt_assert(self->routes[m] == placement->homes[m]);
+        for (int32_t i = 0; i < self->pool_count; i++)
+            tt_assert(self->pools[i].mechanism.model_requests[m] == 0 ||
+                      tt_placement_holds(placement, (uint16_t)i, m));
+    }
 }

@@ -119,6 +119,7 @@ static void claim(struct tt_scheduler_role *self, int64_t now) {
     }
     send_all(self, TT_FRAME_CLAIM, self->primary.epoch);
     tt_model_set_lead(&self->models, self->primary.epoch);
+    tt_scheduler_plans_lead(self);
     for (int32_t i = 0; i < self->settings->node_count; i++)
         if (i != self->number && self->settings->nodes[i].role == TT_ROLE_SCHEDULER &&
             is_linked(self, i))
@@ -243,6 +244,7 @@ static void from_node(struct tt_scheduler_role *self, int64_t now, uint16_t from
     }
     if (frame->type == TT_FRAME_LEAVE && is_backend && peer->state == TT_PEER_KNOWN) {
         peer->state = TT_PEER_LEAVING;
+        tt_model_set_drop_plan(&self->models, TT_PLACEMENT_LOST, from);
         tt_scheduler_grants_leave(self, now, from);
     }
     for (int32_t i = 0; i < frame->count; i++) {
@@ -307,6 +309,7 @@ void tt_scheduler_role_receive(struct tt_scheduler_role *self, int64_t now, uint
     } else if (self->is_primary && frame->epoch == self->primary.epoch) {
         from_node(self, now, from, frame);
     }
+    tt_scheduler_plans_settle(self, now);
 }
 
 void tt_scheduler_role_link(struct tt_scheduler_role *self, int64_t now, uint16_t peer,
@@ -335,6 +338,7 @@ void tt_scheduler_role_link(struct tt_scheduler_role *self, int64_t now, uint16_
     else if (!self->is_primary && peer == tt_epoch_scheduler(self->primary.epoch) &&
              link == TT_LINK_CLOSED)
         succeed(self, now);
+    tt_scheduler_plans_settle(self, now);
 }
 
 /* True if this process did nothing for a while, so that the silence may be its own. */
@@ -380,6 +384,7 @@ static void avoid_lost(struct tt_scheduler_role *self, int64_t now) {
             continue;
         self->avoided++;
         peer->state = TT_PEER_AVOIDED;
+        tt_model_set_drop_plan(&self->models, TT_PLACEMENT_LOST, (uint16_t)i);
         peer->probe_at = now + AVOIDED_SILENCES * self->settings->silence_ns;
         tt_scheduler_grants_leave(self, now, (uint16_t)i);
     }
@@ -413,6 +418,7 @@ static void suspect_overdue(struct tt_scheduler_role *self, int64_t now) {
          (backend = tt_scheduler_grants_overdue(self, now)) != TT_CLUSTER_NO_NODE;) {
         self->suspected++;
         self->peers[backend].state = TT_PEER_SUSPECT;
+        tt_model_set_drop_plan(&self->models, TT_PLACEMENT_LOST, backend);
         self->peers[backend].probe_at = now + self->settings->silence_ns;
         tt_scheduler_grants_lose(self, now, backend, false);
     }
@@ -438,6 +444,8 @@ void tt_scheduler_role_tick(struct tt_scheduler_role *self, int64_t now) {
     if (!self->is_primary)
         return;
     suspect_overdue(self, now);
+    tt_scheduler_plans_tick(self, now);
+    tt_scheduler_plans_settle(self, now);
     tt_scheduler_pools_decide(self, now);
 }
 
@@ -445,6 +453,7 @@ int64_t tt_scheduler_role_next_at(const struct tt_scheduler_role *self) {
     if (!self->is_primary)
         return tt_instant_min(self->claim_at, self->asked_until_at);
     int64_t next_at = tt_instant_min(self->next_beat_at, tt_scheduler_grants_overdue_at(self));
+    next_at = tt_instant_min(next_at, tt_scheduler_plans_next_at(self));
     return tt_instant_min(next_at, tt_scheduler_pools_next_at(self));
 }
 

@@ -19,8 +19,8 @@
  * again: grants know no frontends, so the pair cannot be kept apart otherwise. A frontend that does
  * not reach more than half of the backends is itself the reason, and no backend is avoided for it.
  *
- * One thread. Implemented in scheduler_role.c (life, claims, links), scheduler_pools.c (the pools)
- * and scheduler_grants.c (tickets and grants). */
+ * One thread. Implemented in scheduler_role.c (life, claims, links), scheduler_pools.c (the pools),
+ * scheduler_grants.c (tickets and grants) and scheduler_plans.c (plans of the placement). */
 #ifndef TT_CLUSTER_SCHEDULER_ROLE_H
 #define TT_CLUSTER_SCHEDULER_ROLE_H
 
@@ -106,8 +106,11 @@ struct tt_scheduler_role {
     struct tt_scheduler_pool *pools; /* [pool_count] */
     int32_t pool_count;
     bool has_mechanisms;
-    uint16_t *routes; /* [model_count]: the pool that gets its requests */
-    int64_t *tickets; /* [model_count]: rows that came since this process started */
+    uint16_t *routes;           /* [model_count]: the pool that gets its requests */
+    int64_t *tickets;           /* [model_count]: rows that came since this process started */
+    struct tt_request **moving; /* [request_limit]: during a switch; NULL: there is one pool */
+    uint64_t placement_version; /* that `routes` are of */
+    int64_t place_by_at;        /* a plan is loaded by then, or dropped */
     struct tt_granted_device *devices; /* [device_count], all backends' in order of their numbers */
     struct tt_grant *grants;
     struct tt_heap due;    /* devices with grants, by when their backend is suspected */
@@ -142,12 +145,33 @@ int64_t tt_scheduler_role_next_at(const struct tt_scheduler_role *self);
 void tt_scheduler_role_resign(struct tt_scheduler_role *self, int64_t now);
 /* Claims at once, if it is a spare. False: it is primary. */
 bool tt_scheduler_role_promote(struct tt_scheduler_role *self, int64_t now);
+/* The primary carries out a plan: each model moves to the pool that `homes` has for it
+ * (cluster/placement.h). Errors: INVALID: nothing moves, or a pool is not there; BUSY: a plan, a
+ * load or an unload is under way; UNAVAILABLE: this scheduler is a spare, a target pool has no
+ * device, or a spare cannot be told. */
+TT_MUST_CHECK enum tt_err tt_scheduler_role_place(struct tt_scheduler_role *self, int64_t now,
+                                                  const uint16_t *homes, struct tt_error *why);
+/* A plan back to the placement before the latest one. Errors as above. */
+TT_MUST_CHECK enum tt_err tt_scheduler_role_undo_plan(struct tt_scheduler_role *self, int64_t now,
+                                                      struct tt_error *why);
+/* Drops the plan before its switch. Errors: UNAVAILABLE: none is under way, or it is too late. */
+TT_MUST_CHECK enum tt_err tt_scheduler_role_stop_plan(struct tt_scheduler_role *self,
+                                                      struct tt_error *why);
 /* Requests that wait or run. */
 int32_t tt_scheduler_role_requests(const struct tt_scheduler_role *self);
 /* O(everything). */
 void tt_scheduler_role_check(const struct tt_scheduler_role *self);
 
-/* ---- scheduler_pools.c; called by the other two ---- */
+/* ---- scheduler_plans.c; called by the others ---- */
+
+/* The scheduler has become primary. */
+void tt_scheduler_plans_lead(struct tt_scheduler_role *self);
+/* After each event: does what the stage of the plan asks for. */
+void tt_scheduler_plans_settle(struct tt_scheduler_role *self, int64_t now);
+void tt_scheduler_plans_tick(struct tt_scheduler_role *self, int64_t now);
+int64_t tt_scheduler_plans_next_at(const struct tt_scheduler_role *self);
+
+/* ---- scheduler_pools.c; called by the others ---- */
 
 /* The pools and their devices. False: out of memory. */
 TT_MUST_CHECK bool tt_scheduler_pools_init(struct tt_scheduler_role *self);
@@ -161,12 +185,15 @@ int64_t tt_scheduler_pools_next_at(const struct tt_scheduler_role *self);
 void tt_scheduler_pools_decide(struct tt_scheduler_role *self, int64_t now);
 void tt_scheduler_pools_check(const struct tt_scheduler_role *self);
 
-/* ---- scheduler_grants.c; called by the other two ---- */
+/* ---- scheduler_grants.c; called by the others ---- */
 
 /* What a pool's mechanism asks for; the context is the pool. */
 struct tt_carrier tt_scheduler_grants_carrier(struct tt_scheduler_pool *pool);
 void tt_scheduler_grants_ticket(struct tt_scheduler_role *self, int64_t now, uint16_t from,
                                 const struct tt_frame_record *record);
+/* A request that waits goes to the pool that has its model now. */
+void tt_scheduler_grants_move(struct tt_scheduler_role *self, int64_t now,
+                              struct tt_request *request);
 void tt_scheduler_grants_cancel(struct tt_scheduler_role *self, int64_t now, uint16_t from,
                                 const struct tt_frame_record *record);
 void tt_scheduler_grants_accepted(struct tt_scheduler_role *self, uint16_t from,

@@ -29,6 +29,17 @@ static struct tt_virtual_node *pick_frontend(struct tt_virtual_cluster *self) {
     return NULL;
 }
 
+static uint16_t pick_model(struct tt_virtual_cluster *self) {
+    const int32_t *shares = self->options->shares;
+    int32_t count = self->settings->model_count, model = 0;
+    if (!shares)
+        return (uint16_t)tt_prng_below(&self->prng, (uint64_t)count);
+    int32_t drawn = (int32_t)tt_prng_below(&self->prng, 1000);
+    for (; model < count - 1 && drawn >= shares[model]; model++)
+        drawn -= shares[model];
+    return (uint16_t)model;
+}
+
 /* The client that was drawn waits for ever, but goes some time. */
 static void plan_cancellation(struct tt_virtual_cluster *self, int64_t now,
                               const struct tt_virtual_node *node) {
@@ -57,7 +68,7 @@ static void arrive(struct tt_virtual_cluster *self, int64_t now) {
         tt_virtual_network_schedule(
             &self->network, (struct tt_virtual_event){.at = now + gap, .kind = TT_EVENT_ARRIVAL});
     struct tt_virtual_node *node = pick_frontend(self);
-    uint16_t model = (uint16_t)tt_prng_below(&self->prng, (uint64_t)self->settings->model_count);
+    uint16_t model = pick_model(self);
     if (!node)
         return;
     bool reserved =
@@ -194,6 +205,22 @@ static void wish(struct tt_virtual_cluster *self, int64_t now) {
         tt_virtual_node_end_turn(self, frontend, now);
 }
 
+static void place(struct tt_virtual_cluster *self, int64_t now) {
+    const struct tt_virtual_options *options = self->options;
+    if (now + options->place_gap_ns < options->until_at)
+        tt_virtual_network_schedule(
+            &self->network,
+            (struct tt_virtual_event){.at = now + options->place_gap_ns, .kind = TT_EVENT_PLACE});
+    for (int32_t i = 0; i < self->settings->node_count; i++) {
+        struct tt_virtual_node *node = &self->nodes[i];
+        if (node->role != TT_ROLE_SCHEDULER || !node->is_alive || node->frozen_until_at > now ||
+            !node->as.scheduler.is_primary)
+            continue;
+        options->place(options->context, now, &node->as.scheduler);
+        tt_virtual_node_end_turn(self, node, now);
+    }
+}
+
 static void handle(struct tt_virtual_cluster *self, struct tt_virtual_event *event) {
     switch (event->kind) {
     case TT_EVENT_ARRIVAL: arrive(self, event->at); break;
@@ -201,6 +228,7 @@ static void handle(struct tt_virtual_cluster *self, struct tt_virtual_event *eve
     case TT_EVENT_FAULT_ENDS: tt_virtual_fault_end(self, event->at, event->number); break;
     case TT_EVENT_TIMEOUT: tt_virtual_fault_time_out(self, event->at, event->number); break;
     case TT_EVENT_WISH: wish(self, event->at); break;
+    case TT_EVENT_PLACE: place(self, event->at); break;
     case TT_EVENT_ASKED: tt_virtual_coordination_asked(self, event); break;
     case TT_EVENT_MESSAGE:
     case TT_EVENT_ACTED:
@@ -327,6 +355,10 @@ static enum tt_err start_all(struct tt_virtual_cluster *self) {
         tt_virtual_network_schedule(
             &self->network,
             (struct tt_virtual_event){.at = 4 * settings->silence_ns, .kind = TT_EVENT_WISH});
+    if (self->options->place_gap_ns > 0)
+        tt_virtual_network_schedule(
+            &self->network,
+            (struct tt_virtual_event){.at = 4 * settings->silence_ns, .kind = TT_EVENT_PLACE});
     return TT_OK;
 }
 

@@ -70,16 +70,24 @@ struct tt_virtual_options {
     int32_t failure_permille; /* of loads */
     /* Of inputs: their backend shares memory with the frontend, and reads them by itself. */
     int32_t shared_permille;
-    int32_t check_every; /* events between two checks of all books; 1: always */
+    int64_t place_gap_ns; /* between two calls of `place`; 0: none */
+    int64_t load_ns;      /* the longest load or unload; 0: 20 ms */
+    int32_t check_every;  /* events between two checks of all books; 1: always */
     void *context;
     void (*ended)(void *context, const struct tt_virtual_ending *ending);
     /* A scheduler claimed an epoch. May be NULL, as `ended`. */
     void (*claimed)(void *context, int64_t now, uint64_t epoch);
+    /* A look at the placement: for each scheduler that believes to be primary. */
+    void (*place)(void *context, int64_t now, struct tt_scheduler_role *primary);
+    /* A plan was carried out or dropped. May be NULL. */
+    void (*placed)(void *context, int64_t now, const struct tt_placement_outcome *outcome);
+    /* [model_count]: the shares of the models among the requests, in thousandths; NULL: equal. */
+    const int32_t *shares;
 };
 
 struct tt_virtual_result {
     int64_t events, accepted, refused, answered, cancelled, gone, claims, wishes, wished, unwished,
-        unserved, stale, returned, suspected, avoided, shared;
+        placed, unplaced, unserved, stale, returned, suspected, avoided, shared;
     int32_t members;     /* that the coordination service has in the end */
     char violation[256]; /* empty: none */
 };

@@ -23,7 +23,8 @@ static void on_act(void *context, int32_t model, bool is_load) {
     (void)is_load;
     struct tt_virtual_node *node = context;
     struct tt_virtual_cluster *self = node->cluster;
-    plan_end(node, self->network.now + (int64_t)tt_prng_below(&self->prng, LONGEST_NS));
+    int64_t longest = self->options->load_ns > 0 ? self->options->load_ns : LONGEST_NS;
+    plan_end(node, self->network.now + (int64_t)tt_prng_below(&self->prng, (uint64_t)longest));
 }
 
 /* Requests, or plans, of the model that the node has. */
@@ -79,9 +80,12 @@ static void on_wished(void *context, uint64_t number, uint16_t failure) {
 /* The node's process has got the primary's set, and did what it says of the model. */
 static bool agrees(struct tt_virtual_node *node, const struct tt_model_set *set, int32_t model) {
     const struct tt_model_duty *duty = tt_virtual_models_duty(node);
-    const struct tt_model_state *states = node->role == TT_ROLE_BACKEND ? set->back : set->front;
+    bool is_backend = node->role == TT_ROLE_BACKEND;
+    const struct tt_model_state *states = is_backend ? set->back : set->front;
+    uint16_t pool = node->cluster->settings->nodes[node->number].pool;
+    bool is_here = !is_backend || tt_placement_holds(&set->placement, pool, model);
     return duty->epoch != set->epoch || duty->failures[model] != 0 ||
-           tt_model_duty_serves(duty, model) == states[model].serves;
+           tt_model_duty_serves(duty, model) == (states[model].serves && is_here);
 }
 
 static void on_ended(void *context, const struct tt_model_wish *wish, uint16_t failure) {
@@ -97,13 +101,21 @@ static void on_ended(void *context, const struct tt_model_wish *wish, uint16_t f
     }
 }
 
+static void on_placed(void *context, const struct tt_placement_outcome *outcome) {
+    const struct tt_virtual_node *primary = context;
+    struct tt_virtual_cluster *self = primary->cluster;
+    outcome->end == TT_PLACEMENT_DONE ? self->result->placed++ : self->result->unplaced++;
+    if (self->options->placed)
+        self->options->placed(self->options->context, self->network.now, outcome);
+}
+
 bool tt_virtual_models_are_settled(struct tt_virtual_cluster *self) {
     const struct tt_model_set *set = NULL;
     for (int32_t i = 0; i < self->settings->node_count; i++)
         if (self->nodes[i].role == TT_ROLE_SCHEDULER && self->nodes[i].is_alive &&
             self->nodes[i].as.scheduler.is_primary)
             set = &self->nodes[i].as.scheduler.models;
-    bool settled = set && set->wish_count == 0;
+    bool settled = set && set->wish_count == 0 && set->placement.stage == TT_PLACEMENT_NONE;
     for (int32_t i = 0; settled && i < self->settings->node_count; i++) {
         struct tt_virtual_node *node = &self->nodes[i];
         if (!node->is_alive || node->role == TT_ROLE_SCHEDULER)
@@ -120,6 +132,7 @@ void tt_virtual_models_start(struct tt_virtual_node *node) {
     if (node->role == TT_ROLE_SCHEDULER) {
         node->as.scheduler.models.context = node;
         node->as.scheduler.models.ended = on_ended;
+        node->as.scheduler.models.placed = on_placed;
         return;
     }
     struct tt_model_duty *duty = tt_virtual_models_duty(node);
