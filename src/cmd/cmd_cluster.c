@@ -1,4 +1,5 @@
 /* tutti cluster: the nodes of a cluster, draining one, and handing the primary over. */
+#include "cmd/cluster_placement.h"
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
 
@@ -9,24 +10,30 @@
 #include <stdio.h>
 #include <string.h>
 
-enum action { ACTION_STATUS, ACTION_DRAIN, ACTION_PROMOTE };
+enum action { ACTION_STATUS, ACTION_DRAIN, ACTION_PROMOTE, ACTION_PLACEMENT };
 
 static const char default_spec[] = "static:build/cluster/nodes";
 
 struct flags {
     int32_t action;
     const char *first, *second, *key;
+    struct tt_flag_list moves;
     int64_t timeout_ns;
     bool json;
 };
 
 static const struct tt_flag_row flag_rows[] = {
-    TT_OPERAND(TT_FLAG_CHOICE, "ACTION", action, true, "status, drain or promote",
-               .choices = "status|drain|promote", .default_value = -1),
-    TT_OPERAND(TT_FLAG_TEXT, "NODE|SPEC", first, false,
-               "drain: the node; else the cluster, static:FILE or etcd://HOST:PORT/NAME"),
+    TT_OPERAND(TT_FLAG_CHOICE, "ACTION", action, true, "status, drain, promote or placement",
+               .choices = "status|drain|promote|placement", .default_value = -1),
+    TT_OPERAND(
+        TT_FLAG_TEXT, "NODE|STEP|SPEC", first, false,
+        "drain: the node; placement: show, plan, stop or undo; else the cluster, static:FILE "
+        "or etcd://HOST:PORT/NAME"),
     TT_OPERAND(TT_FLAG_TEXT, "SPEC", second, false,
-               "drain: the cluster (default: static:build/cluster/nodes, that of make cluster)"),
+               "drain, placement: the cluster (default: static:build/cluster/nodes, that of make "
+               "cluster)"),
+    TT_LIST("move", "MODEL=POOL", moves, TT_FLAG_MAX_LIST,
+            "placement plan: move this model; without any, the primary searches a plan"),
     TT_TEXT("cluster-key", "FILE", key, NULL, "the key that all nodes share"),
     TT_DECIMAL("timeout", "SECONDS", timeout_ns, 0.01, 600, 2, "how long to wait for each node",
                .scale = TT_S),
@@ -202,30 +209,52 @@ static int act(const struct cluster *self, int32_t number, const char *line) {
     return EXIT_DONE;
 }
 
-/* The first scheduler that answers and is a spare. */
-static int promote(const struct cluster *self) {
+/* The first scheduler that answers and is what is wanted; -1: none. */
+static int32_t find_scheduler(const struct cluster *self, bool wants_primary) {
     for (int32_t i = 0; i < self->file.count; i++) {
         struct tt_error why;
         json_t *node;
         if (self->file.places[i].role != TT_ROLE_SCHEDULER || ask(self, i, "status", &node, &why))
             continue;
-        bool is_spare = !is_primary(node);
+        bool is_wanted = is_primary(node) == wants_primary;
         json_decref(node);
-        if (is_spare)
-            return act(self, i, "promote");
+        if (is_wanted)
+            return i;
     }
-    fprintf(stderr, "tutti cluster: no spare scheduler answers\n");
-    return EXIT_FAILED;
+    fprintf(stderr, "tutti cluster: no %s scheduler answers\n",
+            wants_primary ? "primary" : "spare");
+    return -1;
 }
 
-static int run(void *options) {
-    const struct flags *flags = options;
+static int promote(const struct cluster *self) {
+    int32_t number = find_scheduler(self, false);
+    return number < 0 ? EXIT_FAILED : act(self, number, "promote");
+}
+
+static int place(const struct cluster *self, const char *line) {
+    struct tt_error why;
+    json_t *placement;
+    int32_t number = find_scheduler(self, true);
+    if (number < 0)
+        return EXIT_FAILED;
+    enum tt_err err = ask(self, number, line, &placement, &why);
+    if (err) {
+        fprintf(stderr, "tutti cluster: %s\n", why.text);
+        return EXIT_FAILED;
+    }
+    if (self->flags->json) {
+        tt_outcome_print_json(placement);
+    } else {
+        tt_cluster_placement_print(placement);
+        json_decref(placement);
+    }
+    return EXIT_DONE;
+}
+
+static int act_on(const struct flags *flags, const char *line) {
     bool drains = flags->action == ACTION_DRAIN;
-    if (drains && !flags->first)
-        return tt_flags_refuse(&tt_verb_cluster, "drain needs NODE");
-    if (!drains && flags->second)
-        return tt_flags_refuse(&tt_verb_cluster, "unexpected argument '%s'", flags->second);
-    const char *spec = drains ? flags->second : flags->first;
+    bool has_step = drains || flags->action == ACTION_PLACEMENT;
+    const char *spec = has_step ? flags->second : flags->first;
     struct cluster self = {.flags = flags};
     struct tt_error why;
     uint16_t number;
@@ -235,22 +264,49 @@ static int run(void *options) {
         return tt_outcome_print_error("cluster", err, &why);
     int code = drains                            ? act(&self, number, "drain")
                : flags->action == ACTION_PROMOTE ? promote(&self)
-                                                 : show_status(&self);
+               : flags->action == ACTION_STATUS  ? show_status(&self)
+                                                 : place(&self, line);
     tt_cluster_file_fini(&self.file);
+    return code;
+}
+
+static int run(void *options) {
+    const struct flags *flags = options;
+    bool drains = flags->action == ACTION_DRAIN, places = flags->action == ACTION_PLACEMENT;
+    if (drains && !flags->first)
+        return tt_flags_refuse(&tt_verb_cluster, "drain needs NODE");
+    if (!drains && !places && flags->second)
+        return tt_flags_refuse(&tt_verb_cluster, "unexpected argument '%s'", flags->second);
+    if (!places && flags->moves.count > 0)
+        return tt_flags_refuse(&tt_verb_cluster, "--move needs placement plan");
+    struct tt_text line;
+    tt_text_init(&line);
+    int code = EXIT_USAGE;
+    if (places && !tt_cluster_placement_line(flags->first, &flags->moves, &line))
+        tt_flags_refuse(&tt_verb_cluster,
+                        "placement takes show, plan, stop or undo, and --move with plan");
+    else
+        code = act_on(flags, tt_text_string(&line));
+    tt_text_fini(&line);
     return code;
 }
 
 const struct tt_verb tt_verb_cluster = {
     .name = "cluster",
-    .summary = "show the nodes of a cluster, drain one, or promote the spare scheduler",
-    .usage = "status [SPEC] | drain NODE [SPEC] | promote [SPEC] [OPTIONS]",
+    .summary = "show the nodes of a cluster, drain one, promote the spare scheduler, place models",
+    .usage = "status [SPEC] | drain NODE [SPEC] | promote [SPEC] |\n"
+             "       placement [show|plan|stop|undo] [SPEC] [OPTIONS]",
     .description =
         "Asks the processes of a cluster, which tutti serve starts with a role. status prints each "
         "node with its role, process, state, the epoch that it obeys, and a backend's devices and "
         "models; then how many devices the load of the last seconds needs. drain takes a node out "
         "of "
         "service: a frontend is not ready and refuses new requests, a scheduler hands over, and a "
-        "backend finishes what it has. promote makes the first spare scheduler primary.\n\n"
+        "backend finishes what it has. promote makes the first spare scheduler primary. "
+        "placement shows which pool of backends has which model, and the plan that changes it: "
+        "plan "
+        "begins one, by the loads that were measured or by --move, stop drops it, and undo moves "
+        "the models back.\n\n"
         "Exit code: 0 done, or status found a primary; 1 no primary, or a node refused or does not "
         "answer; 2 usage error, or SPEC cannot be read.",
     TT_VERB_RUNS(flag_rows, run)};

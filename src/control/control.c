@@ -666,7 +666,7 @@ static bool is_loaded(const struct tt_control *self, const struct tt_model_entry
 
 static enum tt_err carry_out(struct tt_control *self, const struct tt_model_command *command,
                              struct tt_error *why) {
-    if (self->options.mode != TT_CONTROL_EXPLICIT)
+    if (self->options.mode != TT_CONTROL_EXPLICIT && !command->is_local)
         return tt_fail(TT_ERR_UNAVAILABLE, why,
                        "explicit model load / unload is not allowed if polling is enabled%s",
                        self->options.mode == TT_CONTROL_NONE

@@ -29,6 +29,9 @@ static const struct {
     {"patience-ms", offsetof(struct tt_cluster_times, patience_ns), TT_MS},
     {"grace-ms", offsetof(struct tt_cluster_times, grace_ns), TT_MS},
     {"control-us", offsetof(struct tt_cluster_times, control_ns), TT_US},
+    {"plan-every-s", offsetof(struct tt_cluster_times, plan_every_ns), TT_S},
+    {"plan-load-s", offsetof(struct tt_cluster_times, plan_load_ns), TT_S},
+    {"plan-moves", offsetof(struct tt_cluster_times, plan_moves), 1},
 };
 
 const char *tt_cluster_role_name(enum tt_cluster_role role) { return role_names[role]; }
@@ -76,21 +79,31 @@ static bool is_name(const char *text) {
                length;
 }
 
-static enum tt_err read_devices(char *const *words, int32_t count, struct tt_cluster_place *place,
-                                struct tt_error *why) {
-    static const char key[] = "devices=";
+/* "devices=N" or "pool=NAME". */
+static bool read_extra(const char *word, struct tt_cluster_place *place) {
+    static const char devices[] = "devices=", pool[] = "pool=";
+    if (strncmp(word, devices, sizeof(devices) - 1) == 0) {
+        place->devices = (int32_t)read_number(word + sizeof(devices) - 1, 1, MAX_DEVICES);
+        return place->devices > 0;
+    }
+    if (strncmp(word, pool, sizeof(pool) - 1) != 0 || !is_name(word + sizeof(pool) - 1))
+        return false;
+    snprintf(place->pool, sizeof(place->pool), "%s", word + sizeof(pool) - 1);
+    return true;
+}
+
+static enum tt_err read_extras(char *const *words, int32_t count, struct tt_cluster_place *place,
+                               struct tt_error *why) {
     bool is_backend = place->role == TT_ROLE_BACKEND;
     place->devices = is_backend;
-    if (count < 4)
-        return TT_OK;
-    bool has_key = strncmp(words[3], key, sizeof(key) - 1) == 0;
-    int64_t devices = has_key ? read_number(words[3] + sizeof(key) - 1, 1, MAX_DEVICES) : -1;
-    if (!is_backend || count > 4 || devices < 0)
-        return tt_fail(TT_ERR_INVALID, why,
-                       "'%.100s' after the address; only a backend may have devices=N there, with "
-                       "N in 1 to %d",
-                       words[3], MAX_DEVICES);
-    place->devices = (int32_t)devices;
+    if (is_backend)
+        snprintf(place->pool, sizeof(place->pool), "default");
+    for (int32_t i = 3; i < count; i++)
+        if (!is_backend || i > 4 || !read_extra(words[i], place))
+            return tt_fail(TT_ERR_INVALID, why,
+                           "'%.100s' after the address; only a backend may have devices=N there, "
+                           "with N in 1 to %d, and pool=NAME",
+                           words[i], MAX_DEVICES);
     return TT_OK;
 }
 
@@ -113,7 +126,7 @@ static enum tt_err read_place(struct tt_cluster_file *self, enum tt_cluster_role
     snprintf(place->name, sizeof(place->name), "%s", words[1]);
     enum tt_err err = read_address(words[2], place, why);
     if (!err)
-        err = read_devices(words, count, place, why);
+        err = read_extras(words, count, place, why);
     self->count += err == TT_OK;
     return err;
 }
@@ -131,10 +144,12 @@ static enum tt_err read_time(struct tt_cluster_file *self, char *const *words, i
         *field = value * time_names[i].unit_ns;
         return TT_OK;
     }
-    return tt_fail(TT_ERR_INVALID, why,
-                   "'%.100s'; a line begins with frontend, scheduler, backend, silence-ms, "
-                   "overdue-ms, fetch-ms, patience-ms, grace-ms or control-us",
-                   words[0]);
+    return tt_fail(
+        TT_ERR_INVALID, why,
+        "'%.100s'; a line begins with frontend, scheduler, backend, silence-ms, "
+        "overdue-ms, fetch-ms, patience-ms, grace-ms, control-us, plan-every-s, plan-load-s "
+        "or plan-moves",
+        words[0]);
 }
 
 static enum tt_err read_line(struct tt_cluster_file *self, char *line, struct tt_error *why) {
@@ -153,6 +168,19 @@ static enum tt_err read_line(struct tt_cluster_file *self, char *line, struct tt
                                                   : read_time(self, words, count, why);
 }
 
+/* A pool has the number of the first backend that names it, without gaps. */
+static void number_pools(struct tt_cluster_file *self) {
+    uint16_t count = 0;
+    for (int32_t i = 0; i < self->count; i++) {
+        struct tt_cluster_place *place = &self->places[i];
+        int32_t first = 0;
+        while (strcmp(self->places[first].pool, place->pool) != 0)
+            first++;
+        if (place->role == TT_ROLE_BACKEND)
+            place->pool_number = first == i ? count++ : self->places[first].pool_number;
+    }
+}
+
 static void digest_number(uint64_t *self, int64_t number) {
     char text[32];
     int length = snprintf(text, sizeof(text), "%" PRId64 ";", number);
@@ -168,6 +196,7 @@ static uint64_t digest_of(const struct tt_cluster_file *self) {
         digest_number(&sum, place->tcp_port);
         digest_number(&sum, place->role);
         digest_number(&sum, place->devices);
+        sum = tt_fnv_add(sum, place->pool, strlen(place->pool) + 1);
     }
     for (size_t i = 0; i < TT_COUNT(time_names); i++) {
         const char *times = (const char *)&self->times;
@@ -214,6 +243,7 @@ enum tt_err tt_cluster_file_parse(const char *path, const char *text,
         tt_cluster_file_fini(&self);
         return err;
     }
+    number_pools(&self);
     self.digest = digest_of(&self);
     *out_file = self;
     return TT_OK;

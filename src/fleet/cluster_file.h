@@ -3,11 +3,12 @@
  *     # a comment
  *     scheduler s1 127.0.0.1:7101
  *     frontend  f1 127.0.0.1:7201
- *     backend   b1 127.0.0.1:7301 devices=2
+ *     backend   b1 127.0.0.1:7301 devices=2 pool=a
  *     silence-ms 20
  *
  * A node's line has its role, its name, and the address at which the others reach it (TCP, and the
- * same port for UDP). A line of a time has its name and its value. The order of the nodes gives
+ * same port for UDP). Backends of one pool have the same models; they may name it. A line of a time
+ * has its name and its value. The order of the nodes gives
  * their numbers. All processes of a cluster read the same file: `digest` is over what it says, and
  * nodes with different digests refuse each other.
  *
@@ -27,12 +28,16 @@ struct tt_cluster_place {
     char host[TT_CLUSTER_HOST_BYTES];
     int32_t tcp_port;
     enum tt_cluster_role role;
-    int32_t devices; /* of a backend; else 0 */
+    int32_t devices;                  /* of a backend; else 0 */
+    char pool[TT_CLUSTER_NAME_BYTES]; /* of a backend */
+    uint16_t pool_number;             /* in the order in which the backends name them */
 };
 
 /* Times that the file may state; 0 where it does not. */
 struct tt_cluster_times {
     int64_t silence_ns, overdue_ns, fetch_ns, patience_ns, grace_ns, control_ns;
+    int64_t plan_every_ns, plan_load_ns; /* between two plans; in which a plan's models load */
+    int64_t plan_moves;                  /* models that a plan moves at most */
 };
 
 struct tt_cluster_file {

@@ -232,6 +232,7 @@ static void describe(const struct tt_fleet_node *self, struct tt_text *out) {
 }
 
 static void on_visited(void *context, const char *line, struct tt_text *answer) {
+    static const char placement[] = "placement ";
     struct tt_fleet_node *self = context;
     struct tt_error why = {{0}};
     enum tt_err err = TT_OK;
@@ -239,7 +240,12 @@ static void on_visited(void *context, const char *line, struct tt_text *answer) 
         err = self->role->drain(self->self, tt_clock_now(), &why);
     else if (strcmp(line, "promote") == 0)
         err = self->role->promote(self->self, tt_clock_now(), &why);
-    else if (strcmp(line, "status") != 0)
+    else if (strncmp(line, placement, sizeof(placement) - 1) == 0 && self->role->place) {
+        err = self->role->place(self->self, tt_clock_now(), line + sizeof(placement) - 1, answer,
+                                &why);
+        if (!err)
+            return;
+    } else if (strcmp(line, "status") != 0)
         err = tt_fail(TT_ERR_INVALID, &why, "'%.40s' is no command of a node", line);
     if (err)
         tt_text_printf(answer, "error: %s", why.text);
@@ -264,7 +270,10 @@ static enum tt_err fill_settings(struct tt_fleet_node *self, struct tt_error *wh
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     for (int32_t i = 0; i < self->file.count; i++)
         self->nodes[i] = (struct tt_cluster_node){.role = self->file.places[i].role,
-                                                  .devices = self->file.places[i].devices};
+                                                  .devices = self->file.places[i].devices,
+                                                  .pool = self->file.places[i].pool_number,
+                                                  .name = self->file.places[i].name,
+                                                  .pool_name = self->file.places[i].pool};
     self->settings =
         (struct tt_cluster_settings){.node_count = self->file.count,
                                      .nodes = self->nodes,
@@ -279,6 +288,7 @@ static enum tt_err fill_settings(struct tt_fleet_node *self, struct tt_error *wh
                                      .fetch_ns = or_default(times->fetch_ns, 50 * TT_MS),
                                      .patience_ns = or_default(times->patience_ns, TT_S),
                                      .grace_ns = or_default(times->grace_ns, TT_S),
+                                     .placing_ns = or_default(times->plan_load_ns, 600 * TT_S),
                                      .request_limit = self->options.request_limit,
                                      .depth = DEPTH};
     return TT_OK;
@@ -457,6 +467,10 @@ struct tt_fleet_models *tt_fleet_node_models(struct tt_fleet_node *self) {
 const char *tt_fleet_node_name(const struct tt_fleet_node *self, uint16_t number) {
     return self->file.places[number].name;
 }
+const struct tt_cluster_times *tt_fleet_node_times(const struct tt_fleet_node *self) {
+    return &self->file.times;
+}
+uv_loop_t *tt_fleet_node_loop(struct tt_fleet_node *self) { return &self->loop; }
 uint16_t tt_fleet_node_number(const struct tt_fleet_node *self) { return self->number; }
 uint64_t tt_fleet_node_incarnation(const struct tt_fleet_node *self) {
     return self->identity.incarnation;

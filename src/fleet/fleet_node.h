@@ -53,6 +53,10 @@ struct tt_fleet_role {
     /* UNSUPPORTED: what it cannot do; the message says so. */
     enum tt_err (*drain)(void *self, int64_t now, struct tt_error *why);
     enum tt_err (*promote)(void *self, int64_t now, struct tt_error *why);
+    /* A command about the placement (fleet/placement_service.h): appends the answer. NULL: the role
+     * has none. */
+    enum tt_err (*place)(void *self, int64_t now, const char *command, struct tt_text *out_answer,
+                         struct tt_error *why);
     /* This epoch is recorded by the coordination service. NULL: the role does not ask. */
     void (*recorded)(void *self, int64_t now, uint64_t epoch);
     /* Appends to a metrics page. Any thread, from _start to _close. NULL: nothing. */
@@ -98,6 +102,10 @@ const struct tt_cluster_settings *tt_fleet_node_settings(const struct tt_fleet_n
 struct tt_fleet_models *tt_fleet_node_models(struct tt_fleet_node *self);
 /* The name of the node with this number. */
 const char *tt_fleet_node_name(const struct tt_fleet_node *self, uint16_t number);
+/* What the description says of times and plans. */
+const struct tt_cluster_times *tt_fleet_node_times(const struct tt_fleet_node *self);
+/* For work beside the node's thread; before the role closes it has ended or is forgotten. */
+uv_loop_t *tt_fleet_node_loop(struct tt_fleet_node *self);
 uint16_t tt_fleet_node_number(const struct tt_fleet_node *self);
 uint64_t tt_fleet_node_incarnation(const struct tt_fleet_node *self);
 /* Records the epoch at the coordination service, if there is one. */

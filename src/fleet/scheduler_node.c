@@ -7,6 +7,7 @@
 #include "fleet/cluster_demand.h"
 #include "fleet/fleet_roles.h"
 #include "fleet/model_service.h"
+#include "fleet/placement_service.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,8 +16,10 @@ struct scheduler_node {
     struct tt_fleet_node *node;
     struct tt_scheduler_role role;
     struct tt_model_service service; /* refuses clients' commands */
-    struct tt_text reasons;          /* why a load failed, node by node */
-    struct tt_model_wish noted;      /* that they are about */
+    struct tt_placement_service placement;
+    struct tt_text reasons;      /* why a load failed, node by node */
+    struct tt_text plan_reasons; /* the same, of a plan */
+    struct tt_model_wish noted;  /* that they are about */
     struct tt_cluster_demand demand;
     bool was_primary;
 };
@@ -58,12 +61,33 @@ static void on_ended(void *context, const struct tt_model_wish *wish, uint16_t f
                  failure ? tt_text_string(&self->reasons) : "");
 }
 
+static void on_placed(void *context, const struct tt_placement_outcome *outcome) {
+    struct scheduler_node *self = context;
+    tt_placement_service_placed(&self->placement, outcome, tt_text_string(&self->plan_reasons));
+}
+
+/* Notes why a node cannot load what a plan moves to it: the last reason is the one that counts. */
+static void note_plan_reason(struct scheduler_node *self, const struct tt_received *received) {
+    const struct tt_frame *frame = &received->frame;
+    const char *at = (const char *)received->payload;
+    tt_text_clear(&self->plan_reasons);
+    for (int32_t i = 0; i < frame->count; i++) {
+        int32_t length = (int32_t)frame->records[i].length;
+        if (length > 0 && self->plan_reasons.length == 0)
+            tt_text_printf(&self->plan_reasons, "%.*s", length < MAX_REASON ? length : MAX_REASON,
+                           at);
+        at += frame->records[i].length;
+    }
+}
+
 /* Notes what a node says of the wish that is carried out. */
 static void note_reasons(struct scheduler_node *self, uint16_t from,
                          const struct tt_received *received) {
     const struct tt_model_set *set = &self->role.models;
     const struct tt_frame *frame = &received->frame;
     const char *at = (const char *)received->payload;
+    if (tt_placement_is_open(&set->placement))
+        note_plan_reason(self, received);
     if (set->stage == TT_MODEL_STAGE_NONE)
         return;
     const struct tt_model_wish *wish = &set->wishes[set->first_wish];
@@ -117,6 +141,7 @@ static void linked(void *context, int64_t now, uint16_t peer, enum tt_link link)
 static void tick(void *context, int64_t now) {
     struct scheduler_node *self = context;
     tt_scheduler_role_tick(&self->role, now);
+    tt_placement_service_tick(&self->placement, now);
     show_change(self, now);
     if (now >= self->demand.note_at)
         tt_cluster_demand_note(&self->demand, now, usable_devices(&self->role));
@@ -145,7 +170,8 @@ static void settle(void *context, int64_t now) {
 
 static int64_t next_at(const void *context) {
     const struct scheduler_node *self = context;
-    return tt_instant_min(tt_scheduler_role_next_at(&self->role), self->demand.note_at);
+    int64_t role_at = tt_instant_min(tt_scheduler_role_next_at(&self->role), self->demand.note_at);
+    return tt_instant_min(role_at, tt_placement_service_next_at(&self->placement));
 }
 
 static struct tt_outbox *outbox(void *context) {
@@ -181,10 +207,18 @@ static enum tt_err open_role(struct tt_fleet_node *node, void **out_self, struct
     self->role.record = record;
     self->role.models.context = self;
     self->role.models.ended = on_ended;
+    self->role.models.placed = on_placed;
     tt_text_init(&self->reasons);
+    tt_text_init(&self->plan_reasons);
     err = tt_model_service_init(&self->service, tt_fleet_node_models(node), NULL, NULL,
                                 tt_fleet_node_options(node)->commands, NULL);
+    if (!err) {
+        err = tt_placement_service_init(&self->placement, node, &self->role);
+        if (err)
+            tt_placement_service_fini(&self->placement);
+    }
     if (err) {
+        tt_model_service_fini(&self->service);
         tt_scheduler_role_fini(&self->role);
         free(self);
         return tt_fail(err, why, "out of memory for a scheduler");
@@ -208,6 +242,8 @@ static void close_role(void *take_self) {
     settle(self, tt_clock_now());
     tt_model_service_fini(&self->service);
     tt_cluster_demand_fini(&self->demand);
+    tt_placement_service_fini(&self->placement);
+    tt_text_fini(&self->plan_reasons);
     tt_text_fini(&self->reasons);
     tt_scheduler_role_fini(&self->role);
     free(self);
@@ -237,6 +273,12 @@ static enum tt_err promote(void *context, int64_t now, struct tt_error *why) {
     return TT_OK;
 }
 
+static enum tt_err place(void *context, int64_t now, const char *command,
+                         struct tt_text *out_answer, struct tt_error *why) {
+    struct scheduler_node *self = context;
+    return tt_placement_service_command(&self->placement, now, command, out_answer, why);
+}
+
 static void metrics(void *context, struct tt_text *page) {
     struct scheduler_node *self = context;
     tt_cluster_demand_metrics(&self->demand, page);
@@ -258,9 +300,11 @@ static void count(void *context, struct tt_text *out) {
     tt_text_printf(out,
                    ", \"devices\": %d, \"requests\": %d, \"claims\": %" PRId64
                    ", \"granted\": %" PRId64 ", \"returned\": %" PRId64 ", \"suspected\": %" PRId64
-                   ", \"avoided\": %" PRId64,
+                   ", \"avoided\": %" PRId64 ", \"placement\": %" PRIu64 ", \"plan\": \"%s\"",
                    usable_devices(role), tt_scheduler_role_requests(role), role->claims,
-                   role->granted, role->returned, role->suspected, role->avoided);
+                   role->granted, role->returned, role->suspected, role->avoided,
+                   role->models.placement.version,
+                   tt_placement_stage_name(role->models.placement.stage));
     struct tt_cluster_advice advice = tt_cluster_demand_advise(&self->demand);
     if (advice.is_primary)
         put_advice(&advice, out);
@@ -281,4 +325,5 @@ const struct tt_fleet_role tt_scheduler_node_role = {.open = open_role,
                                                      .drain = drain,
                                                      .promote = promote,
                                                      .metrics = metrics,
+                                                     .place = place,
                                                      .count = count};

@@ -1,7 +1,8 @@
 /* A visit to a node of a cluster: one line to it, one text back, for `tutti cluster`.
  *
- * Lines: "status", "drain", "promote". The answer is the node's state as a JSON object, or "error:
- * " and a sentence. Blocks up to the timeout. Implemented in visit.c. */
+ * Lines: "status", "drain", "promote", "placement ..." (fleet/placement_service.h). The answer is
+ * the node's state or the placement as a JSON object, or "error: " and a sentence. Blocks up to the
+ * timeout. Implemented in visit.c. */
 #ifndef TT_FLEET_VISIT_H
 #define TT_FLEET_VISIT_H
 

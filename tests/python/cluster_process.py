@@ -27,7 +27,7 @@ TIMES = "silence-ms 400\noverdue-ms 400\nfetch-ms 1000\npatience-ms 5000\ngrace-
 
 
 class Cluster:
-    def __init__(self, schedulers=1, frontends=1, backends=1, devices=2, times=TIMES, slow=False):
+    def __init__(self, schedulers=1, frontends=1, backends=1, devices=2, times=TIMES, slow=False, pools=0):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tutti-cluster-"))
         atexit.register(shutil.rmtree, self.folder, True)
         atexit.register(self.stop)
@@ -40,6 +40,8 @@ class Cluster:
                 name = role[0] + str(number)
                 self.nodes[name], self.ports[name] = role, free_port()
                 extra = " devices=%d" % devices if role == "backend" else ""
+                if role == "backend" and pools:
+                    extra += " pool=p%d" % ((number - 1) % pools + 1)
                 lines.append("%s %s 127.0.0.1:%d%s\n" % (role, name, self.ports[name], extra))
         self.file = self.folder / "nodes"
         self.file.write_text("".join(lines))

@@ -13,9 +13,12 @@ static const char good[] = "# two of each\n"
                            "scheduler s1 127.0.0.1:7101\n"
                            "\n"
                            "frontend  f1 [::1]:7201 # the first\n"
-                           "backend   b1 host-b:7301 devices=3\n"
+                           "backend   b1 host-b:7301 pool=gpu-a devices=3\n"
                            "backend b2 127.0.0.1:7302\r\n"
+                           "backend b3 127.0.0.1:7303 pool=gpu-a\n"
                            "silence-ms 50\n"
+                           "plan-moves 7\n"
+                           "plan-every-s 60\n"
                            "control-us 200";
 
 static void a_file_is_read(void **state) {
@@ -23,18 +26,25 @@ static void a_file_is_read(void **state) {
     struct tt_cluster_file file;
     struct tt_error why;
     assert_int_equal(tt_cluster_file_parse("f", good, &file, &why), TT_OK);
-    assert_int_equal(file.count, 4);
+    assert_int_equal(file.count, 5);
     assert_int_equal(file.places[0].role, TT_ROLE_SCHEDULER);
     assert_string_equal(file.places[1].host, "::1");
     assert_int_equal(file.places[1].tcp_port, 7201);
     assert_int_equal(file.places[2].devices, 3);
     assert_string_equal(file.places[2].host, "host-b");
     assert_int_equal(file.places[3].devices, 1);
+    assert_string_equal(file.places[2].pool, "gpu-a");
+    assert_string_equal(file.places[3].pool, "default");
+    assert_int_equal(file.places[2].pool_number, 0);
+    assert_int_equal(file.places[3].pool_number, 1);
+    assert_int_equal(file.places[4].pool_number, 0);
+    assert_int_equal(file.times.plan_moves, 7);
+    assert_int_equal(file.times.plan_every_ns, 60 * TT_S);
     assert_int_equal(file.times.silence_ns, 50 * TT_MS);
     assert_int_equal(file.times.control_ns, 200 * TT_US);
     assert_int_equal(file.times.grace_ns, 0);
     assert_int_equal(tt_cluster_file_find(&file, "b2"), 3);
-    assert_int_equal(tt_cluster_file_find(&file, "b3"), -1);
+    assert_int_equal(tt_cluster_file_find(&file, "b4"), -1);
     tt_cluster_file_fini(&file);
 }
 
@@ -53,6 +63,7 @@ static void the_digest_is_over_the_content(void **state) {
     (void)state;
     assert_int_equal(digest_of(NODES), digest_of("# a comment\n" NODES "\n\n"));
     assert_int_not_equal(digest_of(NODES), digest_of(NODES " devices=2"));
+    assert_int_not_equal(digest_of(NODES), digest_of(NODES " pool=b"));
     assert_int_not_equal(digest_of(NODES), digest_of(NODES "\nsilence-ms 10"));
     assert_int_not_equal(digest_of(NODES),
                          digest_of("frontend f 127.0.0.1:2\nscheduler s 127.0.0.1:1\n"
@@ -74,6 +85,9 @@ static void what_is_wrong_is_named(void **state) {
         {"frontend b h:7 devices=2", "only a backend may have devices=N"},
         {"backend b h:7 devices=0", "N in 1 to"},
         {"backend b h:7 devices=2 more", "only a backend"},
+        {"backend b h:7 pool=", "and pool=NAME"},
+        {"backend b h:7 pool=a!", "'pool=a!' after the address"},
+        {"scheduler b h:7 pool=a", "'pool=a' after the address"},
         {"a b c d e f", "more than 5 words"},
         {"silence-ms", "silence-ms needs one number"},
         {"silence-ms -1", "needs one number"},

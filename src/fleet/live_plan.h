@@ -1,0 +1,34 @@
+/* S8: a plan for a running cluster, made from what its devices had to do.
+ *
+ * The load of a model is the device time that its rows took in the largest batches. The search
+ * (place/place_search.h) balances loads and numbers of models over the pools, and moves at most
+ * `max_moves` models. A plan that gains little is not made, since every move costs loads.
+ *
+ * Pure: it may run on any thread. Implemented in live_plan.c. */
+#ifndef TT_FLEET_LIVE_PLAN_H
+#define TT_FLEET_LIVE_PLAN_H
+
+#include "cluster/cluster.h"
+#include "place/place_search.h"
+
+struct tt_live_load {
+    const struct tt_cluster_settings *settings;
+    const uint16_t *homes; /* [model_count]: the placement in force */
+    const int64_t *rows;   /* [model_count]: that came */
+    int64_t span_ns;       /* in this time; > 0 */
+    int32_t max_moves;     /* C_max, > 0 */
+};
+
+struct tt_live_plan {
+    double before, after; /* the largest deviation of a pool's load from the mean, relative */
+    int32_t moves;
+};
+
+/* Writes to out_homes[model_count]. Errors: UNAVAILABLE: no request came, or no plan gains enough;
+ * UNSUPPORTED: the pools have different numbers of devices; NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_live_plan_make(const struct tt_live_load *load,
+                                            const struct tt_place_effort *effort,
+                                            uint16_t *out_homes, struct tt_live_plan *out_plan,
+                                            struct tt_error *why);
+
+#endif

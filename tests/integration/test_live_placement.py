@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""S8: models move between pools of backends of a running cluster, and no request is lost.
+
+No test states a time: what must hold is what the placement and the answers say.
+"""
+import json
+import pathlib
+import shutil
+import signal
+import sys
+import threading
+import unittest
+import urllib.request
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+
+from cluster_process import TIMES, Cluster, await_true  # noqa: E402
+
+MODELS = ("echo", "fourth", "second", "third")  # in the order of their names: p1, p2, p1, p2
+
+
+class LivePlacementTest(unittest.TestCase):
+    def setUp(self):
+        self.cluster = None
+
+    def tearDown(self):
+        if self.cluster:
+            self.cluster.stop()
+
+    def begin(self, times=TIMES, copies=(), **shape):
+        """copies: nodes with repositories of their own."""
+        self.cluster = Cluster(times=times, **shape)
+        for name in MODELS[1:]:
+            self.cluster.add_model(name)
+        for name in self.cluster.nodes:
+            models = None
+            if name in copies:
+                models = self.cluster.folder / ("models-" + name)
+                shutil.copytree(self.cluster.models, models)
+            self.cluster.start(name, models=models)
+        for name, role in self.cluster.nodes.items():
+            self.assertTrue(self.cluster.processes[name].wait_ready(60), self.cluster.said())
+            if role == "frontend":
+                self.cluster.await_ready(name)
+        await_true(lambda: self.state(1)["usable"] and self.state(0)["usable"], 60, "both pools have devices")
+        self.await_models("b1", {"echo", "second"})
+        self.await_models("b2", {"fourth", "third"})
+        return self.cluster
+
+    def place(self, step, *more):
+        """The placement, or the error."""
+        result = self.cluster.command("placement", step, self.cluster.spec, "--json", *more)
+        return json.loads(result.stdout) if result.returncode == 0 else result.stderr
+
+    def show(self):
+        answer = self.place("show")
+        self.assertIsInstance(answer, dict, answer)
+        return answer
+
+    def state(self, pool):
+        return self.show()["pools"][pool]
+
+    def models(self):
+        return [pool["models"] for pool in self.show()["pools"]]
+
+    def await_end(self):
+        """Until no plan is under way."""
+        await_true(lambda: self.show()["stage"] == "NONE", 60, "the plan has ended")
+        return self.show()
+
+    def await_models(self, node, wanted):
+        """Until the backend has these models loaded, and no others."""
+
+        def look():
+            request = urllib.request.Request(
+                "http://%s/v2/repository/index" % self.cluster.processes[node].address, b"{}"
+            )
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return {m["name"] for m in json.loads(answer.read()) if m.get("state") == "READY"} == set(wanted)
+
+        await_true(look, 60, "%s has %s" % (node, wanted))
+
+    def send(self, model, stopping, failures, answers):
+        value = 0
+        while not stopping.is_set():
+            value += 1
+            status, answer = self.cluster.infer("f1", value, model)
+            if status == 200 and answer["outputs"][0]["data"] == [value, 1, 2, 3]:
+                answers.append(value)
+            else:
+                failures.append((model, value, status, answer))
+
+    # S8: the queue changes its pool when the new one has loaded; then the old one unloads
+    def test_models_move_under_load(self):
+        self.begin(backends=4, pools=2, schedulers=2)
+        self.assertEqual(self.models(), [["echo", "second"], ["fourth", "third"]])
+        stopping, failures, answers = threading.Event(), [], []
+        threads = [
+            threading.Thread(target=self.send, args=(model, stopping, failures, answers)) for model in MODELS * 2
+        ]
+        for thread in threads:
+            thread.start()
+        for step in (("plan", "--move", "echo=p2", "--move", "third=p1"), ("undo",), ("undo",)):
+            before = len(answers)
+            answer = self.place(*step)
+            self.assertIsInstance(answer, dict, answer)
+            placement = self.await_end()
+            self.assertIn("the plan of 2 moves is in force", placement["last"])
+            await_true(lambda: len(answers) > before + 50 or failures, 60, "more answers")
+        stopping.set()
+        for thread in threads:
+            thread.join(60)
+        self.assertEqual(failures, [], self.cluster.said())
+        self.assertEqual(self.models(), [["second", "third"], ["echo", "fourth"]])
+        self.assertEqual(self.show()["done"], 3)
+        for node, wanted in (("b1", ("second", "third")), ("b2", ("echo", "fourth")), ("b3", ("second", "third"))):
+            self.await_models(node, wanted)
+        status = self.cluster.status()[self.cluster.primary()]
+        self.assertEqual((status["placement"], status["plan"]), (3, "NONE"))
+        self.assertIn("the plan of 2 moves is in force", self.cluster.said())
+
+    # S8: a plan is dropped as a whole
+    def test_plans_are_dropped(self):
+        cluster = self.begin(backends=2, pools=2, copies=("b2",))
+        before = self.models()
+        cluster.kill("b2", signal.SIGSTOP)  # it promises to load, and does not
+        self.assertIsInstance(self.place("plan", "--move", "echo=p2"), dict)
+        placement = self.show()
+        self.assertEqual((placement["stage"], placement["waits_for"]), ("LOADING", "b2"))
+        self.assertEqual(placement["moves"], [{"model": "echo", "from": "p1", "to": "p2"}])
+        self.assertIn("a plan is under way", self.place("plan", "--move", "echo=p2"))
+        text = cluster.command("placement", "show", cluster.spec).stdout
+        self.assertIn("plan LOADING, waits for node b2", text)
+        self.assertIn("echo: p1 to p2", text)
+        self.assertEqual(cluster.infer("f1", 5)[0], 200)
+        self.assertIsInstance(self.place("stop"), dict)
+        self.assertIn("was dropped: a command stopped it", self.show()["last"])
+        self.assertIsInstance(self.place("plan", "--move", "echo=p2"), dict)
+        cluster.kill("b2")
+        placement = self.await_end()
+        self.assertIn("was dropped: node b2 is lost", placement["last"])
+        self.assertEqual((placement["done"], placement["dropped"]), (0, 2))
+        self.assertIn("no device of pool p2 takes work", self.place("plan", "--move", "echo=p2"))
+        cluster.start("b2", models=cluster.folder / "models-b2")
+        await_true(lambda: self.state(1)["usable"], 60, "b2 is back")
+        self.await_models("b2", {"fourth", "third"})
+        shutil.rmtree(cluster.folder / "models-b2" / "echo")
+        self.assertIsInstance(self.place("plan", "--move", "echo=p2"), dict)
+        placement = self.await_end()
+        self.assertIn("was dropped: node b2 cannot load model echo", placement["last"])
+        self.assertEqual(self.models(), before)
+        self.assertEqual(cluster.infer("f1", 6)[0], 200)
+
+    # S8: a plan that its primary does not end leaves the placement as it was
+    def test_primary_dies_amid_a_plan(self):
+        cluster = self.begin(backends=2, pools=2, schedulers=2)
+        primary, before = cluster.primary(), self.models()
+        cluster.kill("b2", signal.SIGSTOP)
+        self.assertIsInstance(self.place("plan", "--move", "echo=p2"), dict)
+        cluster.kill(primary)
+        cluster.kill("b2", signal.SIGCONT)
+        await_true(lambda: cluster.primary() != primary, 60, "the spare is primary")
+        cluster.await_ready("f1")
+        self.assertEqual(self.models(), before)
+        self.await_models("b2", {"fourth", "third"})
+        for model in MODELS:
+            status, answer = cluster.infer("f1", 7, model)
+            self.assertEqual(status, 200, answer)
+
+    # S8: plans by measured loads, at intervals
+    def test_plans_follow_the_load(self):
+        cluster = self.begin(times=TIMES + "plan-every-s 1\nplan-moves 1\n", backends=2, pools=2)
+        stopping, failures, answers = threading.Event(), [], []
+        threads = [
+            threading.Thread(target=self.send, args=(model, stopping, failures, answers))
+            for model in ("echo", "second")  # both in p1
+        ]
+        for thread in threads:
+            thread.start()
+        await_true(lambda: self.show()["done"] > 0 or failures, 60, "a plan by itself")
+        stopping.set()
+        for thread in threads:
+            thread.join(60)
+        self.assertEqual(failures, [], cluster.said())
+        await_true(lambda: self.show()["stage"] == "NONE", 60, "the plan has ended")
+        self.assertEqual([sum(name in pool for name in ("echo", "second")) for pool in self.models()], [1, 1])
+
+    def test_what_is_refused(self):
+        cluster = self.begin(backends=2, pools=2, devices=1)
+        self.assertIn("no request came", self.look_for_a_plan())
+        for arguments, said in (
+            (("plan", "--move", "none=p2"), "there is no model 'none'"),
+            (("plan", "--move", "echo=p9"), "there is no pool 'p9'"),
+            (("plan", "--move", "echo"), "'echo' is no move; one is MODEL=POOL"),
+            (("plan", "--move", "echo=p1"), "every model lies there already"),
+            (("undo",), "every model lies there already"),
+            (("stop",), "no plan is under way"),
+        ):
+            self.assertIn(said, self.place(*arguments))
+        for arguments in (("other",), ("stop", cluster.spec, "--move", "echo=p2")):
+            self.assertEqual(cluster.command("placement", *arguments).returncode, 2)
+        self.assertEqual(cluster.command("status", cluster.spec, "--move", "echo=p2").returncode, 2)
+
+    def look_for_a_plan(self):
+        self.assertIsInstance(self.place("plan"), dict)
+        await_true(lambda: self.show()["last"], 60, "the search has ended")
+        return self.show()["last"]
+
+
+if __name__ == "__main__":
+    unittest.main()

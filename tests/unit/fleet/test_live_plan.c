@@ -1,0 +1,202 @@
+/* Plans by measured loads: what they balance, what they never exceed, what is refused; and a
+ * cluster in virtual time that follows them. */
+#include "base/prng.h"
+#include "fleet/live_plan.h"
+#include "unit/cluster/virtual_world.h"
+#include "unit/seed.h"
+
+#include <string.h>
+
+enum { MODELS = 20, SECOND = 6, ROUNDS = 60 };
+
+struct fleet {
+    struct virtual_world world;
+    const struct tt_step_model *models[MODELS];
+    uint16_t homes[MODELS], groups[MODELS], found[MODELS];
+    int64_t rows[MODELS];
+    struct tt_live_load load;
+};
+
+/* Backends 4 and 5 are pool 0, 6 and 7 pool 1. */
+static void fleet_init(struct fleet *self) {
+    *self = (struct fleet){0};
+    virtual_world_init(&self->world);
+    for (int32_t i = SECOND; i < WORLD_NODES; i++)
+        self->world.nodes[i].pool = 1;
+    for (uint16_t i = 0; i < MODELS; i++) {
+        self->models[i] = &self->world.models[0];
+        self->homes[i] = i % 2;
+        self->groups[i] = i;
+        self->rows[i] = 1000;
+    }
+    self->world.settings.model_count = MODELS;
+    self->world.settings.models = self->models;
+    self->world.settings.groups = self->groups;
+    self->load = (struct tt_live_load){.settings = &self->world.settings,
+                                       .homes = self->homes,
+                                       .rows = self->rows,
+                                       .span_ns = TT_S,
+                                       .max_moves = 2};
+}
+
+static enum tt_err make(struct fleet *self, struct tt_live_plan *out, struct tt_error *why) {
+    const struct tt_place_effort effort = {.moves = 20000};
+    return tt_live_plan_make(&self->load, &effort, self->found, out, why);
+}
+
+static int32_t count_moves(const struct fleet *self) {
+    int32_t moves = 0;
+    for (int32_t i = 0; i < MODELS; i++)
+        moves += self->groups[i] == i && self->found[i] != self->homes[i];
+    return moves;
+}
+
+static void a_plan_balances_loads(void **state) {
+    (void)state;
+    struct fleet fleet;
+    struct tt_live_plan plan;
+    struct tt_error why;
+    fleet_init(&fleet);
+    fleet.rows[0] = fleet.rows[2] = 9000; /* both in pool 0 */
+    assert_int_equal(make(&fleet, &plan, &why), TT_OK);
+    assert_true(plan.after < plan.before / 4);
+    assert_true(count_moves(&fleet) == plan.moves && plan.moves > 0 && plan.moves <= 2);
+    assert_int_not_equal(fleet.found[0], fleet.found[2]);
+    virtual_world_fini(&fleet.world);
+}
+
+static void what_gains_nothing_is_not_planned(void **state) {
+    (void)state;
+    struct fleet fleet;
+    struct tt_live_plan plan;
+    struct tt_error why;
+    fleet_init(&fleet);
+    assert_int_equal(make(&fleet, &plan, &why), TT_ERR_UNAVAILABLE);
+    assert_non_null(strstr(why.text, "no plan of 2 moves gains enough"));
+    memset(fleet.rows, 0, sizeof(fleet.rows));
+    assert_int_equal(make(&fleet, &plan, &why), TT_ERR_UNAVAILABLE);
+    assert_non_null(strstr(why.text, "no request came"));
+    for (int32_t i = 0; i < MODELS; i++)
+        fleet.rows[i] = INT64_MAX; /* as many as a counter holds */
+    fleet.load.span_ns = 1;
+    assert_int_equal(make(&fleet, &plan, &why), TT_ERR_UNAVAILABLE);
+    fleet.world.nodes[WORLD_NODES - 1].devices++;
+    assert_int_equal(make(&fleet, &plan, &why), TT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(why.text, "has 4 devices and pool without a name has 5"));
+    virtual_world_fini(&fleet.world);
+}
+
+/* Random loads and placements, some models with two versions. */
+static void limits_hold(void **state) {
+    (void)state;
+    struct tt_prng prng;
+    tt_prng_init(&prng, test_seed(1), 0);
+    int32_t made = 0;
+    for (int32_t round = 0; round < ROUNDS; round++) {
+        struct fleet fleet;
+        struct tt_live_plan plan;
+        struct tt_error why;
+        fleet_init(&fleet);
+        fleet.load.max_moves = 1 + (int32_t)tt_prng_below(&prng, 4);
+        for (uint16_t i = 0; i < MODELS; i++) {
+            bool is_version = i % 5 == 4 && round % 2;
+            fleet.groups[i] = is_version ? i - 1 : i;
+            fleet.homes[i] = is_version ? fleet.homes[i - 1] : (uint16_t)tt_prng_below(&prng, 2);
+            fleet.rows[i] = (int64_t)tt_prng_below(&prng, 10000);
+        }
+        enum tt_err err = make(&fleet, &plan, &why);
+        assert_true(!err || err == TT_ERR_UNAVAILABLE);
+        if (!err) {
+            made++;
+            assert_true(plan.after < plan.before);
+            assert_int_equal(count_moves(&fleet), plan.moves);
+            assert_true(plan.moves <= fleet.load.max_moves);
+        }
+        virtual_world_fini(&fleet.world);
+    }
+    assert_true(made > ROUNDS / 4);
+}
+
+/* ---- a cluster that follows its loads ---- */
+
+enum { LOOKS_FROM_MS = 900, QUIET_FROM_MS = 2000 };
+
+struct follower {
+    struct fleet fleet;
+    int64_t counted[MODELS], counted_at;
+    int64_t early_bad, late_bad, late_good, begun;
+    bool plans;
+};
+
+static void look(void *context, int64_t now, struct tt_scheduler_role *primary) {
+    struct follower *self = context;
+    struct tt_live_plan plan;
+    struct tt_error why;
+    for (int32_t i = 0; i < MODELS; i++) {
+        self->fleet.rows[i] = primary->tickets[i] - self->counted[i];
+        self->fleet.homes[i] = primary->models.placement.homes[i];
+        self->counted[i] = primary->tickets[i];
+    }
+    self->fleet.load.span_ns = now - self->counted_at;
+    self->counted_at = now;
+    if (self->plans && now > LOOKS_FROM_MS * TT_MS && make(&self->fleet, &plan, &why) == TT_OK)
+        self->begun += tt_scheduler_role_place(primary, now, self->fleet.found, &why) == TT_OK;
+}
+
+static void on_end(void *context, const struct tt_virtual_ending *ending) {
+    struct follower *self = context;
+    bool is_good = ending->answer == TT_ANSWER_DONE && ending->ended_at <= ending->deadline_at;
+    bool is_late = ending->accepted_at >= QUIET_FROM_MS * TT_MS;
+    self->late_good += is_good && is_late;
+    self->late_bad += !is_good && is_late;
+    self->early_bad += !is_good && !is_late;
+}
+
+static void follow(struct follower *self, uint64_t seed, bool plans) {
+    static const int32_t shares[MODELS] = {220, 20, 220, 20, 200, 20, 40, 20, 20, 20,
+                                           20,  20, 20,  20, 20,  20, 20, 20, 20, 20};
+    *self = (struct follower){.plans = plans};
+    fleet_init(&self->fleet);
+    self->fleet.load.max_moves = 3;
+    struct tt_virtual_options options = virtual_world_options(&self->fleet.world, seed);
+    options.gap_ns = TT_S / 52000;
+    options.until_at = 3 * TT_S;
+    options.loss_permille = 0;
+    options.check_every = 8192;
+    options.shares = shares;
+    options.place_gap_ns = 300 * TT_MS;
+    options.place = look;
+    options.ended = on_end;
+    options.context = self;
+    struct tt_virtual_result result;
+    struct tt_error why;
+    assert_int_equal(tt_virtual_cluster_run(&options, &result, &why), TT_OK);
+    assert_string_equal(result.violation, "");
+    assert_int_equal(result.unserved, 0);
+    virtual_world_fini(&self->fleet.world);
+}
+
+/* Four fifths of the load lie in pool 0, which cannot serve them, until the first plan. */
+static void a_cluster_follows_its_load(void **state) {
+    (void)state;
+    uint64_t seed = test_seed(1);
+    struct follower fixed, moving;
+    follow(&fixed, seed, false);
+    follow(&moving, seed, true);
+    print_message("late requests: without plans %d bad of %d, with %d plans %d of %d\n",
+                  (int)fixed.late_bad, (int)(fixed.late_bad + fixed.late_good), (int)moving.begun,
+                  (int)moving.late_bad, (int)(moving.late_bad + moving.late_good));
+    assert_true(fixed.late_bad > 0);
+    assert_true(moving.early_bad > 0 && moving.begun > 0 && moving.begun <= 2);
+    assert_int_equal(moving.late_bad, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_plan_balances_loads),
+        cmocka_unit_test(what_gains_nothing_is_not_planned),
+        cmocka_unit_test(limits_hold),
+        cmocka_unit_test(a_cluster_follows_its_load),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
