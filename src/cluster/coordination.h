@@ -21,19 +21,24 @@ enum tt_coordination_verb {
     TT_COORDINATION_JOIN,  /* `name` is a member with `value` as long as the lease lives */
     TT_COORDINATION_KEEP,  /* the lease begins anew. Answer: ttl_ns; NOT_FOUND: it has expired */
     TT_COORDINATION_LEAVE, /* the lease ends, with what was joined under it */
-    /* Compare and swap: `epoch` is recorded if the record's revision is `revision` (0: there is no
-     * record). Answer: is_done, and the epoch and revision that stand. */
+    /* Compare and swap: `epoch` is recorded at `key` (PLACEMENT: `value`, whose first line is the
+     * epoch) if the record's revision is `revision` (0: there is no record). Answer: is_done, and
+     * the epoch and revision that stand. */
     TT_COORDINATION_SWAP,
 };
 
+/* What is recorded: the epoch of the primary, or its latest plan (cluster/plan_record.h). */
+enum tt_coordination_key { TT_COORDINATION_PRIMARY, TT_COORDINATION_PLACEMENT };
+
 struct tt_coordination_request {
     enum tt_coordination_verb verb;
-    uint64_t number; /* > 0 */
+    enum tt_coordination_key key; /* SWAP */
+    uint64_t number;              /* > 0 */
     uint64_t lease;
     int64_t ttl_ns;
     uint64_t epoch;
     int64_t revision;
-    const char *name, *value; /* JOIN; borrowed for the call */
+    const char *name, *value; /* JOIN, SWAP of PLACEMENT: value; borrowed for the call */
 };
 
 struct tt_coordination_answer {

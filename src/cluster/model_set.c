@@ -169,6 +169,11 @@ static void advance_wish(struct tt_model_set *self) {
 
 /* ---- plans ---- */
 
+static bool awaits_nodes(const struct tt_placement *placement) {
+    return placement->stage == TT_PLACEMENT_LOADING || placement->stage == TT_PLACEMENT_NOTIFYING ||
+           placement->stage == TT_PLACEMENT_UNLOADING;
+}
+
 static void report_plan(struct tt_model_set *self, struct tt_placement_outcome outcome) {
     outcome.moves = self->placement.moves;
     tt_placement_end(&self->placement);
@@ -189,7 +194,8 @@ static void advance_plan(struct tt_model_set *self) {
 
 /* Goes on as far as no answer is awaited. */
 static void advance(struct tt_model_set *self) {
-    while (self->awaited_count == 0 && self->placement.stage != TT_PLACEMENT_DRAINING) {
+    while (self->awaited_count == 0 && self->placement.stage != TT_PLACEMENT_RECORDING &&
+           self->placement.stage != TT_PLACEMENT_DRAINING) {
         if (self->placement.stage != TT_PLACEMENT_NONE)
             advance_plan(self);
         else if (self->wish_count > 0)
@@ -214,9 +220,13 @@ enum tt_err tt_model_set_place(struct tt_model_set *self, const uint16_t *homes,
             return tt_fail(TT_ERR_UNAVAILABLE, why, "no backend of pool %s is there",
                            tt_cluster_pool_name(self->settings, pool));
         }
-    send_stage(self, TT_MODEL_STAGE_NONE);
-    advance(self);
     return TT_OK;
+}
+
+void tt_model_set_recorded(struct tt_model_set *self) {
+    tt_assert(self->placement.stage == TT_PLACEMENT_RECORDING);
+    advance_plan(self);
+    advance(self);
 }
 
 /* The nodes that were asked so far return to the placement in force. They are not awaited. */
@@ -319,8 +329,7 @@ void tt_model_set_join(struct tt_model_set *self, uint16_t peer) {
         return;
     self->has_joined[peer] = true;
     send_set(self, peer);
-    bool is_of_plan = self->placement.stage != TT_PLACEMENT_NONE &&
-                      self->placement.stage != TT_PLACEMENT_DRAINING && is_of_stage(self, peer);
+    bool is_of_plan = awaits_nodes(&self->placement) && is_of_stage(self, peer);
     if (self->stage != TT_MODEL_STAGE_NONE || is_of_plan)
         await(self, peer);
 }
@@ -389,8 +398,7 @@ void tt_model_set_check(const struct tt_model_set *self) {
     tt_placement_check(&self->placement);
     bool plans = self->placement.stage != TT_PLACEMENT_NONE;
     tt_assert((self->stage == TT_MODEL_STAGE_NONE) == (self->wish_count == 0 || plans));
-    bool waits = self->stage != TT_MODEL_STAGE_NONE ||
-                 (plans && self->placement.stage != TT_PLACEMENT_DRAINING);
+    bool waits = self->stage != TT_MODEL_STAGE_NONE || awaits_nodes(&self->placement);
     tt_assert(waits == (awaited > 0));
     tt_assert(self->epoch != 0 || (self->wish_count == 0 && !plans));
     for (int32_t i = 0; self->epoch != 0 && i < self->settings->model_count; i++)

@@ -83,10 +83,12 @@ bool tt_model_set_served(struct tt_model_set *self, uint16_t from, const struct 
 /* Requests to the model may be queued: a frontend serves it, or ends what it has of it. */
 bool tt_model_set_admits(const struct tt_model_set *self, uint16_t model);
 bool tt_model_set_follow(struct tt_model_set *self, const struct tt_frame *frame);
-/* The primary: carries out the plan to place the models so (tt_placement_begin). Also UNAVAILABLE:
- * no backend of a target pool is there; BUSY: a load or an unload is carried out. */
+/* The primary: begins the plan to place the models so (tt_placement_begin). _recorded follows. Also
+ * UNAVAILABLE: no backend of a target pool is there; BUSY: a load or an unload is carried out. */
 TT_MUST_CHECK enum tt_err tt_model_set_place(struct tt_model_set *self, const uint16_t *homes,
                                              struct tt_error *why);
+/* The plan is recorded, or there is nothing that records it: its target pools load. */
+void tt_model_set_recorded(struct tt_model_set *self);
 /* Drops a plan that can still be dropped. */
 void tt_model_set_drop_plan(struct tt_model_set *self, enum tt_placement_end end, uint16_t node);
 /* What moved has ended at the old pools. */

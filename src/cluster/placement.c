@@ -86,7 +86,7 @@ enum tt_err tt_placement_begin(struct tt_placement *self, const uint16_t *homes,
     for (int32_t i = 0; i < settings->model_count; i++)
         self->others[i] = homes[tt_cluster_group(settings, (uint16_t)i)];
     self->moves = moves;
-    self->stage = TT_PLACEMENT_LOADING;
+    self->stage = TT_PLACEMENT_RECORDING;
     return TT_OK;
 }
 
@@ -109,6 +109,7 @@ void tt_placement_end(struct tt_placement *self) {
 
 void tt_placement_advance(struct tt_placement *self) {
     switch (self->stage) {
+    case TT_PLACEMENT_RECORDING: self->stage = TT_PLACEMENT_LOADING; break;
     case TT_PLACEMENT_LOADING: self->stage = TT_PLACEMENT_NOTIFYING; break;
     case TT_PLACEMENT_NOTIFYING:
         switch_homes(self);
@@ -147,11 +148,20 @@ bool tt_placement_concerns(const struct tt_placement *self, uint16_t pool) {
 
 /* ---- for people ---- */
 
+int32_t tt_placement_find_pool(const struct tt_cluster_settings *settings, const char *name) {
+    for (int32_t i = 0; i < settings->node_count; i++) {
+        const struct tt_cluster_node *node = &settings->nodes[i];
+        if (node->role == TT_ROLE_BACKEND && node->pool_name && strcmp(node->pool_name, name) == 0)
+            return node->pool;
+    }
+    return -1;
+}
+
 const char *tt_placement_stage_name(enum tt_placement_stage stage) {
     static const char *const names[] = {
-        [TT_PLACEMENT_NONE] = "NONE",           [TT_PLACEMENT_LOADING] = "LOADING",
-        [TT_PLACEMENT_NOTIFYING] = "NOTIFYING", [TT_PLACEMENT_DRAINING] = "DRAINING",
-        [TT_PLACEMENT_UNLOADING] = "UNLOADING",
+        [TT_PLACEMENT_NONE] = "NONE",         [TT_PLACEMENT_RECORDING] = "RECORDING",
+        [TT_PLACEMENT_LOADING] = "LOADING",   [TT_PLACEMENT_NOTIFYING] = "NOTIFYING",
+        [TT_PLACEMENT_DRAINING] = "DRAINING", [TT_PLACEMENT_UNLOADING] = "UNLOADING",
     };
     return names[stage];
 }
@@ -180,7 +190,12 @@ void tt_placement_put_outcome(const struct tt_cluster_settings *settings,
         tt_placement_put_node(settings, outcome->node, out);
         tt_text_printf(out, " cannot load model %s", settings->models[outcome->model]->name);
         break;
+    case TT_PLACEMENT_RIVAL: tt_text_puts(out, "a later primary has recorded a plan"); break;
     case TT_PLACEMENT_LATE:
+        if (outcome->node == TT_CLUSTER_NO_NODE) {
+            tt_text_puts(out, "the coordination service does not record it");
+            break;
+        }
         tt_placement_put_node(settings, outcome->node, out);
         tt_text_puts(out, " did not load its models in time");
         break;

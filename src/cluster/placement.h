@@ -1,6 +1,7 @@
 /* Which pool of backends has each model, and the plan that changes it (S8).
  *
- * Life of a plan: LOADING, its target pools load what they gain -> NOTIFYING, all have loaded, and
+ * Life of a plan: RECORDING, the coordination service records it (where there is one) -> LOADING,
+ * its target pools load what they gain -> NOTIFYING, all have loaded, and
  * the spares get the new placement -> the switch: new requests, and those that wait, go to the new
  * pools -> DRAINING, what the old pools were granted runs to its end -> UNLOADING, they unload what
  * they lose -> NONE. Until the switch both the old and the new pool have what moves, so every
@@ -22,6 +23,7 @@
 
 enum tt_placement_stage {
     TT_PLACEMENT_NONE,
+    TT_PLACEMENT_RECORDING,
     TT_PLACEMENT_LOADING,
     TT_PLACEMENT_NOTIFYING,
     TT_PLACEMENT_DRAINING,
@@ -34,7 +36,8 @@ enum tt_placement_end {
     TT_PLACEMENT_STOPPED, /* by a command */
     TT_PLACEMENT_LOST,    /* `node` was lost, or takes no work */
     TT_PLACEMENT_FAILED,  /* `node` cannot load `model` */
-    TT_PLACEMENT_LATE,    /* `node` did not load in time */
+    TT_PLACEMENT_LATE,    /* `node` did not load in time; no node: it was not recorded in time */
+    TT_PLACEMENT_RIVAL,   /* a later primary has recorded a plan */
     TT_PLACEMENT_DEPOSED, /* the scheduler is no primary any more */
     TT_PLACEMENT_ENDS,
 };
@@ -63,11 +66,11 @@ TT_MUST_CHECK enum tt_err tt_placement_init(struct tt_placement *self,
                                             const struct tt_cluster_settings *settings);
 void tt_placement_fini(struct tt_placement *self);
 
-/* LOADING towards `homes` (model_count pools; a version's entry is ignored unless it is the first
- * of its model). Errors: INVALID: a pool that is not there, or nothing moves; BUSY. */
+/* RECORDING the way to `homes` (model_count pools; a version's entry is ignored unless it is the
+ * first of its model). Errors: INVALID: a pool that is not there, or nothing moves; BUSY. */
 TT_MUST_CHECK enum tt_err tt_placement_begin(struct tt_placement *self, const uint16_t *homes,
                                              struct tt_error *why);
-/* The stage after LOADING, NOTIFYING (the switch), DRAINING, UNLOADING. */
+/* The stage after RECORDING, LOADING, NOTIFYING (the switch), DRAINING, UNLOADING. */
 void tt_placement_advance(struct tt_placement *self);
 /* Drops a plan before its switch; after it the plan is over as it stands. */
 void tt_placement_end(struct tt_placement *self);
@@ -76,12 +79,13 @@ bool tt_placement_follow(struct tt_placement *self, const uint16_t *homes, uint6
 
 /* A plan is under way that can still be dropped. */
 static inline bool tt_placement_is_open(const struct tt_placement *self) {
-    return self->stage == TT_PLACEMENT_LOADING || self->stage == TT_PLACEMENT_NOTIFYING;
+    return self->stage >= TT_PLACEMENT_RECORDING && self->stage <= TT_PLACEMENT_NOTIFYING;
 }
 /* The pool is to have the model loaded now. */
 static inline bool tt_placement_holds(const struct tt_placement *self, uint16_t pool,
                                       int32_t model) {
-    return self->homes[model] == pool || self->others[model] == pool;
+    return self->homes[model] == pool ||
+           (self->others[model] == pool && self->stage != TT_PLACEMENT_RECORDING);
 }
 /* The pool of the model that spares get. */
 static inline uint16_t tt_placement_announced(const struct tt_placement *self, int32_t model) {
@@ -92,6 +96,8 @@ bool tt_placement_concerns(const struct tt_placement *self, uint16_t pool);
 
 /* "LOADING" and the like. Static storage. */
 const char *tt_placement_stage_name(enum tt_placement_stage stage);
+/* The pool of this name; -1: there is none. */
+int32_t tt_placement_find_pool(const struct tt_cluster_settings *settings, const char *name);
 /* Names for people; a number where the settings have none. */
 void tt_placement_put_node(const struct tt_cluster_settings *settings, uint16_t node,
                            struct tt_text *out);

@@ -55,8 +55,22 @@ enum tt_err tt_scheduler_role_place(struct tt_scheduler_role *self, int64_t now,
         return err;
     self->place_by_at =
         self->settings->placing_ns > 0 ? tt_instant_add(now, self->settings->placing_ns) : TT_NEVER;
-    tt_scheduler_plans_settle(self, now);
+    if (self->record_plan)
+        self->record_plan(self->context, now);
+    else
+        tt_scheduler_role_plan_recorded(self, now, true);
     return TT_OK;
+}
+
+void tt_scheduler_role_plan_recorded(struct tt_scheduler_role *self, int64_t now,
+                                     bool is_recorded) {
+    if (self->models.placement.stage != TT_PLACEMENT_RECORDING)
+        return;
+    if (is_recorded)
+        tt_model_set_recorded(&self->models);
+    else
+        tt_model_set_drop_plan(&self->models, TT_PLACEMENT_RIVAL, self->number);
+    tt_scheduler_plans_settle(self, now);
 }
 
 enum tt_err tt_scheduler_role_undo_plan(struct tt_scheduler_role *self, int64_t now,

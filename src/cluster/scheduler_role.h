@@ -124,6 +124,9 @@ struct tt_scheduler_role {
     void *context;
     /* Writes the epoch to the coordination service; tt_scheduler_role_recorded follows, or not. */
     void (*record)(void *context, int64_t now, uint64_t epoch);
+    /* Records the plan that has begun; tt_scheduler_role_plan_recorded follows, or not. NULL: there
+     * is nothing that records plans. */
+    void (*record_plan)(void *context, int64_t now);
     int64_t claims, granted, returned, suspected, avoided, rejected;
 };
 
@@ -151,6 +154,8 @@ bool tt_scheduler_role_promote(struct tt_scheduler_role *self, int64_t now);
  * device, or a spare cannot be told. */
 TT_MUST_CHECK enum tt_err tt_scheduler_role_place(struct tt_scheduler_role *self, int64_t now,
                                                   const uint16_t *homes, struct tt_error *why);
+/* The coordination service has recorded the plan / has one of a later primary. */
+void tt_scheduler_role_plan_recorded(struct tt_scheduler_role *self, int64_t now, bool is_recorded);
 /* A plan back to the placement before the latest one. Errors as above. */
 TT_MUST_CHECK enum tt_err tt_scheduler_role_undo_plan(struct tt_scheduler_role *self, int64_t now,
                                                       struct tt_error *why);

@@ -190,7 +190,7 @@ static void node_event(struct tt_virtual_cluster *self, int64_t now,
     else if (event->kind == TT_EVENT_TOLD)
         tt_virtual_member_told(node, now, event);
     else if (event->kind == TT_EVENT_MEMBER)
-        tt_membership_tick(&node->member, now);
+        tt_virtual_member_look(node, now);
     else
         tick(node, now);
     if (event->kind == TT_EVENT_TOLD || event->kind == TT_EVENT_MEMBER)

@@ -51,7 +51,24 @@ static void on_recorded(void *context, int64_t now, uint64_t epoch) {
         tt_scheduler_role_recorded(&node->as.scheduler, now, epoch);
 }
 
+static void on_plan_recorded(void *context, int64_t now, bool is_recorded) {
+    struct tt_virtual_node *node = context;
+    tt_scheduler_role_plan_recorded(&node->as.scheduler, now, is_recorded);
+}
+
+static void on_record_plan(void *context, int64_t now) {
+    struct tt_virtual_node *node = context;
+    tt_plan_record_write(&node->plan, now, node->as.scheduler.primary.epoch, "");
+    tt_virtual_member_plan(node);
+}
+
 void tt_virtual_member_start(struct tt_virtual_node *node, int64_t now) {
+    tt_plan_record_init(&node->plan, TIMEOUT_NS);
+    node->plan.context = node;
+    node->plan.send = on_send;
+    node->plan.ended = on_plan_recorded;
+    if (node->role == TT_ROLE_SCHEDULER)
+        node->as.scheduler.record_plan = on_record_plan;
     tt_membership_init(&node->member, now, "", "", LEASE_NS, TIMEOUT_NS);
     node->member.context = node;
     node->member.send = on_send;
@@ -63,7 +80,10 @@ void tt_virtual_member_start(struct tt_virtual_node *node, int64_t now) {
 void tt_virtual_member_plan(struct tt_virtual_node *node) {
     struct tt_virtual_cluster *cluster = node->cluster;
     tt_membership_check(&node->member);
-    int64_t at = tt_instant_max(tt_membership_next_at(&node->member), cluster->network.now);
+    tt_plan_record_check(&node->plan);
+    int64_t next_at =
+        tt_instant_min(tt_membership_next_at(&node->member), tt_plan_record_next_at(&node->plan));
+    int64_t at = tt_instant_max(next_at, cluster->network.now);
     if (at == TT_NEVER || at == node->member_at)
         return;
     node->member_at = at;
@@ -73,11 +93,17 @@ void tt_virtual_member_plan(struct tt_virtual_node *node) {
             .at = at, .kind = TT_EVENT_MEMBER, .to = node->number, .life = node->life});
 }
 
+void tt_virtual_member_look(struct tt_virtual_node *node, int64_t now) {
+    tt_membership_tick(&node->member, now);
+    tt_plan_record_tick(&node->plan, now);
+}
+
 void tt_virtual_member_told(struct tt_virtual_node *node, int64_t now,
                             const struct tt_virtual_event *event) {
     struct tt_coordination_answer answer;
     memcpy(&answer, event->bytes, sizeof(answer));
     tt_membership_answered(&node->member, now, &answer);
+    tt_plan_record_answered(&node->plan, now, &answer);
 }
 
 /* ---- the service ---- */
@@ -85,13 +111,13 @@ void tt_virtual_member_told(struct tt_virtual_node *node, int64_t now,
 static void swap(struct tt_virtual_coordination *self,
                  const struct tt_coordination_request *request,
                  struct tt_coordination_answer *answer) {
-    answer->is_done = request->revision == self->revision;
+    answer->is_done = request->revision == self->revision[request->key];
     if (answer->is_done) {
-        self->epoch = request->epoch;
-        self->revision++;
+        self->epoch[request->key] = request->epoch;
+        self->revision[request->key]++;
     }
-    answer->epoch = self->epoch;
-    answer->revision = self->revision;
+    answer->epoch = self->epoch[request->key];
+    answer->revision = self->revision[request->key];
 }
 
 void tt_virtual_coordination_asked(struct tt_virtual_cluster *cluster,

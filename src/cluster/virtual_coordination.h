@@ -24,8 +24,8 @@ struct tt_virtual_coordination {
     struct tt_prng prng;
     struct tt_virtual_lease *leases; /* [node_count]: the latest of each */
     uint64_t lease_count;            /* ever */
-    uint64_t epoch;
-    int64_t revision;
+    uint64_t epoch[2];               /* by enum tt_coordination_key */
+    int64_t revision[2];
     int32_t faults; /* that last */
 };
 
@@ -40,6 +40,7 @@ void tt_virtual_member_plan(struct tt_virtual_node *node);
 /* The events ASKED, TOLD and MEMBER. */
 void tt_virtual_coordination_asked(struct tt_virtual_cluster *cluster,
                                    const struct tt_virtual_event *event);
+void tt_virtual_member_look(struct tt_virtual_node *node, int64_t now);
 void tt_virtual_member_told(struct tt_virtual_node *node, int64_t now,
                             const struct tt_virtual_event *event);
 /* How many members there are. */

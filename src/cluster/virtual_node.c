@@ -122,6 +122,7 @@ void tt_virtual_node_stop(struct tt_virtual_cluster *self, struct tt_virtual_nod
         return;
     add_counts(self, node);
     node->is_alive = false;
+    tt_plan_record_fini(&node->plan);
     if (node->role == TT_ROLE_FRONTEND)
         tt_frontend_fini(&node->as.frontend);
     else if (node->role == TT_ROLE_BACKEND)

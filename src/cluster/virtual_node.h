@@ -5,6 +5,7 @@
 #ifndef TT_CLUSTER_VIRTUAL_NODE_H
 #define TT_CLUSTER_VIRTUAL_NODE_H
 
+#include "cluster/plan_record.h"
 #include "cluster/virtual_cluster.h"
 #include "cluster/virtual_coordination.h"
 #include "cluster/virtual_network.h"
@@ -25,6 +26,7 @@ struct tt_virtual_node {
     int64_t frozen_until_at; /* in the past: it is not */
     int64_t tick_at;         /* of the tick to come */
     struct tt_membership member;
+    struct tt_plan_record plan;
     int64_t member_at; /* of its look to come */
     uint64_t claimed;  /* backend: the highest epoch of the claims delivered to this life */
     uint64_t obeyed;   /* backend: of the latest grant that it accepted */

@@ -47,14 +47,22 @@ enum tt_err tt_etcd_address_parse(const char *spec, struct tt_etcd_address *out_
     return TT_OK;
 }
 
-static void take_nodes(void *context, const struct tt_etcd_entry *entry) {
-    struct tt_text *nodes = context;
+struct taken {
+    struct tt_text *nodes, *plan;
+};
+
+static void take_entry(void *context, const struct tt_etcd_entry *entry) {
+    struct taken *self = context;
     if (entry->key == TT_ETCD_NODES)
-        tt_text_puts(nodes, entry->value);
+        tt_text_puts(self->nodes, entry->value);
+    else if (entry->key == TT_ETCD_PLACEMENT)
+        tt_text_puts(self->plan, entry->value);
 }
 
 enum tt_err tt_etcd_read_nodes(const struct tt_etcd_address *address, int64_t give_up_ns,
-                               struct tt_text *out_nodes, struct tt_error *why) {
+                               struct tt_text *out_nodes, struct tt_text *out_plan,
+                               struct tt_error *why) {
+    struct taken taken = {.nodes = out_nodes, .plan = out_plan};
     struct tt_text request, body;
     tt_text_init(&request);
     tt_etcd_write_list(address->name, &request);
@@ -67,8 +75,9 @@ enum tt_err tt_etcd_read_nodes(const struct tt_etcd_address *address, int64_t gi
         return err;
     int64_t revision;
     tt_text_clear(out_nodes);
-    err = tt_etcd_read_list(address->name, tt_text_string(&body), body.length, take_nodes,
-                            out_nodes, &revision, why);
+    tt_text_clear(out_plan);
+    err = tt_etcd_read_list(address->name, tt_text_string(&body), body.length, take_entry, &taken,
+                            &revision, why);
     tt_text_fini(&body);
     if (!err && out_nodes->length == 0)
         err = tt_fail(TT_ERR_NOT_FOUND, why,

@@ -21,10 +21,11 @@ bool tt_etcd_address_is(const char *spec);
 /* Errors: INVALID: another form, or an unknown host. */
 TT_MUST_CHECK enum tt_err
 tt_etcd_address_parse(const char *spec, struct tt_etcd_address *out_address, struct tt_error *why);
-/* Reads the description of the cluster from the first server that answers. Blocks for `give_up_ns`
+/* Reads the description of the cluster, and its latest plan ("": there is none), from the first
+ * server that answers. Blocks for `give_up_ns`
  * per server. Errors: UNAVAILABLE, TIMEOUT; NOT_FOUND: there is none; INVALID. */
 TT_MUST_CHECK enum tt_err tt_etcd_read_nodes(const struct tt_etcd_address *address,
                                              int64_t give_up_ns, struct tt_text *out_nodes,
-                                             struct tt_error *why);
+                                             struct tt_text *out_plan, struct tt_error *why);
 
 #endif

@@ -72,17 +72,21 @@ const char *tt_etcd_path(enum tt_coordination_verb verb) {
 static void put_swap(const char *name, const struct tt_coordination_request *request,
                      struct tt_text *out) {
     char epoch[32];
+    const char *key = request->key == TT_COORDINATION_PLACEMENT ? "placement" : "primary";
     tt_text_puts(out, "{\"compare\": [{\"key\": \"");
-    put_key(out, name, "primary");
+    put_key(out, name, key);
     tt_text_printf(out,
                    "\", \"target\": \"MOD\", \"result\": \"EQUAL\", \"mod_revision\": "
                    "\"%" PRId64 "\"}], \"success\": [{\"request_put\": {\"key\": \"",
                    request->revision);
-    put_key(out, name, "primary");
+    put_key(out, name, key);
     tt_text_puts(out, "\", \"value\": \"");
-    tt_base64_put(out, epoch, tt_text_write_integer((int64_t)request->epoch, epoch));
+    if (request->key == TT_COORDINATION_PLACEMENT)
+        tt_base64_put(out, request->value, strlen(request->value));
+    else
+        tt_base64_put(out, epoch, tt_text_write_integer((int64_t)request->epoch, epoch));
     tt_text_puts(out, "\"}}], \"failure\": [{\"request_range\": {\"key\": \"");
-    put_key(out, name, "primary");
+    put_key(out, name, key);
     tt_text_puts(out, "\"}}]}");
 }
 
@@ -178,12 +182,12 @@ static enum tt_err refused(const json_t *root, int32_t status, struct tt_error *
                    "etcd: HTTP status %d: %.200s", status, text ? text : "no message");
 }
 
-/* The epoch that a value of the key "primary" states. */
+/* The epoch that a value of the key "primary" states, or the first line of "placement". */
 static bool take_epoch(const char *text, uint64_t *out_epoch) {
     char *end;
     errno = 0;
     *out_epoch = strtoull(text, &end, 10);
-    return *text >= '0' && *text <= '9' && *end == '\0' && errno == 0;
+    return *text >= '0' && *text <= '9' && (*end == '\0' || *end == '\n') && errno == 0;
 }
 
 static bool read_swap(const json_t *root, struct tt_coordination_answer *answer) {
@@ -251,9 +255,10 @@ static enum tt_etcd_key classify(const char *name, const char *key, const char *
     *out_rest = key + sizeof(members) - 1;
     if (strncmp(key, members, sizeof(members) - 1) == 0)
         return key[sizeof(members) - 1] ? TT_ETCD_MEMBER : TT_ETCD_OTHER;
-    return strcmp(key, "nodes") == 0     ? TT_ETCD_NODES
-           : strcmp(key, "primary") == 0 ? TT_ETCD_PRIMARY
-                                         : TT_ETCD_OTHER;
+    return strcmp(key, "nodes") == 0       ? TT_ETCD_NODES
+           : strcmp(key, "primary") == 0   ? TT_ETCD_PRIMARY
+           : strcmp(key, "placement") == 0 ? TT_ETCD_PLACEMENT
+                                           : TT_ETCD_OTHER;
 }
 
 static enum tt_err read_entry(const char *name, const json_t *object, bool is_there,

@@ -1,7 +1,8 @@
 /* What is said to etcd, and what it says: JSON over HTTP (the gRPC gateway of etcd 3.4 and later).
  *
  * Keys of cluster NAME: "tutti/NAME/nodes", its description; "tutti/NAME/members/NODE", under the
- * node's lease; "tutti/NAME/primary", the epoch as a decimal number. Keys and values travel in
+ * node's lease; "tutti/NAME/primary", the epoch as a decimal number; "tutti/NAME/placement", the
+ * latest plan, whose first line is an epoch. Keys and values travel in
  * base64, 64-bit numbers as strings.
  *
  * The reader trusts nothing: what does not fit is INVALID, with a sentence. Unknown fields are
@@ -26,7 +27,13 @@ TT_MUST_CHECK enum tt_err tt_etcd_read(enum tt_coordination_verb verb, int32_t s
 
 /* ---- what lies under a cluster's keys ---- */
 
-enum tt_etcd_key { TT_ETCD_OTHER, TT_ETCD_NODES, TT_ETCD_MEMBER, TT_ETCD_PRIMARY };
+enum tt_etcd_key {
+    TT_ETCD_OTHER,
+    TT_ETCD_NODES,
+    TT_ETCD_MEMBER,
+    TT_ETCD_PRIMARY,
+    TT_ETCD_PLACEMENT
+};
 
 /* A key that is there, or was deleted. Strings are borrowed for the call. */
 struct tt_etcd_entry {

@@ -262,6 +262,7 @@ enum tt_err tt_cluster_file_read(const char *path, struct tt_cluster_file *out_f
 
 void tt_cluster_file_fini(struct tt_cluster_file *self) {
     free(self->places);
+    free(self->plan);
     *self = (struct tt_cluster_file){0};
 }
 

@@ -46,6 +46,7 @@ struct tt_cluster_file {
     int32_t count;
     struct tt_cluster_times times;
     uint64_t digest; /* of places and times */
+    char *plan;      /* the latest one, as the coordination service has it; NULL: none */
 };
 
 /* Reads the file. Errors: NOT_FOUND, IO, NO_MEMORY; INVALID: the message has the line. */

@@ -37,14 +37,20 @@ static enum tt_err read_description(const char *cluster, struct tt_cluster_file 
                        "etcd://HOST:PORT/NAME",
                        cluster);
     struct tt_etcd_address address;
-    struct tt_text nodes;
+    struct tt_text nodes, plan;
     enum tt_err err = tt_etcd_address_parse(cluster, &address, why);
     if (err)
         return err;
     tt_text_init(&nodes);
-    err = tt_etcd_read_nodes(&address, ETCD_NS, &nodes, why);
+    tt_text_init(&plan);
+    err = tt_etcd_read_nodes(&address, ETCD_NS, &nodes, &plan, why);
     if (!err)
         err = tt_cluster_file_parse(cluster, tt_text_string(&nodes), out_file, why);
+    if (!err && plan.length > 0 && !(out_file->plan = strdup(tt_text_string(&plan)))) {
+        tt_cluster_file_fini(out_file);
+        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    }
+    tt_text_fini(&plan);
     tt_text_fini(&nodes);
     return err;
 }

@@ -373,6 +373,21 @@ static void on_recorded(void *context, int64_t now, uint64_t epoch) {
         self->role->recorded(self->self, now, epoch);
 }
 
+static void on_plan_recorded(void *context, int64_t now, bool is_recorded) {
+    struct tt_fleet_node *self = context;
+    if (self->role->plan_recorded)
+        self->role->plan_recorded(self->self, now, is_recorded);
+}
+
+void tt_fleet_node_record_plan(struct tt_fleet_node *self, int64_t now, uint64_t epoch,
+                               const char *text) {
+    tt_node_coordination_record_plan(&self->coordination, now, epoch, text);
+}
+
+const char *tt_fleet_node_recorded_plan(const struct tt_fleet_node *self) {
+    return self->file.plan;
+}
+
 void tt_fleet_node_record(struct tt_fleet_node *self, int64_t now, uint64_t epoch) {
     tt_node_coordination_record(&self->coordination, now, epoch);
 }
@@ -396,6 +411,7 @@ enum tt_err tt_fleet_node_start(struct tt_fleet_node *self, struct tt_error *why
                                                               .log = self->options.log,
                                                               .wake = tt_fleet_node_wake,
                                                               .recorded = on_recorded,
+                                                              .plan_recorded = on_plan_recorded,
                                                               .context = self};
     err = tt_node_coordination_open(&self->coordination, &coordination, why);
     if (err)

@@ -59,6 +59,8 @@ struct tt_fleet_role {
                          struct tt_error *why);
     /* This epoch is recorded by the coordination service. NULL: the role does not ask. */
     void (*recorded)(void *self, int64_t now, uint64_t epoch);
+    /* The plan that it records is recorded, or one of a later primary is. NULL: the same. */
+    void (*plan_recorded)(void *self, int64_t now, bool is_recorded);
     /* Appends to a metrics page. Any thread, from _start to _close. NULL: nothing. */
     void (*metrics)(void *self, struct tt_text *page);
     /* Appends fields of its own, ", \"name\": value". */
@@ -110,6 +112,11 @@ uint16_t tt_fleet_node_number(const struct tt_fleet_node *self);
 uint64_t tt_fleet_node_incarnation(const struct tt_fleet_node *self);
 /* Records the epoch at the coordination service, if there is one. */
 void tt_fleet_node_record(struct tt_fleet_node *self, int64_t now, uint64_t epoch);
+/* Records the plan of a primary; `plan_recorded` follows, at once if there is no service. */
+void tt_fleet_node_record_plan(struct tt_fleet_node *self, int64_t now, uint64_t epoch,
+                               const char *text);
+/* The latest plan that was recorded when the process started; NULL: none. */
+const char *tt_fleet_node_recorded_plan(const struct tt_fleet_node *self);
 /* Any thread: a turn follows. `context` is the node. */
 void tt_fleet_node_wake(void *context);
 bool tt_fleet_node_is_linked(const struct tt_fleet_node *self, uint16_t peer);

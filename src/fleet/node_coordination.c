@@ -1,6 +1,7 @@
 #include "fleet/node_coordination.h"
 
 #include "base/clock.h"
+#include "base/instant.h"
 #include "base/log/log.h"
 
 #include <stdio.h>
@@ -14,6 +15,7 @@
 static void on_answered(void *context, const struct tt_coordination_answer *answer) {
     struct tt_node_coordination *self = context;
     tt_membership_answered(&self->membership, tt_clock_now(), answer);
+    tt_plan_record_answered(&self->plan, tt_clock_now(), answer);
 }
 
 static void on_member(void *context, const char *name, const char *value, bool is_there) {
@@ -40,7 +42,9 @@ int64_t tt_node_coordination_turn(struct tt_node_coordination *self, int64_t now
         return TT_NEVER;
     self->coordination.receive(self->coordination.self, &events, self);
     tt_membership_tick(&self->membership, now);
-    return tt_membership_next_at(&self->membership);
+    tt_plan_record_tick(&self->plan, now);
+    return tt_instant_min(tt_membership_next_at(&self->membership),
+                          tt_plan_record_next_at(&self->plan));
 }
 
 /* ---- what the membership asks ---- */
@@ -58,6 +62,19 @@ static void on_recorded(void *context, int64_t now, uint64_t epoch) {
 void tt_node_coordination_record(struct tt_node_coordination *self, int64_t now, uint64_t epoch) {
     if (self->service)
         tt_membership_record(&self->membership, now, epoch);
+}
+
+static void on_plan_recorded(void *context, int64_t now, bool is_recorded) {
+    struct tt_node_coordination *self = context;
+    self->options.plan_recorded(self->options.context, now, is_recorded);
+}
+
+void tt_node_coordination_record_plan(struct tt_node_coordination *self, int64_t now,
+                                      uint64_t epoch, const char *text) {
+    if (self->service)
+        tt_plan_record_write(&self->plan, now, epoch, text);
+    else
+        self->options.plan_recorded(self->options.context, now, true);
 }
 
 void tt_node_coordination_show(const struct tt_node_coordination *self, struct tt_text *out_json) {
@@ -96,6 +113,10 @@ enum tt_err tt_node_coordination_open(struct tt_node_coordination *self,
     self->membership.context = self;
     self->membership.send = on_send;
     self->membership.recorded = on_recorded;
+    tt_plan_record_init(&self->plan, ANSWER_NS);
+    self->plan.context = self;
+    self->plan.send = on_send;
+    self->plan.ended = on_plan_recorded;
     return TT_OK;
 }
 
@@ -103,6 +124,7 @@ void tt_node_coordination_close(struct tt_node_coordination *self) {
     if (self->service)
         tt_membership_leave(&self->membership);
     tt_etcd_service_close(self->service);
+    tt_plan_record_fini(&self->plan);
     free(self->is_member);
     *self = (struct tt_node_coordination){.service = NULL};
 }

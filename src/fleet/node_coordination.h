@@ -8,7 +8,7 @@
 #ifndef TT_FLEET_NODE_COORDINATION_H
 #define TT_FLEET_NODE_COORDINATION_H
 
-#include "cluster/membership.h"
+#include "cluster/plan_record.h"
 #include "etcd/etcd_service.h"
 #include "fleet/cluster_file.h"
 
@@ -20,6 +20,8 @@ struct tt_node_coordination_options {
     void (*wake)(void *context); /* on another thread */
     /* This epoch is recorded. */
     void (*recorded)(void *context, int64_t now, uint64_t epoch);
+    /* The plan is recorded / one of a later primary is. */
+    void (*plan_recorded)(void *context, int64_t now, bool is_recorded);
     void *context;
 };
 
@@ -29,6 +31,7 @@ struct tt_node_coordination {
     struct tt_etcd_service *service; /* NULL: there is none */
     struct tt_coordination coordination;
     struct tt_membership membership;
+    struct tt_plan_record plan;
     char value[TT_CLUSTER_HOST_BYTES + 64]; /* of the member */
     bool *is_member;                        /* [file->count]: as the service says */
 };
@@ -42,6 +45,9 @@ void tt_node_coordination_close(struct tt_node_coordination *self);
 /* Returns when the next turn is due; TT_NEVER. */
 int64_t tt_node_coordination_turn(struct tt_node_coordination *self, int64_t now);
 void tt_node_coordination_record(struct tt_node_coordination *self, int64_t now, uint64_t epoch);
+/* Records the plan of a primary; without a service it counts as recorded at once. */
+void tt_node_coordination_record_plan(struct tt_node_coordination *self, int64_t now,
+                                      uint64_t epoch, const char *text);
 /* Appends ", "member": true", where there is a service. */
 void tt_node_coordination_show(const struct tt_node_coordination *self, struct tt_text *out_json);
 

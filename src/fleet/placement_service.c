@@ -201,14 +201,6 @@ void tt_placement_service_placed(struct tt_placement_service *self,
 
 /* ---- commands ---- */
 
-static int32_t find_pool(const struct tt_cluster_settings *settings, const char *name) {
-    for (int32_t i = 0; i < settings->node_count; i++)
-        if (settings->nodes[i].role == TT_ROLE_BACKEND &&
-            strcmp(settings->nodes[i].pool_name, name) == 0)
-            return settings->nodes[i].pool;
-    return -1;
-}
-
 /* One "MODEL=POOL"; the model's versions follow it. */
 static enum tt_err read_move(const struct tt_placement_service *self, char *move, uint16_t *homes,
                              struct tt_error *why) {
@@ -218,7 +210,7 @@ static enum tt_err read_move(const struct tt_placement_service *self, char *move
         return tt_fail(TT_ERR_INVALID, why, "'%.100s' is no move; one is MODEL=POOL", move);
     *equals = '\0';
     int32_t group = tt_fleet_models_group(tt_fleet_node_models(self->node), move);
-    int32_t pool = find_pool(settings, equals + 1);
+    int32_t pool = tt_placement_find_pool(settings, equals + 1);
     if (group < 0)
         return tt_fail(TT_ERR_NOT_FOUND, why, "there is no model '%.100s'", move);
     if (pool < 0)

@@ -7,6 +7,7 @@
 #include "fleet/cluster_demand.h"
 #include "fleet/fleet_roles.h"
 #include "fleet/model_service.h"
+#include "fleet/placement_record.h"
 #include "fleet/placement_service.h"
 
 #include <inttypes.h>
@@ -61,9 +62,39 @@ static void on_ended(void *context, const struct tt_model_wish *wish, uint16_t f
                  failure ? tt_text_string(&self->reasons) : "");
 }
 
+static void record_plan(void *context, int64_t now) {
+    const struct scheduler_node *self = context;
+    uint64_t epoch = self->role.primary.epoch;
+    struct tt_text text;
+    tt_text_init(&text);
+    tt_placement_record_put(&self->role.models.placement, epoch, &text);
+    tt_fleet_node_record_plan(self->node, now, epoch, tt_text_string(&text));
+    tt_text_fini(&text);
+}
+
+static void plan_recorded(void *context, int64_t now, bool is_recorded) {
+    struct scheduler_node *self = context;
+    tt_scheduler_role_plan_recorded(&self->role, now, is_recorded);
+}
+
+/* What is recorded is in force again when all schedulers have started anew. */
+static void take_record(struct scheduler_node *self) {
+    const char *text = tt_fleet_node_recorded_plan(self->node);
+    struct tt_placement *placement = &self->role.models.placement;
+    struct tt_error why;
+    if (!text)
+        return;
+    enum tt_err err = tt_placement_record_read(text, placement, &why);
+    if (err)
+        tt_log_write(tt_fleet_node_options(self->node)->log, TT_LOG_WARNING, NULL,
+                     "cluster: the recorded placement has no effect: %s", why.text);
+}
+
 static void on_placed(void *context, const struct tt_placement_outcome *outcome) {
     struct scheduler_node *self = context;
     tt_placement_service_placed(&self->placement, outcome, tt_text_string(&self->plan_reasons));
+    if (outcome->end == TT_PLACEMENT_DONE && self->role.is_primary)
+        record_plan(self, tt_clock_now());
 }
 
 /* Notes why a node cannot load what a plan moves to it: the last reason is the one that counts. */
@@ -205,6 +236,7 @@ static enum tt_err open_role(struct tt_fleet_node *node, void **out_self, struct
     }
     self->role.context = self;
     self->role.record = record;
+    self->role.record_plan = record_plan;
     self->role.models.context = self;
     self->role.models.ended = on_ended;
     self->role.models.placed = on_placed;
@@ -217,13 +249,11 @@ static enum tt_err open_role(struct tt_fleet_node *node, void **out_self, struct
         if (err)
             tt_placement_service_fini(&self->placement);
     }
-    if (err) {
-        tt_model_service_fini(&self->service);
-        tt_scheduler_role_fini(&self->role);
-        free(self);
-        return tt_fail(err, why, "out of memory for a scheduler");
+    if (!err) {
+        err = tt_cluster_demand_init(&self->demand, tt_fleet_node_settings(node));
+        if (err)
+            tt_placement_service_fini(&self->placement);
     }
-    err = tt_cluster_demand_init(&self->demand, tt_fleet_node_settings(node));
     if (err) {
         tt_model_service_fini(&self->service);
         tt_scheduler_role_fini(&self->role);
@@ -232,6 +262,7 @@ static enum tt_err open_role(struct tt_fleet_node *node, void **out_self, struct
     }
     tt_command_inbox_attach(tt_fleet_node_options(node)->commands, tt_fleet_node_wake, node);
     tt_remote_engine_attach(tt_fleet_node_options(node)->remote, tt_fleet_node_wake, node);
+    take_record(self);
     *out_self = self;
     return TT_OK;
 }
@@ -322,6 +353,7 @@ const struct tt_fleet_role tt_scheduler_node_role = {.open = open_role,
                                                      .epoch = epoch,
                                                      .state = state,
                                                      .recorded = recorded,
+                                                     .plan_recorded = plan_recorded,
                                                      .drain = drain,
                                                      .promote = promote,
                                                      .metrics = metrics,

@@ -17,6 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
 from cluster_process import TIMES, Cluster, await_true  # noqa: E402
+from etcd_process import Etcd, find_etcd  # noqa: E402
 
 MODELS = ("echo", "fourth", "second", "third")  # in the order of their names: p1, p2, p1, p2
 
@@ -29,9 +30,12 @@ class LivePlacementTest(unittest.TestCase):
         if self.cluster:
             self.cluster.stop()
 
-    def begin(self, times=TIMES, copies=(), **shape):
+    def begin(self, times=TIMES, copies=(), etcd=None, **shape):
         """copies: nodes with repositories of their own."""
         self.cluster = Cluster(times=times, **shape)
+        if etcd:
+            self.cluster.spec = "etcd://127.0.0.1:%d/test" % etcd.port
+            etcd.put("tutti/test/nodes", self.cluster.file.read_text())
         for name in MODELS[1:]:
             self.cluster.add_model(name)
         for name in self.cluster.nodes:
@@ -51,7 +55,7 @@ class LivePlacementTest(unittest.TestCase):
 
     def place(self, step, *more):
         """The placement, or the error."""
-        result = self.cluster.command("placement", step, self.cluster.spec, "--json", *more)
+        result = self.cluster.command("placement", step, "static:%s" % self.cluster.file, "--json", *more)
         return json.loads(result.stdout) if result.returncode == 0 else result.stderr
 
     def show(self):
@@ -202,6 +206,67 @@ class LivePlacementTest(unittest.TestCase):
         for arguments in (("other",), ("stop", cluster.spec, "--move", "echo=p2")):
             self.assertEqual(cluster.command("placement", *arguments).returncode, 2)
         self.assertEqual(cluster.command("status", cluster.spec, "--move", "echo=p2").returncode, 2)
+
+    def restart_schedulers(self):
+        """All at once, so that only etcd has the placement."""
+        names = [name for name, role in self.cluster.nodes.items() if role == "scheduler"]
+        for name in names:
+            self.cluster.kill(name)
+            self.cluster.processes[name].process.wait()
+        for name in names:
+            self.cluster.start(name)
+        self.cluster.primary()
+        self.cluster.await_ready("f1")
+        await_true(lambda: self.state(1)["usable"] and self.state(0)["usable"], 60, "both pools have devices")
+
+    # S8: a plan is a version in etcd
+    @unittest.skipUnless(find_etcd(), "etcd is not there; scripts/setup.sh --etcd unpacks it")
+    def test_etcd_has_the_placement(self):
+        etcd = Etcd()
+        self.addCleanup(etcd.stop)
+        cluster = self.begin(backends=2, pools=2, schedulers=2, etcd=etcd)
+
+        def record():
+            return etcd.keys("tutti/test/").get("placement", "")
+
+        self.assertEqual(record(), "")
+        self.assertIsInstance(self.place("plan", "--move", "echo=p2"), dict)
+        self.assertIn("is in force", self.await_end()["last"])
+        await_true(lambda: " done\n" in record(), 60, "etcd has the plan")
+        epoch, rest = record().split("\n", 1)
+        self.assertEqual(int(epoch), cluster.status()[cluster.primary()]["epoch"])
+        self.assertEqual(rest, "1 done\necho\tp2\tp2\nfourth\tp2\tp2\nsecond\tp1\tp1\nthird\tp2\tp2\n")
+        after = self.models()
+        self.restart_schedulers()
+        self.assertEqual((self.models(), self.show()["version"]), (after, 1))
+        self.await_models("b2", {"echo", "fourth", "third"})
+
+        etcd.kill(signal.SIGSTOP)  # nothing records the plan, and it can be stopped
+        self.assertIsInstance(self.place("plan", "--move", "echo=p1"), dict)
+        self.assertEqual(self.show()["stage"], "RECORDING")
+        self.assertEqual(cluster.infer("f1", 1)[0], 200)
+        self.assertIsInstance(self.place("stop"), dict)
+        etcd.kill(signal.SIGCONT)
+        await_true(lambda: " begun\n" in record(), 60, "what was under way is recorded, to no effect")
+
+        lines = "echo\tp1\tp2\nfourth\tp2\tp2\nsecond\tp1\tp1\nthird\tp2\tp2\n"
+        for text, models, said in (
+            ("7\n3 begun\n" + lines, [["echo", "second"], ["fourth", "third"]], None),  # half written
+            ("7\n3 done\necho", MODELS, "has no effect: line 3 has no end"),
+            ("7\n3 done\necho\tp7\tp7\n", MODELS, "which is gone"),
+        ):
+            etcd.put("tutti/test/placement", text)
+            self.restart_schedulers()
+            if said:
+                self.assertIn(said, cluster.said())
+            else:
+                self.assertEqual(self.models(), models)
+            for model in MODELS:
+                await_true(lambda model=model: cluster.infer("f1", 7, model)[0] == 200, 60, "%s is served" % model)
+
+        etcd.put("tutti/test/placement", "%d\n9 begun\n" % (1 << 60) + lines)  # of a primary of later times
+        self.assertIsInstance(self.place("plan", "--move", "fourth=p1"), dict)
+        self.assertIn("a later primary has recorded a plan", self.await_end()["last"])
 
     def look_for_a_plan(self):
         self.assertIsInstance(self.place("plan"), dict)

@@ -78,6 +78,9 @@ static const uint16_t swapped[WORLD_MODELS] = {1, 0, 0};
 static void begin(struct set *self) {
     struct tt_error why;
     assert_int_equal(tt_model_set_place(&self->models, swapped, &why), TT_OK);
+    assert_int_equal(self->models.placement.stage, TT_PLACEMENT_RECORDING);
+    tt_model_set_check(&self->models);
+    tt_model_set_recorded(&self->models);
     tt_model_set_check(&self->models);
 }
 

@@ -19,6 +19,7 @@
 #define MEMBER "dHV0dGkvdGVzdC9tZW1iZXJzL2Ix"
 #define NODES "dHV0dGkvdGVzdC9ub2Rlcw=="
 #define OTHER "b3RoZXI="
+#define PLACEMENT "dHV0dGkvdGVzdC9wbGFjZW1lbnQ="
 
 /* ---- requests ---- */
 
@@ -48,6 +49,14 @@ static void requests_name_keys_and_numbers(void **state) {
     says(&swap, "\"key\": \"" PRIMARY "\", \"target\": \"MOD\", \"result\": \"EQUAL\", "
                 "\"mod_revision\": \"3\"");
     says(&swap, "\"value\": \"NjU1Mzc=\"");
+    const struct tt_coordination_request plan = {.verb = TT_COORDINATION_SWAP,
+                                                 .key = TT_COORDINATION_PLACEMENT,
+                                                 .epoch = 5,
+                                                 .revision = 4,
+                                                 .value = "5\nx"};
+    says(&plan, "\"key\": \"" PLACEMENT "\", \"target\": \"MOD\", \"result\": \"EQUAL\", "
+                "\"mod_revision\": \"4\"");
+    says(&plan, "\"value\": \"NQp4\"");
     struct tt_text body;
     tt_text_init(&body);
     tt_etcd_write_watch("test", 8, &body);
