@@ -146,6 +146,10 @@ static const struct tt_flag_row flag_rows[] = {
             "the key that all nodes share; required where addresses are not of the loopback"),
     TT_SWITCH("emulated", role.emulated,
               "a backend's devices are emulated: batches take as long as profiles say"),
+    TT_CHOICE("cluster-memory", role.memory, "auto|off|required", TT_SERVE_MEMORY_AUTO,
+              "the way of tensors between a frontend and a backend of one host: memory where both "
+              "run as one user, TCP only, or a frontend that is not ready while a linked backend "
+              "shares none"),
     TT_HEADING("Recording and log"),
     TT_TEXT("record", "FILE", record, NULL,
             "record the events and decisions of the policies, for `tutti replay`"),

@@ -25,14 +25,22 @@ static enum tt_cluster_role role_of(const struct tt_serve_role_flags *flags) {
                                                : TT_ROLE_BACKEND;
 }
 
+static enum tt_memory_use memory_use_of(const struct tt_serve_role_flags *flags) {
+    return flags->memory == TT_SERVE_MEMORY_OFF        ? TT_MEMORY_OFF
+           : flags->memory == TT_SERVE_MEMORY_REQUIRED ? TT_MEMORY_REQUIRED
+                                                       : TT_MEMORY_AUTO;
+}
+
 enum tt_err tt_serve_role_check(const struct tt_serve_role_flags *flags,
                                 const struct tt_control_options *control, struct tt_error *why) {
     bool has_role = flags->role != TT_SERVE_ALONE;
     if (has_role && (!flags->cluster || !flags->node))
         return tt_fail(TT_ERR_INVALID, why, "--role needs --cluster SPEC and --node NAME");
-    if (!has_role && (flags->cluster || flags->node || flags->key || flags->emulated))
+    if (!has_role && (flags->cluster || flags->node || flags->key || flags->emulated ||
+                      flags->memory != TT_SERVE_MEMORY_AUTO))
         return tt_fail(TT_ERR_INVALID, why,
-                       "--cluster, --node, --cluster-key and --emulated need --role");
+                       "--cluster, --node, --cluster-key, --emulated and --cluster-memory need "
+                       "--role");
     if (flags->emulated && flags->role != TT_SERVE_BACKEND)
         return tt_fail(TT_ERR_INVALID, why, "--emulated needs --role backend");
     if (has_role && (control->mode == TT_CONTROL_POLL || control->load_count > 0))
@@ -119,6 +127,7 @@ enum tt_err tt_serve_role_join(struct tt_serve_role *self, struct tt_serving *se
                                              .steps = tt_fleet_role_of(role_of(&self->flags)),
                                              .version = TUTTI_VERSION,
                                              .request_limit = REQUEST_LIMIT,
+                                             .memory_use = memory_use_of(&self->flags),
                                              .serving = serving,
                                              .remote = self->remote,
                                              .commands = &self->commands,

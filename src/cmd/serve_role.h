@@ -14,8 +14,12 @@ struct tt_serve_role;
 
 enum tt_serve_role_name { TT_SERVE_ALONE, TT_SERVE_FRONTEND, TT_SERVE_SCHEDULER, TT_SERVE_BACKEND };
 
+/* Between a frontend and a backend of one host (fleet/node_memory.h). */
+enum tt_serve_memory { TT_SERVE_MEMORY_AUTO, TT_SERVE_MEMORY_OFF, TT_SERVE_MEMORY_REQUIRED };
+
 struct tt_serve_role_flags {
-    int32_t role; /* enum tt_serve_role_name */
+    int32_t role;   /* enum tt_serve_role_name */
+    int32_t memory; /* enum tt_serve_memory */
     const char *cluster, *node, *key;
     bool emulated;
 };

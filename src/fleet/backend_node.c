@@ -80,7 +80,7 @@ static void fail(struct input *input, enum tt_err err, const char *text) {
     snprintf(input->text, sizeof(input->text), "%.*s", MESSAGE_BYTES - 1, text);
 }
 
-/* Begins an inference with the tensors of the payload. */
+/* Begins an inference with the tensors of the payload, whose bytes may change meanwhile. */
 static enum tt_err begin(struct backend_node *self, struct input *input, const uint8_t *payload,
                          size_t bytes, struct tt_error *why) {
     const struct tt_fleet_model *model = &tt_fleet_node_models(self->node)->models[input->model];
@@ -108,15 +108,46 @@ static enum tt_err begin(struct backend_node *self, struct input *input, const u
                           views[i].size_bytes, room);
         else if (room > 0)
             memcpy(to, views[i].bytes, room);
+        /* What is checked is the copy: the frontend may change memory that it shares. */
         if (!err && served->signature->inputs[model->inputs[i]].dtype == TT_DTYPE_BYTES)
-            err = tt_bytes_tensor_check(views[i].bytes, views[i].size_bytes,
-                                        tt_shape_count(&views[i].shape, 0), why);
+            err = tt_bytes_tensor_check(to, room, tt_shape_count(&views[i].shape, 0), why);
     }
     if (err && input->inference) {
         tt_inference_release(input->inference);
         input->inference = NULL;
     }
     return err;
+}
+
+static struct input *new_input(struct backend_node *self, uint64_t id, uint16_t model,
+                               const uint8_t *payload, size_t bytes) {
+    struct input *input = take_input(self);
+    input->id = id;
+    input->model = model;
+    struct tt_error why = {{0}};
+    enum tt_err err = begin(self, input, payload, bytes, &why);
+    if (err)
+        fail(input, err, why.text);
+    return input;
+}
+
+/* S7: a plan was granted. What lies in memory that its frontend shares is read at once. */
+static void read_inputs(void *context, struct tt_plan *plan) {
+    struct backend_node *self = context;
+    struct tt_node_memory *memory = tt_fleet_node_memory(self->node);
+    for (int32_t i = 0; i < plan->count; i++) {
+        struct tt_plan_member *member = &plan->members[i];
+        size_t bytes;
+        const uint8_t *payload = tt_node_memory_input(memory, member->frontend, member->id, &bytes);
+        if (!payload)
+            continue;
+        struct input *input = new_input(self, member->id, plan->model, payload, bytes);
+        member->is_here = tt_node_memory_has_input(memory, member->frontend, member->id);
+        if (member->is_here)
+            member->input = input;
+        else
+            release(self, input); /* its client has gone meanwhile */
+    }
 }
 
 /* Each awaited member gets its input before the role is notified of it. */
@@ -132,16 +163,8 @@ static void take_inputs(struct backend_node *self, uint16_t from,
             record->code == 1
                 ? tt_backend_awaited(&self->backend, from, record->id, record->attempt, &model)
                 : NULL;
-        if (!member || member->input)
-            continue;
-        struct input *input = take_input(self);
-        input->id = record->id;
-        input->model = model;
-        struct tt_error why = {{0}};
-        enum tt_err err = begin(self, input, payload, record->length, &why);
-        if (err)
-            fail(input, err, why.text);
-        member->input = input;
+        if (member && !member->input)
+            member->input = new_input(self, record->id, model, payload, record->length);
     }
 }
 
@@ -329,6 +352,7 @@ static enum tt_err fill(struct backend_node *self, struct tt_error *why) {
         return tt_fail(err, why, "out of memory for a backend");
     self->backend.context = self;
     self->backend.run = run_plan;
+    self->backend.read_inputs = read_inputs;
     self->backend.withdrawn = withdraw_input;
     /* Results of a plan wait for the end of the turn, while the next one collects its inputs. */
     int64_t count =

@@ -35,9 +35,11 @@ struct tt_fleet_node {
     int timer_fd;
     int64_t timer_at; /* what it is set to; TT_NEVER: nothing */
     struct tt_node_links links;
+    struct tt_node_memory memory;
     struct tt_node_coordination coordination;
     struct tt_frame_record *group; /* [group_capacity] */
-    int64_t group_capacity;
+    uint8_t **rooms; /* [room_capacity]: of its payloads in shared memory; NULL: none */
+    int64_t group_capacity, room_capacity;
     pthread_t thread;
     bool has_loop, has_handles, has_links, has_thread;
     struct tt_flag stopping, retiring, has_address;
@@ -51,6 +53,14 @@ static bool is_datagram(enum tt_frame_type type) {
     return type == TT_FRAME_BEAT || type == TT_FRAME_ASK || type == TT_FRAME_OPINION;
 }
 
+/* The payload's room in memory that the receiver shares; NULL: it follows the frame. */
+static uint8_t *room_for(struct tt_fleet_node *self, uint16_t to, enum tt_frame_type type,
+                         struct tt_frame_record *record, size_t bytes) {
+    return type == TT_FRAME_RESULT
+               ? tt_node_memory_room(&self->memory, to, bytes, &record->duration_ns)
+               : NULL;
+}
+
 /* Records with payloads, as many as make a frame of a reasonable size. Returns how many. */
 static int32_t send_group(struct tt_fleet_node *self, uint16_t to, const struct tt_frame *frame,
                           int32_t first) {
@@ -62,21 +72,25 @@ static int32_t send_group(struct tt_fleet_node *self, uint16_t to, const struct 
         size_t payload = self->role->payload_bytes(self->self, to, record);
         tt_assert(payload <= UINT32_MAX);
         record->length = (uint32_t)payload;
-        bytes += payload;
+        self->rooms[count] = room_for(self, to, frame->type, record, payload);
+        bytes += tt_frame_record_payload(frame->type, record);
         count++;
     }
     const struct tt_frame group = {
         .type = frame->type, .epoch = frame->epoch, .count = count, .records = self->group};
     uint8_t *out = tt_node_links_send(&self->links, to, &group, bytes);
+    bool is_sent = out != NULL; /* else the link may have ended, and the rooms with it */
     for (int32_t i = 0; i < count; i++) {
-        self->role->payload_write(self->self, to, &self->group[i], out);
-        out = out ? out + self->group[i].length : NULL;
+        uint8_t *room = self->rooms[i] ? self->rooms[i] : out;
+        self->role->payload_write(self->self, to, &self->group[i], is_sent ? room : NULL);
+        out = is_sent ? out + tt_frame_record_payload(frame->type, &self->group[i]) : NULL;
     }
     return count;
 }
 
 static void reserve_group(struct tt_fleet_node *self, int32_t count) {
-    bool reserved = TT_ARRAY_RESERVE(self->group, &self->group_capacity, count);
+    bool reserved = TT_ARRAY_RESERVE(self->group, &self->group_capacity, count) &&
+                    TT_ARRAY_RESERVE(self->rooms, &self->room_capacity, count);
     tt_assert(reserved);
 }
 
@@ -204,6 +218,7 @@ void tt_fleet_node_metrics(const void *node, struct tt_text *page) {
 
 static void on_linked(void *context, uint16_t peer, enum tt_link link) {
     struct tt_fleet_node *self = context;
+    tt_node_memory_link(&self->memory, peer, link == TT_LINK_UP);
     self->role->linked(self->self, tt_clock_now(), peer, link);
 }
 
@@ -224,6 +239,9 @@ static void describe(const struct tt_fleet_node *self, struct tt_text *out) {
                    (int)getpid(), is_primary ? "true" : "false", epoch,
                    self->role->state(self->self), self->options.version,
                    primary < self->file.count ? self->file.places[primary].name : "");
+    tt_text_printf(
+        out, ", \"memory\": {\"peers\": %d, \"inputs\": %" PRId64 ", \"results\": %" PRId64 "}",
+        self->memory.shared, self->memory.inputs, self->memory.results);
     tt_node_coordination_show(&self->coordination, out);
     if (tt_flag_is_raised(&self->has_address))
         tt_text_printf(out, ", \"http\": \"%s\"", self->address);
@@ -392,6 +410,22 @@ void tt_fleet_node_record(struct tt_fleet_node *self, int64_t now, uint64_t epoc
     tt_node_coordination_record(&self->coordination, now, epoch);
 }
 
+static const uint8_t *session_of(void *context, uint16_t peer) {
+    struct tt_fleet_node *self = context;
+    return tt_node_links_session(&self->links, peer);
+}
+
+static enum tt_err open_memory(struct tt_fleet_node *self, struct tt_error *why) {
+    const struct tt_node_memory_options options = {.file = &self->file,
+                                                   .number = self->number,
+                                                   .use = self->options.memory_use,
+                                                   .request_limit = self->options.request_limit,
+                                                   .log = self->options.log,
+                                                   .session = session_of,
+                                                   .context = self};
+    return tt_node_memory_open(&self->memory, &self->loop, &options, why);
+}
+
 enum tt_err tt_fleet_node_start(struct tt_fleet_node *self, struct tt_error *why) {
     const struct tt_node_links_options links = {.file = &self->file,
                                                 .number = self->number,
@@ -403,6 +437,8 @@ enum tt_err tt_fleet_node_start(struct tt_fleet_node *self, struct tt_error *why
                                                 .context = self};
     self->has_links = true;
     enum tt_err err = tt_node_links_open(&self->links, &self->loop, &links, why);
+    if (!err)
+        err = open_memory(self, why);
     if (err)
         return err;
     const struct tt_node_coordination_options coordination = {.spec = self->options.cluster,
@@ -435,6 +471,7 @@ void tt_fleet_node_show_address(struct tt_fleet_node *self, const char *host, in
 static void close_handles(struct tt_fleet_node *self) {
     if (self->has_links)
         tt_node_links_close(&self->links);
+    tt_node_memory_close(&self->memory);
     if (self->has_handles) {
         uv_close((uv_handle_t *)&self->wake, NULL);
         uv_close((uv_handle_t *)&self->before_wait, NULL);
@@ -446,6 +483,7 @@ static void close_handles(struct tt_fleet_node *self) {
         int result = uv_loop_close(&self->loop);
         tt_assert(result == 0);
     }
+    tt_node_memory_fini(&self->memory);
     if (self->has_links)
         tt_node_links_fini(&self->links);
     if (self->timer_fd >= 0)
@@ -468,6 +506,7 @@ void tt_fleet_node_close(struct tt_fleet_node *take_self) {
     tt_cluster_file_fini(&take_self->file);
     free(take_self->nodes);
     free(take_self->group);
+    free(take_self->rooms);
     free(take_self);
 }
 
@@ -490,6 +529,9 @@ uv_loop_t *tt_fleet_node_loop(struct tt_fleet_node *self) { return &self->loop; 
 uint16_t tt_fleet_node_number(const struct tt_fleet_node *self) { return self->number; }
 uint64_t tt_fleet_node_incarnation(const struct tt_fleet_node *self) {
     return self->identity.incarnation;
+}
+struct tt_node_memory *tt_fleet_node_memory(struct tt_fleet_node *self) {
+    return &self->memory;
 }
 bool tt_fleet_node_is_linked(const struct tt_fleet_node *self, uint16_t peer) {
     return tt_node_links_is_up(&self->links, peer);

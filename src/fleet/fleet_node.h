@@ -20,6 +20,7 @@
 #include "fleet/command_inbox.h"
 #include "fleet/fleet_models.h"
 #include "fleet/node_links.h"
+#include "fleet/node_memory.h"
 #include "fleet/remote_engine.h"
 
 #include <pthread.h>
@@ -75,6 +76,7 @@ struct tt_fleet_options {
     const struct tt_fleet_role *steps; /* of that role; borrowed (fleet/fleet_roles.h) */
     const char *version;               /* of the program */
     int32_t request_limit;             /* of a frontend */
+    enum tt_memory_use memory_use;
     struct tt_serving *serving;        /* with its models; borrowed, as all of these */
     struct tt_remote_engine *remote;   /* frontends: where requests come from */
     struct tt_command_inbox *commands; /* of clients, to load and unload models */
@@ -119,6 +121,8 @@ void tt_fleet_node_record_plan(struct tt_fleet_node *self, int64_t now, uint64_t
 const char *tt_fleet_node_recorded_plan(const struct tt_fleet_node *self);
 /* Any thread: a turn follows. `context` is the node. */
 void tt_fleet_node_wake(void *context);
+/* Empty before the node has started. */
+struct tt_node_memory *tt_fleet_node_memory(struct tt_fleet_node *self);
 bool tt_fleet_node_is_linked(const struct tt_fleet_node *self, uint16_t peer);
 
 #endif

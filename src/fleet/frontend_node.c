@@ -52,6 +52,8 @@ static void finish(struct frontend_node *self, struct entry *entry, enum tt_err 
         self->cancelled++;
     else
         err ? self->failed++ : self->done++;
+    if (entry->id)
+        tt_node_memory_withdraw(tt_fleet_node_memory(self->node), entry->id);
     entry->task = NULL;
     entry->next_free = self->first_free;
     self->first_free = (int32_t)(entry - self->entries);
@@ -134,6 +136,26 @@ static void fail_member(struct frontend_node *self, int64_t now, struct tt_engin
         tt_remote_engine_done(task, now);
 }
 
+static const struct entry *inputs_of(struct frontend_node *self, uint64_t id,
+                                     struct tt_tensor_view *out_views, int32_t *out_count);
+
+/* Puts the inputs where backends of this host read them. */
+static void share_inputs(struct frontend_node *self, uint64_t id) {
+    struct tt_node_memory *memory = tt_fleet_node_memory(self->node);
+    if (memory->shared == 0)
+        return;
+    struct tt_tensor_view views[TT_MAX_TENSORS];
+    int32_t count;
+    if (!inputs_of(self, id, views, &count))
+        return;
+    size_t bytes = tt_tensors_bytes(views, count);
+    uint8_t *room = tt_node_memory_reserve(memory, id, bytes);
+    if (!room)
+        return;
+    tt_tensors_write(views, count, room);
+    tt_node_memory_publish(memory, id, bytes);
+}
+
 static void submit_member(struct frontend_node *self, int64_t now, struct tt_engine_task *task,
                           int32_t index) {
     struct tt_engine_member *member = &task->members[index];
@@ -169,6 +191,8 @@ static void submit_member(struct frontend_node *self, int64_t now, struct tt_eng
     }
     if (err)
         finish(self, entry, err, text, now);
+    else
+        share_inputs(self, entry->id);
 }
 
 /* The member's client has gone. It may have its answer already. */
@@ -186,7 +210,8 @@ static void cancel_member(struct frontend_node *self, const struct tt_engine_mem
 
 static void show_readiness(struct frontend_node *self) {
     bool is_ready = self->frontend.linked && self->backends_linked > 0 && !self->is_draining &&
-                    self->frontend.models.epoch != 0;
+                    self->frontend.models.epoch != 0 &&
+                    !tt_node_memory_lacks(tt_fleet_node_memory(self->node));
     if (is_ready == self->is_ready)
         return;
     self->is_ready = is_ready;
@@ -235,14 +260,19 @@ static void received(void *context, int64_t now, uint16_t from,
         return;
     }
     const uint8_t *at = received->payload;
+    struct tt_node_memory *memory = tt_fleet_node_memory(self->node);
     for (int32_t i = 0; i < frame->count; i++) { /* each with its payload */
+        const struct tt_frame_record *record = &frame->records[i];
         struct tt_frame one = *frame;
         one.count = 1;
-        one.records = &frame->records[i];
-        self->payload = at;
-        self->payload_bytes = frame->records[i].length;
-        at += frame->records[i].length;
+        one.records = record;
+        bool is_shared = record->duration_ns > 0;
+        self->payload = is_shared ? tt_node_memory_result(memory, from, record) : at;
+        self->payload_bytes = self->payload ? record->length : 0;
+        at += tt_frame_record_payload(frame->type, record);
         tt_frontend_receive(&self->frontend, now, from, &one);
+        if (is_shared)
+            tt_node_memory_taken(memory, from);
     }
     self->payload = NULL;
     self->payload_bytes = 0;

@@ -333,6 +333,11 @@ void tt_node_links_fini(struct tt_node_links *self) {
     self->peers = NULL;
 }
 
+const uint8_t *tt_node_links_session(const struct tt_node_links *self, uint16_t peer) {
+    const struct tt_connection *link = self->peers[peer].link;
+    return link ? link->handshake.session : NULL;
+}
+
 bool tt_node_links_is_up(const struct tt_node_links *self, uint16_t peer) {
     return self->peers[peer].link != NULL;
 }

@@ -109,25 +109,31 @@ static enum tt_err check_output(const struct tt_signature *signature, int32_t in
     if (!fits || (element > 0 && (uint64_t)count > SIZE_MAX / element))
         return tt_fail(TT_ERR_INVALID, why, "output '%s' of a backend has an unexpected shape",
                        spec->name);
-    if (element == 0)
-        return tt_bytes_tensor_check(view->bytes, view->size_bytes, count, why);
-    return view->size_bytes == (size_t)count * element
+    return element == 0 || view->size_bytes == (size_t)count * element
                ? TT_OK
                : tt_fail(TT_ERR_INVALID, why, "output '%s' of a backend has %zu bytes", spec->name,
                          view->size_bytes);
 }
 
-static enum tt_err copy_output(struct tt_engine_result *result, int32_t index, bool has_rows,
-                               const struct tt_tensor_view *view) {
+/* Copies the output, and checks the copy: the source may change at any time. */
+static enum tt_err copy_output(struct tt_engine_result *result, int32_t index,
+                               const struct tt_tensor_spec *spec, bool has_rows,
+                               const struct tt_tensor_view *view, struct tt_error *why) {
     struct tt_engine_output *output = &result->outputs[index];
     output->memory = malloc(view->size_bytes + 1); /* freed with the result */
     if (!output->memory)
-        return TT_ERR_NO_MEMORY;
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for an answer");
     if (view->size_bytes > 0)
         memcpy(output->memory, view->bytes, view->size_bytes);
     output->view = *view;
     output->view.bytes = output->memory;
-    return has_rows ? tt_engine_result_index_rows(result, index) : TT_OK;
+    if (spec->dtype != TT_DTYPE_BYTES)
+        return TT_OK;
+    enum tt_err err = tt_bytes_tensor_check(output->memory, view->size_bytes,
+                                            tt_shape_count(&view->shape, 0), why);
+    if (!err && has_rows && (err = tt_engine_result_index_rows(result, index)))
+        tt_fail(err, why, "out of memory for an answer");
+    return err;
 }
 
 enum tt_err tt_remote_engine_result(const struct tt_engine_task *task,
@@ -141,15 +147,14 @@ enum tt_err tt_remote_engine_result(const struct tt_engine_task *task,
     }
     struct tt_engine_result *result =
         tt_engine_result_new(1, signature->output_count, signature->batched, member->rows);
-    enum tt_err err = result ? TT_OK : TT_ERR_NO_MEMORY;
-    for (int32_t i = 0; !err && i < signature->output_count; i++) {
-        bool has_rows = signature->outputs[i].dtype == TT_DTYPE_BYTES && signature->batched;
-        err = copy_output(result, i, has_rows, &views[i]);
-    }
+    if (!result)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for an answer");
+    enum tt_err err = TT_OK;
+    for (int32_t i = 0; !err && i < signature->output_count; i++)
+        err = copy_output(result, i, &signature->outputs[i], signature->batched, &views[i], why);
     if (err) {
-        if (result)
-            tt_engine_result_free(result);
-        return tt_fail(err, why, "out of memory for an answer");
+        tt_engine_result_free(result);
+        return err;
     }
     member->result = result;
     member->first_row = 0;

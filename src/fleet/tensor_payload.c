@@ -1,6 +1,6 @@
 #include "fleet/tensor_payload.h"
 
-#include "base/varint.h"
+#include "base/threads/shared_word.h"
 
 #include <string.h>
 
@@ -43,7 +43,7 @@ static enum tt_err read_one(const uint8_t **at, const uint8_t *end, struct tt_te
                             struct tt_error *why) {
     if (end - *at < FIXED_BYTES)
         return too_short(why);
-    uint64_t rank = tt_get_u64(*at), bytes = tt_get_u64(*at + 8);
+    uint64_t rank = tt_read_once_u64(*at), bytes = tt_read_once_u64(*at + 8);
     *at += FIXED_BYTES;
     if (rank > TT_MAX_RANK)
         return tt_fail(TT_ERR_INVALID, why, "a tensor of a payload has rank %llu; at most %d",
@@ -52,7 +52,7 @@ static enum tt_err read_one(const uint8_t **at, const uint8_t *end, struct tt_te
         return too_short(why);
     *out = (struct tt_tensor_view){.shape.rank = (int32_t)rank};
     for (uint64_t d = 0; d < rank; d++, *at += DIM_BYTES) {
-        out->shape.dims[d] = (int64_t)tt_get_u64(*at);
+        out->shape.dims[d] = (int64_t)tt_read_once_u64(*at);
         if (out->shape.dims[d] < 0)
             return tt_fail(TT_ERR_INVALID, why, "a tensor of a payload has a negative dimension");
     }
@@ -69,7 +69,7 @@ enum tt_err tt_tensors_read(const uint8_t *bytes, size_t length, int32_t count,
     const uint8_t *at = bytes, *end = bytes + length;
     if (length < COUNT_BYTES)
         return too_short(why);
-    uint64_t there = tt_get_u64(at);
+    uint64_t there = tt_read_once_u64(at);
     if (there != (uint64_t)count)
         return tt_fail(TT_ERR_INVALID, why, "a payload has %llu tensors; expected were %d",
                        (unsigned long long)there, (int)count);
@@ -90,7 +90,7 @@ enum tt_err tt_result_head_read(const uint8_t *bytes, size_t length, enum tt_err
                                 struct tt_error *why) {
     if (length < TT_RESULT_HEAD_BYTES)
         return too_short(why);
-    uint64_t number = tt_get_u64(bytes);
+    uint64_t number = tt_read_once_u64(bytes);
     if (number > (uint64_t)-TT_ERR_INTERNAL)
         return tt_fail(TT_ERR_INVALID, why, "a result has the unknown error %llu",
                        (unsigned long long)number);

@@ -5,9 +5,10 @@
  * its size in bytes, and its dimensions. All numbers are u64, little-endian. Each tensor's bytes
  * are filled up to a multiple of 8.
  *
- * The reader trusts nothing: ranks, sizes and counts are checked against what is there. What the
- * tensors mean for a model is checked by serve/inference.h and by the engine. No allocation.
- * Implemented in tensor_payload.c. */
+ * The reader trusts nothing: ranks, sizes and counts are read once and checked against what is
+ * there, so the bytes may be memory that another process changes. What the tensors mean for a model
+ * is checked by serve/inference.h and by the engine. No allocation. Implemented in
+ * tensor_payload.c. */
 #ifndef TT_FLEET_TENSOR_PAYLOAD_H
 #define TT_FLEET_TENSOR_PAYLOAD_H
 

@@ -16,6 +16,8 @@ import urllib.request
 from server_process import Server, free_port
 
 PROGRAM = os.environ["TUTTI_PROGRAM"]
+# The tests of clusters run over memory, and over TCP (test_cluster_tcp.py).
+MEMORY = ["--cluster-memory", os.environ["TUTTI_CLUSTER_MEMORY"]] if "TUTTI_CLUSTER_MEMORY" in os.environ else []
 CONFIG = """
 backend: "emulated" max_batch_size: 16
 input { name: "x" data_type: TYPE_FP32 dims: 4 }
@@ -58,7 +60,7 @@ class Cluster:
     def start(self, name, *more, models=None, spec=None, http=0, grpc=0):
         role = self.nodes[name]
         command = [PROGRAM, "serve", "--model-repository", str(models or self.models), "--role", role,
-                   "--cluster", spec or self.spec, "--node", name, "--http-port", str(http), "--grpc-port", str(grpc), *more]  # fmt: skip
+                   "--cluster", spec or self.spec, "--node", name, "--http-port", str(http), "--grpc-port", str(grpc), *MEMORY, *more]  # fmt: skip
         self.processes[name] = Server(command)
         return self.processes[name]
 
