@@ -1,6 +1,7 @@
 /* tutti chaos: kills and freezes the processes of a cluster while clients keep account. */
 #include "cmd/chaos_clients.h"
 #include "cmd/chaos_process.h"
+#include "cmd/cluster_tls_flags.h"
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
 
@@ -19,6 +20,7 @@ enum { MAX_URLS = 64, VISIT_MS = 2000, MAX_VISITS = 100 };
 
 struct flags {
     const char *cluster, *key;
+    struct tt_cluster_tls_files tls;
     int64_t duration_ns, give_up_ns, seed;
     int32_t clients;
     bool kills_only, json;
@@ -35,6 +37,7 @@ static const struct tt_flag_row flag_rows[] = {
                "a request without an answer for so long is lost", .scale = TT_S),
     TT_SWITCH("kills-only", kills_only, "no process is frozen"),
     TT_TEXT("cluster-key", "FILE", key, NULL, "the key that all nodes share"),
+    TT_CLUSTER_TLS_FLAGS(tls),
     TT_SWITCH("json", json, "print JSON"),
 };
 
@@ -42,6 +45,7 @@ struct chaos {
     const struct flags *flags;
     struct tt_cluster_file file;
     struct tt_cluster_key key;
+    struct tt_cluster_tls tls;
     struct tt_chaos_process *processes; /* [file.count] */
     int32_t *url_of;                    /* [file.count]: of a frontend; -1: none */
     char *urls[MAX_URLS];
@@ -59,6 +63,7 @@ static enum tt_err look_at(struct chaos *self, int32_t number, json_t **out_node
     const struct tt_visit visit = {.file = &self->file,
                                    .number = (uint16_t)number,
                                    .key = &self->key,
+                                   .tls = &self->tls,
                                    .release = tt_release_parse(TUTTI_VERSION),
                                    .timeout_ns = VISIT_MS * TT_MS};
     struct tt_text text;
@@ -242,6 +247,7 @@ static void close_chaos(struct chaos *self) {
     free(self->processes);
     free(self->url_of);
     tt_cluster_file_fini(&self->file);
+    tt_cluster_tls_fini(&self->tls);
 }
 
 static int run(void *options) {
@@ -251,6 +257,8 @@ static int run(void *options) {
     uint16_t number;
     enum tt_err err =
         tt_fleet_describe(flags->cluster, NULL, flags->key, &self.file, &self.key, &number, &why);
+    if (!err && (err = tt_cluster_tls_init(&self.tls, &flags->tls, &why)))
+        tt_cluster_file_fini(&self.file);
     if (err)
         return tt_outcome_print_error("chaos", err, &why);
     tt_outcome_catch_interrupt();

@@ -1,5 +1,6 @@
 /* tutti cluster: the nodes of a cluster, draining one, and handing the primary over. */
 #include "cmd/cluster_placement.h"
+#include "cmd/cluster_tls_flags.h"
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
 
@@ -18,6 +19,7 @@ struct flags {
     int32_t action;
     const char *first, *second, *key;
     struct tt_flag_list moves;
+    struct tt_cluster_tls_files tls;
     int64_t timeout_ns;
     bool json;
 };
@@ -35,6 +37,7 @@ static const struct tt_flag_row flag_rows[] = {
     TT_LIST("move", "MODEL=POOL", moves, TT_FLAG_MAX_LIST,
             "placement plan: move this model; without any, the primary searches a plan"),
     TT_TEXT("cluster-key", "FILE", key, NULL, "the key that all nodes share"),
+    TT_CLUSTER_TLS_FLAGS(tls),
     TT_DECIMAL("timeout", "SECONDS", timeout_ns, 0.01, 600, 2, "how long to wait for each node",
                .scale = TT_S),
     TT_SWITCH("json", json, "print JSON"),
@@ -43,6 +46,7 @@ static const struct tt_flag_row flag_rows[] = {
 struct cluster {
     struct tt_cluster_file file;
     struct tt_cluster_key key;
+    struct tt_cluster_tls tls;
     const struct flags *flags;
 };
 
@@ -51,6 +55,7 @@ static enum tt_err ask(const struct cluster *self, int32_t number, const char *l
     const struct tt_visit visit = {.file = &self->file,
                                    .number = (uint16_t)number,
                                    .key = &self->key,
+                                   .tls = &self->tls,
                                    .release = tt_release_parse(TUTTI_VERSION),
                                    .timeout_ns = self->flags->timeout_ns};
     struct tt_text text;
@@ -260,6 +265,8 @@ static int act_on(const struct flags *flags, const char *line) {
     uint16_t number;
     enum tt_err err = tt_fleet_describe(spec ? spec : default_spec, drains ? flags->first : NULL,
                                         flags->key, &self.file, &self.key, &number, &why);
+    if (!err && (err = tt_cluster_tls_init(&self.tls, &flags->tls, &why)))
+        tt_cluster_file_fini(&self.file);
     if (err)
         return tt_outcome_print_error("cluster", err, &why);
     int code = drains                            ? act(&self, number, "drain")
@@ -267,6 +274,7 @@ static int act_on(const struct flags *flags, const char *line) {
                : flags->action == ACTION_STATUS  ? show_status(&self)
                                                  : place(&self, line);
     tt_cluster_file_fini(&self.file);
+    tt_cluster_tls_fini(&self.tls);
     return code;
 }
 

@@ -1,4 +1,5 @@
 /* tutti serve: serves a model repository over HTTP and gRPC until SIGTERM or SIGINT. */
+#include "cmd/cluster_tls_flags.h"
 #include "cmd/outcome.h"
 #include "cmd/serve_access.h"
 #include "cmd/serve_dashboard.h"
@@ -144,6 +145,7 @@ static const struct tt_flag_row flag_rows[] = {
     TT_TEXT("node", "NAME", role.node, NULL, "the name of this process in the cluster"),
     TT_TEXT("cluster-key", "FILE", role.key, NULL,
             "the key that all nodes share; required where addresses are not of the loopback"),
+    TT_CLUSTER_TLS_FLAGS(role.tls),
     TT_SWITCH("emulated", role.emulated,
               "a backend's devices are emulated: batches take as long as profiles say"),
     TT_CHOICE("cluster-memory", role.memory, "auto|off|required", TT_SERVE_MEMORY_AUTO,

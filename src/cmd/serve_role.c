@@ -36,11 +36,12 @@ enum tt_err tt_serve_role_check(const struct tt_serve_role_flags *flags,
     bool has_role = flags->role != TT_SERVE_ALONE;
     if (has_role && (!flags->cluster || !flags->node))
         return tt_fail(TT_ERR_INVALID, why, "--role needs --cluster SPEC and --node NAME");
-    if (!has_role && (flags->cluster || flags->node || flags->key || flags->emulated ||
+    bool has_tls = flags->tls.certificate || flags->tls.key || flags->tls.ca;
+    if (!has_role && (has_tls || flags->cluster || flags->node || flags->key || flags->emulated ||
                       flags->memory != TT_SERVE_MEMORY_AUTO))
-        return tt_fail(TT_ERR_INVALID, why,
-                       "--cluster, --node, --cluster-key, --emulated and --cluster-memory need "
-                       "--role");
+        return tt_fail(
+            TT_ERR_INVALID, why,
+            "--cluster, --node, the other --cluster-... flags and --emulated need --role");
     if (flags->emulated && flags->role != TT_SERVE_BACKEND)
         return tt_fail(TT_ERR_INVALID, why, "--emulated needs --role backend");
     if (has_role && (control->mode == TT_CONTROL_POLL || control->load_count > 0))
@@ -123,6 +124,7 @@ enum tt_err tt_serve_role_join(struct tt_serve_role *self, struct tt_serving *se
     const struct tt_fleet_options options = {.cluster = self->flags.cluster,
                                              .node = self->flags.node,
                                              .key = self->flags.key,
+                                             .tls = self->flags.tls,
                                              .role = role_of(&self->flags),
                                              .steps = tt_fleet_role_of(role_of(&self->flags)),
                                              .version = TUTTI_VERSION,

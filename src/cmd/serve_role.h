@@ -7,6 +7,7 @@
 #define TT_CMD_SERVE_ROLE_H
 
 #include "control/control.h"
+#include "fleet/cluster_tls.h"
 
 struct tt_limits;
 struct tt_log;
@@ -21,6 +22,7 @@ struct tt_serve_role_flags {
     int32_t role;   /* enum tt_serve_role_name */
     int32_t memory; /* enum tt_serve_memory */
     const char *cluster, *node, *key;
+    struct tt_cluster_tls_files tls;
     bool emulated;
 };
 

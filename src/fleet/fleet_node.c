@@ -1,9 +1,9 @@
 #include "fleet/fleet_node.h"
 
-#include "base/array.h"
 #include "base/clock.h"
 #include "base/instant.h"
 #include "base/log/log.h"
+#include "fleet/frame_sender.h"
 #include "fleet/node_coordination.h"
 #include "serve/serving.h"
 
@@ -15,12 +15,13 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-enum { MAX_MESSAGE_BYTES = 1 << 30, MAX_ROUNDS = 16, GROUP_BYTES = 1 << 18, DEPTH = 1 };
+enum { MAX_MESSAGE_BYTES = 1 << 30, MAX_ROUNDS = 16, DEPTH = 1 };
 
 struct tt_fleet_node {
     struct tt_fleet_options options;
     struct tt_cluster_file file;
     struct tt_cluster_key key;
+    struct tt_cluster_tls tls;
     struct tt_cluster_node *nodes; /* [file.count] */
     struct tt_cluster_settings settings;
     struct tt_fleet_models models;
@@ -37,104 +38,13 @@ struct tt_fleet_node {
     struct tt_node_links links;
     struct tt_node_memory memory;
     struct tt_node_coordination coordination;
-    struct tt_frame_record *group; /* [group_capacity] */
-    uint8_t **rooms; /* [room_capacity]: of its payloads in shared memory; NULL: none */
-    int64_t group_capacity, room_capacity;
+    struct tt_frame_sender sender;
     pthread_t thread;
     bool has_loop, has_handles, has_links, has_thread;
     struct tt_flag stopping, retiring, has_address;
     bool has_retired;
     char address[300]; /* written before has_address is raised */
 };
-
-/* ---- sending ---- */
-
-static bool is_datagram(enum tt_frame_type type) {
-    return type == TT_FRAME_BEAT || type == TT_FRAME_ASK || type == TT_FRAME_OPINION;
-}
-
-/* The payload's room in memory that the receiver shares; NULL: it follows the frame. */
-static uint8_t *room_for(struct tt_fleet_node *self, uint16_t to, enum tt_frame_type type,
-                         struct tt_frame_record *record, size_t bytes) {
-    return type == TT_FRAME_RESULT
-               ? tt_node_memory_room(&self->memory, to, bytes, &record->duration_ns)
-               : NULL;
-}
-
-/* Records with payloads, as many as make a frame of a reasonable size. Returns how many. */
-static int32_t send_group(struct tt_fleet_node *self, uint16_t to, const struct tt_frame *frame,
-                          int32_t first) {
-    size_t bytes = 0;
-    int32_t count = 0;
-    while (first + count < frame->count && bytes < GROUP_BYTES) {
-        struct tt_frame_record *record = &self->group[count];
-        *record = frame->records[first + count];
-        size_t payload = self->role->payload_bytes(self->self, to, record);
-        tt_assert(payload <= UINT32_MAX);
-        record->length = (uint32_t)payload;
-        self->rooms[count] = room_for(self, to, frame->type, record, payload);
-        bytes += tt_frame_record_payload(frame->type, record);
-        count++;
-    }
-    const struct tt_frame group = {
-        .type = frame->type, .epoch = frame->epoch, .count = count, .records = self->group};
-    uint8_t *out = tt_node_links_send(&self->links, to, &group, bytes);
-    bool is_sent = out != NULL; /* else the link may have ended, and the rooms with it */
-    for (int32_t i = 0; i < count; i++) {
-        uint8_t *room = self->rooms[i] ? self->rooms[i] : out;
-        self->role->payload_write(self->self, to, &self->group[i], is_sent ? room : NULL);
-        out = is_sent ? out + tt_frame_record_payload(frame->type, &self->group[i]) : NULL;
-    }
-    return count;
-}
-
-static void reserve_group(struct tt_fleet_node *self, int32_t count) {
-    bool reserved = TT_ARRAY_RESERVE(self->group, &self->group_capacity, count) &&
-                    TT_ARRAY_RESERVE(self->rooms, &self->room_capacity, count);
-    tt_assert(reserved);
-}
-
-static void send_texts(struct tt_fleet_node *self, uint16_t to, const struct tt_frame *frame) {
-    size_t bytes = 0;
-    reserve_group(self, frame->count);
-    for (int32_t i = 0; i < frame->count; i++) {
-        self->group[i] = frame->records[i];
-        self->group[i].length =
-            (uint32_t)strlen(self->role->text(self->self, frame->type, &frame->records[i]));
-        bytes += self->group[i].length;
-    }
-    const struct tt_frame group = {
-        .type = frame->type, .epoch = frame->epoch, .count = frame->count, .records = self->group};
-    uint8_t *out = tt_node_links_send(&self->links, to, &group, bytes);
-    for (int32_t i = 0; out && i < frame->count; i++) {
-        const char *text = self->role->text(self->self, frame->type, &frame->records[i]);
-        memcpy(out, text, self->group[i].length);
-        out += self->group[i].length;
-    }
-}
-
-static void send_frame(struct tt_fleet_node *self, uint16_t to, const struct tt_frame *frame) {
-    if (is_datagram(frame->type)) {
-        tt_node_links_send_datagram(&self->links, to, frame);
-    } else if (!tt_frame_has_payload(frame->type)) {
-        tt_node_links_send(&self->links, to, frame, 0);
-    } else if (frame->type == TT_FRAME_SERVED || frame->type == TT_FRAME_WISHED) {
-        send_texts(self, to, frame);
-    } else {
-        reserve_group(self, frame->count);
-        for (int32_t i = 0; i < frame->count;)
-            i += send_group(self, to, frame, i);
-    }
-}
-
-static void send_all(struct tt_fleet_node *self) {
-    struct tt_outbox *outbox = self->role->outbox(self->self);
-    for (int64_t i = 0; i < outbox->frame_count; i++) {
-        struct tt_frame frame = tt_outbox_frame(outbox, i);
-        send_frame(self, outbox->frames[i].to, &frame);
-    }
-    tt_outbox_clear(outbox);
-}
 
 /* ---- turns ---- */
 
@@ -163,7 +73,7 @@ static void end_turn(struct tt_fleet_node *self) {
         self->role->settle(self->self, now);
         next_at = self->role->next_at(self->self);
     }
-    send_all(self);
+    tt_frame_sender_send(&self->sender, self->self);
     tt_node_links_flush(&self->links);
     /* A link that failed while it was written to may have left more. */
     if (self->role->outbox(self->self)->frame_count > 0 || next_at <= now)
@@ -354,6 +264,8 @@ enum tt_err tt_fleet_node_open(const struct tt_fleet_options *options,
                                         &self->key, &self->number, why);
     tt_assert(err || self->file.places[self->number].role == options->role);
     if (!err)
+        err = tt_cluster_tls_init(&self->tls, &options->tls, why);
+    if (!err)
         err = read_models(self, why);
     if (!err)
         err = fill_settings(self, why);
@@ -365,6 +277,8 @@ enum tt_err tt_fleet_node_open(const struct tt_fleet_options *options,
                                           .cluster_digest = self->file.digest,
                                           .models_digest = self->models.digest};
     self->role = options->steps;
+    self->sender = (struct tt_frame_sender){
+        .links = &self->links, .memory = &self->memory, .role = options->steps};
     if (!err)
         err = self->role->open(self, &self->self, why);
     if (err) {
@@ -431,6 +345,7 @@ enum tt_err tt_fleet_node_start(struct tt_fleet_node *self, struct tt_error *why
                                                 .number = self->number,
                                                 .identity = self->identity,
                                                 .key = &self->key,
+                                                .tls = &self->tls,
                                                 .log = self->options.log,
                                                 .limit_bytes = MAX_MESSAGE_BYTES,
                                                 .events = &events,
@@ -504,9 +419,9 @@ void tt_fleet_node_close(struct tt_fleet_node *take_self) {
     close_handles(take_self);
     tt_fleet_models_fini(&take_self->models);
     tt_cluster_file_fini(&take_self->file);
+    tt_cluster_tls_fini(&take_self->tls);
     free(take_self->nodes);
-    free(take_self->group);
-    free(take_self->rooms);
+    tt_frame_sender_fini(&take_self->sender);
     free(take_self);
 }
 

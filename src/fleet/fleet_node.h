@@ -72,6 +72,7 @@ struct tt_fleet_options {
     const char *cluster;               /* "static:FILE", or "etcd://..." (etcd/etcd_address.h) */
     const char *node;                  /* its name there */
     const char *key;                   /* a file; NULL: none, which only loopback addresses allow */
+    struct tt_cluster_tls_files tls;   /* none: no TLS between nodes */
     enum tt_cluster_role role;         /* the one that the file states */
     const struct tt_fleet_role *steps; /* of that role; borrowed (fleet/fleet_roles.h) */
     const char *version;               /* of the program */

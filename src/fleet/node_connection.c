@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { READ_BYTES = 65536, MAX_LINE_BYTES = 4096, VISIT_HEAD_BYTES = 4 };
+enum { MAX_LINE_BYTES = 4096, VISIT_HEAD_BYTES = 4 };
 /* What may wait for a peer that does not read; a link that has more is closed. */
 enum { MAX_OUT_BYTES = 1 << 30 };
 
@@ -24,6 +24,7 @@ struct tt_connection *tt_connection_new(struct tt_node_links *links,
     tt_assert(result == 0);
     self->tcp.data = self;
     tt_frame_stream_init(&self->in, links->options.limit_bytes);
+    tt_text_init(&self->sealed_flying);
     self->next = links->connections;
     self->at = &links->connections;
     if (self->next)
@@ -37,6 +38,8 @@ static void on_closed(uv_handle_t *handle) {
     tt_frame_stream_fini(&self->in);
     free(self->out);
     free(self->flying);
+    tt_text_fini(&self->sealed_flying);
+    tt_tls_session_free(self->tls);
     free(self);
 }
 
@@ -61,9 +64,16 @@ uint8_t *tt_connection_room(struct tt_connection *self, size_t bytes) {
     return room;
 }
 
+static void fail(struct tt_connection *self) {
+    struct tt_error why;
+    tt_fail(TT_ERR_INVALID, &why, "TLS: %s", tt_tls_session_reason(self->tls));
+    self->events->ended(self->links, self, 0, &why);
+}
+
 static void on_written(uv_write_t *request, int status) {
     struct tt_connection *self = request->handle->data;
     self->is_writing = false;
+    tt_text_clear(&self->sealed_flying);
     if (self->is_closing)
         return;
     if (status < 0)
@@ -86,8 +96,49 @@ static int write_rest(struct tt_connection *self, size_t done) {
     return uv_write(&self->writing, (uv_stream_t *)&self->tcp, &rest, 1, on_written);
 }
 
+/* The rest of what was encrypted flies. */
+static int write_sealed_rest(struct tt_connection *self, size_t done) {
+    struct tt_text sealed = self->tls->out;
+    self->tls->out = self->sealed_flying;
+    self->sealed_flying = sealed;
+    uv_buf_t rest = uv_buf_init(sealed.bytes + done, (unsigned)(sealed.length - done));
+    self->is_writing = true;
+    return uv_write(&self->writing, (uv_stream_t *)&self->tcp, &rest, 1, on_written);
+}
+
+/* Encrypts what was collected, once TLS is established, and writes it with what TLS itself says. */
+static void flush_sealed(struct tt_connection *self) {
+    struct tt_text *out = &self->tls->out;
+    if (self->tls->is_established && self->out_bytes > 0) {
+        if (!tt_tls_session_write(self->tls, self->out, self->out_bytes)) {
+            fail(self);
+            return;
+        }
+        self->out_bytes = 0;
+    }
+    if (out->length == 0)
+        return;
+    uv_buf_t all = uv_buf_init(out->bytes, (unsigned)out->length);
+    int result = uv_try_write((uv_stream_t *)&self->tcp, &all, 1);
+    size_t done = result > 0 ? (size_t)result : 0;
+    if (done == out->length) {
+        tt_text_clear(out);
+        return;
+    }
+    if (result >= 0 || result == UV_EAGAIN)
+        result = write_sealed_rest(self, done);
+    if (result < 0)
+        self->events->ended(self->links, self, result, NULL);
+}
+
 void tt_connection_flush(struct tt_connection *self) {
-    if (self->is_closing || self->is_writing || self->out_bytes == 0)
+    if (self->is_closing || self->is_writing)
+        return;
+    if (self->tls) {
+        flush_sealed(self);
+        return;
+    }
+    if (self->out_bytes == 0)
         return;
     uv_buf_t all = uv_buf_init((char *)self->out, (unsigned)self->out_bytes);
     int result = uv_try_write((uv_stream_t *)&self->tcp, &all, 1);
@@ -190,20 +241,64 @@ static void take_in(struct tt_connection *self) {
 static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out) {
     (void)suggested;
     struct tt_connection *self = handle->data;
-    size_t bytes = 0;
-    uint8_t *room = tt_frame_stream_room(&self->in, READ_BYTES, &bytes);
+    size_t bytes = TT_NODE_READ_BYTES;
+    uint8_t *room = self->tls ? self->links->sealed
+                              : tt_frame_stream_room(&self->in, TT_NODE_READ_BYTES, &bytes);
     *out = uv_buf_init((char *)room, room ? (unsigned)bytes : 0);
 }
 
+/* Decrypts all bytes that came. */
+static enum tt_tls_event unseal(struct tt_connection *self, const char *bytes, size_t count) {
+    tt_tls_session_feed(self->tls, bytes, count);
+    for (;;) {
+        size_t room_bytes, plain;
+        uint8_t *room = tt_frame_stream_room(&self->in, TT_NODE_READ_BYTES, &room_bytes);
+        if (!room)
+            return TT_TLS_END; /* the connection is of no use any more */
+        enum tt_tls_event event = tt_tls_session_read(self->tls, (char *)room, room_bytes, &plain);
+        if (event != TT_TLS_DATA)
+            return event;
+        tt_frame_stream_add(&self->in, plain);
+    }
+}
+
+static void read_sealed(struct tt_connection *self, const char *bytes, size_t count) {
+    enum tt_tls_event event = unseal(self, bytes, count);
+    tt_connection_flush(self); /* the handshake of TLS, and what waited for it */
+    if (self->is_closing)
+        return;
+    take_in(self);
+    if (self->is_closing)
+        return;
+    if (event == TT_TLS_FAILED)
+        fail(self);
+    else if (event == TT_TLS_END)
+        self->events->ended(self->links, self, UV_EOF, NULL);
+}
+
 static void on_read(uv_stream_t *stream, ssize_t bytes, const uv_buf_t *buffer) {
-    (void)buffer;
     struct tt_connection *self = stream->data;
     if (bytes < 0) {
         self->events->ended(self->links, self, (int)bytes, NULL);
         return;
     }
+    if (self->tls) {
+        read_sealed(self, buffer->base, (size_t)bytes);
+        return;
+    }
     tt_frame_stream_add(&self->in, (size_t)bytes);
     take_in(self);
+}
+
+/* False: out of memory. */
+static bool begin_tls(struct tt_connection *self, bool is_dialer) {
+    const struct tt_node_links_options *options = &self->links->options;
+    if (!options->tls->listener)
+        return true;
+    self->tls = is_dialer ? tt_tls_session_connect(options->tls->dialer,
+                                                   options->file->places[self->peer].host)
+                          : tt_tls_session_new(options->tls->listener, TT_TLS_HTTP1);
+    return self->tls != NULL;
 }
 
 void tt_connection_begin(struct tt_connection *self, bool is_dialer) {
@@ -216,7 +311,9 @@ void tt_connection_begin(struct tt_connection *self, bool is_dialer) {
     tt_handshake_begin(&self->handshake, &options->identity, is_dialer,
                        is_dialer ? self->peer : TT_CLUSTER_NO_NODE, options->file->count,
                        options->key, nonce, &reply);
-    int result = uv_read_start((uv_stream_t *)&self->tcp, on_room, on_read);
+    int result = begin_tls(self, is_dialer)
+                     ? uv_read_start((uv_stream_t *)&self->tcp, on_room, on_read)
+                     : UV_ENOMEM;
     if (result < 0)
         self->events->ended(self->links, self, result, NULL);
     else

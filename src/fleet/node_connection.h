@@ -1,4 +1,5 @@
-/* One TCP connection of a node: its handshake, and the bytes in both directions.
+/* One TCP connection of a node: TLS if the cluster has it, the handshake, and the bytes in both
+ * directions.
  *
  * Life: made by a dial or an accept -> the handshake -> frames, or a visitor's lines -> closed. It
  * is freed when libuv has let go of its handle. Used by fleet/node_links.c only. */
@@ -6,6 +7,7 @@
 #define TT_FLEET_NODE_CONNECTION_H
 
 #include "fleet/node_links.h"
+#include "net/tls/tls_session.h"
 
 struct tt_connection;
 
@@ -34,6 +36,8 @@ struct tt_connection {
     uint8_t *out, *flying; /* collected; being written */
     int64_t out_capacity, flying_capacity;
     size_t out_bytes;
+    struct tt_tls_session *tls;   /* NULL: the bytes go as they are */
+    struct tt_text sealed_flying; /* the same as `flying`, where it is encrypted */
 };
 
 /* NULL: out of memory. */

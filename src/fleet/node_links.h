@@ -29,6 +29,7 @@
 #include "base/text.h"
 #include "cluster/cluster.h"
 #include "fleet/cluster_file.h"
+#include "fleet/cluster_tls.h"
 #include "fleet/frame_stream.h"
 #include "fleet/handshake.h"
 
@@ -46,11 +47,14 @@ struct tt_node_links_events {
     void (*visited)(void *context, const char *line, struct tt_text *answer);
 };
 
+enum { TT_NODE_READ_BYTES = 65536 };
+
 struct tt_node_links_options {
     const struct tt_cluster_file *file; /* borrowed, as all of these */
     uint16_t number;                    /* of this node */
     struct tt_identity identity;
     const struct tt_cluster_key *key;
+    const struct tt_cluster_tls *tls;
     struct tt_log *log;
     size_t limit_bytes; /* of a frame with its payload */
     const struct tt_node_links_events *events;
@@ -79,6 +83,7 @@ struct tt_node_links {
     struct tt_connection *connections;
     struct tt_frame_record records[TT_FRAME_MAX_RECORDS];
     uint8_t datagram[128];
+    uint8_t sealed[TT_NODE_READ_BYTES]; /* what a connection with TLS received */
     bool has_handles, is_closing;
     int64_t bad_datagrams;
 };

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/varint.h"
+#include "net/tls/tls_session.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { HEAD_BYTES = 4, MAX_ANSWER_BYTES = 1 << 20 };
+enum { HEAD_BYTES = 4, MAX_ANSWER_BYTES = 1 << 20, SEALED_BYTES = 16384 };
 
 struct line {
     int fd;
@@ -20,6 +21,8 @@ struct line {
     const struct tt_cluster_place *place;
     uint8_t bytes[2 * TT_HANDSHAKE_MAX_BYTES]; /* read and not taken yet */
     size_t count;
+    struct tt_tls_session *tls; /* NULL: the bytes go as they are */
+    char sealed[SEALED_BYTES];  /* fed to it */
 };
 
 static enum tt_err fail(const struct line *self, struct tt_error *why) {
@@ -64,8 +67,8 @@ static enum tt_err dial(struct line *self, struct tt_error *why) {
     return err;
 }
 
-static enum tt_err send_bytes(struct line *self, const uint8_t *bytes, size_t count,
-                              struct tt_error *why) {
+static enum tt_err send_raw(struct line *self, const uint8_t *bytes, size_t count,
+                            struct tt_error *why) {
     while (count > 0) {
         ssize_t sent = send(self->fd, bytes, count, MSG_NOSIGNAL);
         if (sent < 0 && errno != EAGAIN && errno != EINTR)
@@ -82,8 +85,8 @@ static enum tt_err send_bytes(struct line *self, const uint8_t *bytes, size_t co
     return TT_OK;
 }
 
-static enum tt_err read_some(struct line *self, uint8_t *out, size_t room, size_t *out_count,
-                             struct tt_error *why) {
+static enum tt_err read_raw(struct line *self, uint8_t *out, size_t room, size_t *out_count,
+                            struct tt_error *why) {
     for (;;) {
         enum tt_err err = wait_for(self, POLLIN, why);
         if (err)
@@ -100,6 +103,68 @@ static enum tt_err read_some(struct line *self, uint8_t *out, size_t room, size_
             return fail(self, why);
     }
 }
+
+/* ---- TLS ---- */
+
+static enum tt_err send_sealed(struct line *self, struct tt_error *why) {
+    struct tt_text *out = &self->tls->out;
+    enum tt_err err = send_raw(self, (const uint8_t *)out->bytes, out->length, why);
+    tt_text_clear(out);
+    return err;
+}
+
+static enum tt_err refused(const struct line *self, struct tt_error *why) {
+    return tt_fail(TT_ERR_INVALID, why, "%s: TLS: %s", self->place->name,
+                   tt_tls_session_reason(self->tls));
+}
+
+/* Reads what came before it waits for more. `until_established`: nothing need be there then. */
+static enum tt_err read_sealed(struct line *self, bool until_established, uint8_t *out, size_t room,
+                               size_t *out_count, struct tt_error *why) {
+    *out_count = 0;
+    for (;;) {
+        enum tt_tls_event event = tt_tls_session_read(self->tls, (char *)out, room, out_count);
+        enum tt_err err = send_sealed(self, why);
+        if (event == TT_TLS_FAILED)
+            return refused(self, why);
+        if (event == TT_TLS_END)
+            return tt_fail(TT_ERR_UNAVAILABLE, why, "%s at %s:%d closed the connection",
+                           self->place->name, self->place->host, self->place->tcp_port);
+        if (err || event == TT_TLS_DATA || (until_established && self->tls->is_established))
+            return err;
+        size_t count;
+        err = read_raw(self, (uint8_t *)self->sealed, sizeof(self->sealed), &count, why);
+        if (err)
+            return err;
+        tt_tls_session_feed(self->tls, self->sealed, count);
+    }
+}
+
+static enum tt_err establish(struct line *self, const struct tt_cluster_tls *tls,
+                             struct tt_error *why) {
+    if (!tls->dialer)
+        return TT_OK;
+    self->tls = tt_tls_session_connect(tls->dialer, self->place->host);
+    if (!self->tls)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    return read_sealed(self, true, self->bytes, sizeof(self->bytes), &self->count, why);
+}
+
+static enum tt_err send_bytes(struct line *self, const uint8_t *bytes, size_t count,
+                              struct tt_error *why) {
+    if (!self->tls)
+        return send_raw(self, bytes, count, why);
+    return tt_tls_session_write(self->tls, bytes, count) ? send_sealed(self, why)
+                                                         : refused(self, why);
+}
+
+static enum tt_err read_some(struct line *self, uint8_t *out, size_t room, size_t *out_count,
+                             struct tt_error *why) {
+    return self->tls ? read_sealed(self, false, out, room, out_count, why)
+                     : read_raw(self, out, room, out_count, why);
+}
+
+/* ---- lines ---- */
 
 static enum tt_err shake_hands(struct line *self, const struct tt_visit *visit,
                                struct tt_error *why) {
@@ -174,9 +239,12 @@ enum tt_err tt_visit(const struct tt_visit *visit, const char *line, struct tt_t
                         .place = &visit->file->places[visit->number]};
     enum tt_err err = dial(&self, why);
     if (!err)
+        err = establish(&self, visit->tls, why);
+    if (!err)
         err = shake_hands(&self, visit, why);
     if (!err)
         err = talk(&self, line, out_answer, why);
+    tt_tls_session_free(self.tls);
     if (self.fd >= 0)
         close(self.fd);
     return err;

@@ -8,12 +8,14 @@
 
 #include "base/text.h"
 #include "fleet/cluster_file.h"
+#include "fleet/cluster_tls.h"
 #include "fleet/handshake.h"
 
 struct tt_visit {
     const struct tt_cluster_file *file;
     uint16_t number; /* of the node */
     const struct tt_cluster_key *key;
+    const struct tt_cluster_tls *tls;
     struct tt_release release; /* of this program */
     int64_t timeout_ns;        /* of the whole visit */
 };

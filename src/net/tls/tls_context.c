@@ -90,12 +90,11 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
     return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-static enum tt_err use_files(SSL_CTX *openssl, const struct tt_tls_files *files,
-                             struct tt_error *why) {
+/* The certificate and the key of this side. */
+static enum tt_err use_own(SSL_CTX *openssl, const struct tt_tls_files *files,
+                           struct tt_error *why) {
     enum tt_err err = check_readable(files->certificate, why);
     err = err ? err : check_readable(files->key, why);
-    if (!err && files->client_ca)
-        err = check_readable(files->client_ca, why);
     if (err)
         return err;
     SSL_CTX_set_default_passwd_cb(openssl, no_password);
@@ -108,8 +107,16 @@ static enum tt_err use_files(SSL_CTX *openssl, const struct tt_tls_files *files,
         return tt_fail(TT_ERR_INVALID, why,
                        "%s: %s; it must be the private key of %s in PEM, without a password",
                        files->key, reason(), files->certificate);
-    if (!files->client_ca)
-        return TT_OK;
+    return TT_OK;
+}
+
+static enum tt_err use_files(SSL_CTX *openssl, const struct tt_tls_files *files,
+                             struct tt_error *why) {
+    enum tt_err err = use_own(openssl, files, why);
+    if (!err && files->client_ca)
+        err = check_readable(files->client_ca, why);
+    if (err || !files->client_ca)
+        return err;
     STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(files->client_ca);
     if (!names || SSL_CTX_load_verify_file(openssl, files->client_ca) != 1) {
         sk_X509_NAME_pop_free(names, X509_NAME_free);
@@ -210,4 +217,23 @@ enum tt_err tt_tls_client_new(const char *ca_path, struct tt_tls_context **out_c
     }
     *out_context = self;
     return TT_OK;
+}
+
+/* --- peers --- */
+
+enum tt_err tt_tls_peer_new(const struct tt_tls_files *files, bool is_client,
+                            struct tt_tls_context **out_context, struct tt_error *why) {
+    struct tt_tls_context *self;
+    tt_assert(files->client_ca != NULL);
+    if (!is_client)
+        return server_context_new(files, out_context, why);
+    enum tt_err err = tt_tls_client_new(files->client_ca, &self, why);
+    if (err)
+        return err;
+    err = use_own(self->openssl, files, why);
+    if (err)
+        tt_tls_context_unref(self);
+    else
+        *out_context = self;
+    return err;
 }

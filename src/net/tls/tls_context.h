@@ -52,6 +52,12 @@ const struct tt_tls_context *tt_tls_server_context(struct tt_tls_server *self,
  * INVALID, NOT_FOUND, NO_MEMORY. */
 TT_MUST_CHECK enum tt_err
 tt_tls_client_new(const char *ca_path, struct tt_tls_context **out_context, struct tt_error *why);
+/* One side of a connection on which both show a certificate: that of `files`, signed by one of
+ * `files->client_ca`, which the other side's must be, too. One reference. Errors: as of a server.
+ */
+TT_MUST_CHECK enum tt_err tt_tls_peer_new(const struct tt_tls_files *files, bool is_client,
+                                          struct tt_tls_context **out_context,
+                                          struct tt_error *why);
 /* NULL-safe. */
 void tt_tls_context_unref(struct tt_tls_context *self);
 

@@ -279,6 +279,58 @@ static void test_client_certificates(void **state) {
     }
 }
 
+static struct tt_tls_context *peer(const char *name, const char *ca, bool is_client) {
+    char certificate[32], key[32];
+    struct tt_error why = {{0}};
+    struct tt_tls_context *made;
+    snprintf(certificate, sizeof(certificate), "%s.pem", name);
+    snprintf(key, sizeof(key), "%s.key", name);
+    const struct tt_tls_files files = {
+        .certificate = path_of(certificate), .key = path_of(key), .client_ca = path_of(ca)};
+    if (tt_tls_peer_new(&files, is_client, &made, &why) != TT_OK)
+        fail_msg("%s", why.text);
+    return made;
+}
+
+/* Both sides must show a certificate that the other one trusts. */
+static void test_peers(void **state) {
+    (void)state;
+    static const struct {
+        const char *dialer, *dialer_trusts, *listener, *listener_trusts;
+        bool is_good;
+    } cases[] = {
+        {"client", "ca.pem", "server", "ca.pem", true},
+        {"stranger", "ca.pem", "server", "ca.pem", false},
+        {"client", "ca.pem", "stranger", "ca.pem", false},
+        {"client", "other.pem", "server", "ca.pem", false},
+        {"client", "ca.pem", "server", "other.pem", false},
+        {"stranger", "ca.pem", "server", "other.pem", true},
+        {"expired", "ca.pem", "server", "ca.pem", false},
+    };
+    for (size_t i = 0; i < TT_COUNT(cases); i++) {
+        struct tt_tls_context *dialer = peer(cases[i].dialer, cases[i].dialer_trusts, true);
+        struct tt_tls_context *listener = peer(cases[i].listener, cases[i].listener_trusts, false);
+        struct ends ends = {.step = SIZE_MAX,
+                            .server_end = tt_tls_session_new(listener, TT_TLS_HTTP1),
+                            .client_end = tt_tls_session_connect(dialer, "127.0.0.1")};
+        talk(&ends);
+        bool is_good = ends.server_event != TT_TLS_FAILED && ends.client_event != TT_TLS_FAILED;
+        if (is_good != cases[i].is_good || ends.server_end->is_established != is_good)
+            fail_msg("case %zu", i);
+        tt_tls_session_free(ends.server_end);
+        tt_tls_session_free(ends.client_end);
+        tt_tls_context_unref(dialer);
+        tt_tls_context_unref(listener);
+    }
+    struct tt_error why;
+    struct tt_tls_context *none;
+    const struct tt_tls_files absent = {.certificate = path_of("client.pem"),
+                                        .key = path_of("no.key"),
+                                        .client_ca = path_of("ca.pem")};
+    assert_int_equal(tt_tls_peer_new(&absent, true, &none, &why), TT_ERR_NOT_FOUND);
+    assert_int_equal(tt_tls_peer_new(&absent, false, &none, &why), TT_ERR_NOT_FOUND);
+}
+
 static void offer(struct ends *self, const char *protocols) {
     tt_tls_session_free(self->client_end);
     self->client_end = tt_tls_session_connect(self->client_context, "tutti.test");
@@ -437,11 +489,11 @@ static void test_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes),     cmocka_unit_test(test_spare_memory),
-        cmocka_unit_test(test_refusals),  cmocka_unit_test(test_client_certificates),
-        cmocka_unit_test(test_protocols), cmocka_unit_test(test_old_versions),
-        cmocka_unit_test(test_reload),    cmocka_unit_test(test_mutated_bytes),
-        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_bytes),         cmocka_unit_test(test_spare_memory),
+        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_client_certificates),
+        cmocka_unit_test(test_peers),         cmocka_unit_test(test_protocols),
+        cmocka_unit_test(test_old_versions),  cmocka_unit_test(test_reload),
+        cmocka_unit_test(test_mutated_bytes), cmocka_unit_test(test_files),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

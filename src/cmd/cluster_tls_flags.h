@@ -1,0 +1,17 @@
+/* The flags of TLS between nodes, for all verbs that talk to nodes: rows of a table of flags
+ * (cmd/flags.h). `member`: a struct tt_cluster_tls_files in the verb's flags. */
+#ifndef TT_CMD_CLUSTER_TLS_FLAGS_H
+#define TT_CMD_CLUSTER_TLS_FLAGS_H
+
+#include "cmd/flags.h"
+#include "fleet/cluster_tls.h"
+
+#define TT_CLUSTER_TLS_FLAGS(member)                                                               \
+    TT_TEXT("cluster-tls-cert", "FILE", member.certificate, NULL,                                  \
+            "TLS between nodes: this one's certificate in PEM, for the host of its line in the "   \
+            "description"),                                                                        \
+        TT_TEXT("cluster-tls-key", "FILE", member.key, NULL, "its private key in PEM"),            \
+        TT_TEXT("cluster-tls-ca", "FILE", member.ca, NULL,                                         \
+                "certificates in PEM that sign those of all nodes")
+
+#endif
