@@ -6,6 +6,8 @@
 #include "cmd/flags.h"
 #include "fleet/cluster_tls.h"
 
+/* The member is a designator, which takes no parentheses. */
+/* NOLINTBEGIN(bugprone-macro-parentheses) */
 #define TT_CLUSTER_TLS_FLAGS(member)                                                               \
     TT_TEXT("cluster-tls-cert", "FILE", member.certificate, NULL,                                  \
             "TLS between nodes: this one's certificate in PEM, for the host of its line in the "   \
@@ -13,5 +15,6 @@
         TT_TEXT("cluster-tls-key", "FILE", member.key, NULL, "its private key in PEM"),            \
         TT_TEXT("cluster-tls-ca", "FILE", member.ca, NULL,                                         \
                 "certificates in PEM that sign those of all nodes")
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 #endif
