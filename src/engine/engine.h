@@ -209,6 +209,26 @@ static inline struct tt_engine_task *tt_engine_task_of(struct tt_device_task *he
     return (struct tt_engine_task *)(void *)head;
 }
 
+/* E1: inputs that are copied to a device when they arrive, each request alone and in order, while
+ * executors compute. A model has a ring of slots, one per row, on the host and on the device. A
+ * member whose inputs lie in adjacent slots of the host's part is found on the device; a task waits
+ * for the copy of its last member only. Members elsewhere are copied with their batch. */
+struct tt_engine_input_ops {
+    /* Makes the ring, once per model, before any task of it; out_bytes[i] is that of input i, and
+     * holds zeros. It goes with the model. Errors: NO_MEMORY (of the device, too), INVALID. */
+    enum tt_err (*open)(struct tt_engine_model *model, int32_t slots, char **out_bytes,
+                        struct tt_error *why);
+    /* The slots have a request's rows: copies them. Any thread. A copy that finds no place in the
+     * device's queue is left to the batch. */
+    void (*send)(struct tt_engine_model *model, int32_t first_slot, int32_t rows);
+    /* Returns when no copy reads the slots, which are about to be written; a request that left
+     * before its copy was made may have used them. At most a second. Any thread. */
+    void (*settle)(struct tt_engine_model *model, int32_t first_slot, int32_t rows);
+    /* When the copy of the request in these slots was under way; both 0: there was none. Of a
+     * member of a task that has come back. */
+    struct tt_engine_copies (*copies)(const struct tt_engine_model *model, int32_t first_slot);
+};
+
 /* What an executor runs now. */
 struct tt_engine_running {
     const struct tt_engine_task *task;
@@ -252,6 +272,9 @@ struct tt_engine_ops {
      * has taken the task back. NULL: the engine has no use for it. */
     void (*withdraw)(struct tt_engine *engine, struct tt_engine_member *member);
     const struct tt_engine_watch_ops *watch; /* NULL: runs cannot be watched */
+    /* NULL, or takes_inputs() is false: inputs are read where the caller has them. */
+    const struct tt_engine_input_ops *inputs;
+    bool (*takes_inputs)(const struct tt_engine *engine); /* of an engine with `inputs` */
     /* A device that fails as a whole. True: it has failed, and `why` receives the reason; from then
      * on every task ends as FAILED with it. Any thread. NULL: the engine has no such device. */
     bool (*has_failed)(struct tt_engine *engine, struct tt_error *why);

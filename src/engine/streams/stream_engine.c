@@ -4,6 +4,7 @@
 #include "base/instant.h"
 #include "core/profile.h"
 #include "engine/engine_result.h"
+#include "engine/streams/stream_inputs.h"
 #include "engine/streams/stream_place.h"
 #include "engine/streams/stream_watch.h"
 
@@ -12,9 +13,11 @@
 struct stream_engine {
     struct tt_engine engine; /* first */
     struct tt_async_device *device;
-    struct tt_async_executors *set;    /* NULL: the device has failed */
-    struct tt_async_executors *ended;  /* what was `set` then */
-    struct tt_async_stream *copies_in; /* TT_STREAM_EACH */
+    struct tt_async_executors *set;     /* NULL: the device has failed */
+    struct tt_async_executors *ended;   /* what was `set` then */
+    struct tt_async_stream *copies_in;  /* TT_STREAM_EACH */
+    struct tt_stream_arrivals arrivals; /* TT_STREAM_EACH; E1 */
+    struct tt_lock order_lock; /* with the order checker: of what the host submits, any thread */
     enum tt_stream_transfer transfer;
     int32_t depth, max_rows;
     int32_t queue_depth;            /* of a stream; 0: enough */
@@ -52,11 +55,15 @@ static void call_done(struct stream_engine *self, struct tt_engine_task *task) {
 }
 
 /* Which parts of the time from start to end were copies. */
-static void note_times(struct tt_engine_task *task) {
+static void note_times(const struct tt_stream_place *place) {
+    struct tt_engine_task *task = place->task;
     struct tt_device_task *head = &task->head;
     if (task->copies_out.begin_at > 0)
         task->copies_out.end_at = head->ended_at;
     int64_t inputs_at = tt_instant_max(head->started_at, task->copies_in.end_at);
+    if (head->first_step == 0 && place->newest >= 0)
+        inputs_at = tt_instant_max(
+            inputs_at, tt_stream_inputs_copies(place->model->inputs, place->newest).end_at);
     int64_t outputs_at = task->copies_out.begin_at > 0 ? task->copies_out.begin_at : head->ended_at;
     if (inputs_at > outputs_at) /* it failed */
         inputs_at = outputs_at = head->ended_at;
@@ -92,7 +99,7 @@ static void came_back(void *context, struct tt_device_task *head) {
         tt_stream_model_give(place->valid.members[i]->state);
         place->valid.members[i]->state = NULL;
     }
-    note_times(task);
+    note_times(place);
     tt_flag_raise(&place->is_over); /* from here on the place may be used again */
     call_done(self, task);
 }
@@ -109,8 +116,8 @@ static void lost_returned(struct tt_stream_place *place) {
 
 /* ---- submitting ---- */
 
-/* For the order checker: tasks that the submitting thread knows to have ended come before all that
- * it submits from now on. */
+/* For the order checker: what the host knows to have ended comes before all that it submits from
+ * now on. */
 static void note_returned(struct stream_engine *self) {
     if (!self->device->order || !self->set)
         return;
@@ -235,8 +242,17 @@ static bool return_failed(struct tt_engine *engine) {
     return true;
 }
 
-static void submit(void *engine, struct tt_device_task *head) {
-    struct stream_engine *self = engine;
+static void order_begin(struct stream_engine *self) {
+    if (self->device->order)
+        tt_lock_take(&self->order_lock);
+}
+
+static void order_end(struct stream_engine *self) {
+    if (self->device->order)
+        tt_lock_give(&self->order_lock);
+}
+
+static void put_task(struct stream_engine *self, struct tt_device_task *head) {
     struct tt_engine_task *task = tt_engine_task_of(head);
     note_returned(self);
     struct tt_stream_place *before = task->after ? place_named(self, task->after) : NULL;
@@ -251,11 +267,13 @@ static void submit(void *engine, struct tt_device_task *head) {
         take_over(task, before);
     tt_engine_task_begin(task, &place->model->signature, &place->valid);
     take_states(place);
+    if (head->first_step == 0)
+        tt_stream_place_find_inputs(place);
     note_returned(self); /* the tasks that had these slots may have ended just now */
     describe(place, before);
     tt_stream_place_list_memory(place);
     bool brings = self->transfer == TT_STREAM_EACH && head->first_step == 0;
-    if (self->set && brings && place->valid.rows > 0)
+    if (self->set && brings && place->staged > 0)
         tt_stream_place_bring(place, self->copies_in);
     if (self->set) {
         tt_async_executors_submit(self->set, &place->async);
@@ -265,6 +283,50 @@ static void submit(void *engine, struct tt_device_task *head) {
     place->async.head.started_at = place->async.head.ended_at = tt_async_device_now(self->device);
     came_back(self, &place->async.head);
 }
+
+static void submit(void *engine, struct tt_device_task *head) {
+    struct stream_engine *self = engine;
+    order_begin(self);
+    put_task(self, head);
+    order_end(self);
+}
+
+/* ---- inputs that are copied when they arrive ---- */
+
+static bool takes_inputs(const struct tt_engine *engine) {
+    return engine_of((struct tt_engine *)engine)->arrivals.stream != NULL;
+}
+
+static enum tt_err open_inputs(struct tt_engine_model *engine_model, int32_t slots,
+                               char **out_bytes, struct tt_error *why) {
+    struct tt_stream_model *model = model_of(engine_model);
+    tt_assert(!model->inputs);
+    enum tt_err err =
+        tt_stream_inputs_new(&engine_of(engine_model->engine)->arrivals, model->input_row_bytes,
+                             model->signature.input_count, slots, &model->inputs, why);
+    for (int32_t i = 0; !err && i < model->signature.input_count; i++)
+        out_bytes[i] = tt_stream_inputs_bytes(model->inputs, i);
+    return err;
+}
+
+static void send_inputs(struct tt_engine_model *model, int32_t first_slot, int32_t rows) {
+    struct stream_engine *self = engine_of(model->engine);
+    order_begin(self);
+    note_returned(self);
+    tt_stream_inputs_send(model_of(model)->inputs, first_slot, rows);
+    order_end(self);
+}
+
+static void settle_inputs(struct tt_engine_model *model, int32_t first_slot, int32_t rows) {
+    tt_stream_inputs_settle(model_of(model)->inputs, first_slot, rows);
+}
+
+static struct tt_engine_copies copies_of(const struct tt_engine_model *model, int32_t first_slot) {
+    return tt_stream_inputs_copies(model_of(model)->inputs, first_slot);
+}
+
+static const struct tt_engine_input_ops input_ops = {
+    .open = open_inputs, .send = send_inputs, .settle = settle_inputs, .copies = copies_of};
 
 /* A task that was asked to stop may end as DONE. */
 static void stop_none(void *self, struct tt_device_task *task) {
@@ -308,8 +370,11 @@ static int32_t stage_slots(const struct tt_engine_model *model) {
 static void unload(struct tt_engine_model *take_model) {
     if (!take_model)
         return;
+    struct stream_engine *self = engine_of(take_model->engine);
+    order_begin(self);
     for (int attempt = 0; attempt < 2; attempt++) /* the device may refuse one query */
-        note_returned(engine_of(take_model->engine));
+        note_returned(self);
+    order_end(self);
     struct tt_stream_program program = model_of(take_model)->program;
     tt_stream_model_free(model_of(take_model));
     if (program.release)
@@ -324,6 +389,10 @@ static void close_engine(struct tt_engine *take_engine) {
     tt_async_executors_close(self->ended);
     if (self->copies_in)
         tt_async_stream_close(self->copies_in);
+    if (self->arrivals.stream)
+        tt_async_stream_close(self->arrivals.stream);
+    tt_lock_fini(&self->arrivals.lock);
+    tt_lock_fini(&self->order_lock);
     for (int32_t i = 0; self->places && i < place_count(self); i++) {
         struct tt_stream_place *place = &self->places[i];
         if (place->inputs_came)
@@ -334,6 +403,7 @@ static void close_engine(struct tt_engine *take_engine) {
         tt_lock_fini(&place->lock);
         free(place->ranges);
         free(place->slots);
+        free(place->ring_slots);
     }
     free(self->places);
     free(self->submitted);
@@ -344,6 +414,8 @@ static const struct tt_engine_ops ops = {
     .name = "streams",
     .device = {.submit = submit, .yield = stop_none, .abort = stop_none},
     .watch = &watch,
+    .inputs = &input_ops,
+    .takes_inputs = takes_inputs,
     .has_failed = has_failed,
     .return_failed = return_failed,
     .step_count = step_count,
@@ -373,6 +445,8 @@ static enum tt_err open_streams(struct stream_engine *self,
     if (err || self->transfer == TT_STREAM_WHOLE)
         return err;
     err = tt_async_stream_open(self->device, &self->copies_in, why);
+    if (!err)
+        err = tt_async_stream_open(self->device, &self->arrivals.stream, why);
     for (int32_t i = 0; !err && i < place_count(self); i++) {
         err = tt_async_event_open(self->device, &self->places[i].inputs_came, why);
         if (!err)
@@ -386,13 +460,16 @@ static bool make_room(struct stream_engine *self, int32_t rows) {
     for (int32_t i = 0; rows > self->max_rows && i < place_count(self); i++) {
         struct tt_stream_place *place = &self->places[i];
         struct tt_async_range *ranges =
-            realloc(place->ranges, ((size_t)rows + 1) * sizeof(*ranges));
+            realloc(place->ranges, ((size_t)rows + 1 + TT_MAX_TENSORS) * sizeof(*ranges));
         if (ranges)
             place->ranges = ranges;
         int32_t *slots = realloc(place->slots, (size_t)rows * sizeof(*slots));
         if (slots)
             place->slots = slots;
-        if (!ranges || !slots ||
+        int32_t *ring_slots = realloc(place->ring_slots, (size_t)rows * sizeof(*ring_slots));
+        if (ring_slots)
+            place->ring_slots = ring_slots;
+        if (!ranges || !slots || !ring_slots ||
             !TT_ARRAY_RESERVE(place->valid.members, &place->valid.capacity, rows))
             return false;
     }
@@ -415,6 +492,9 @@ enum tt_err tt_stream_engine_open(const struct tt_stream_engine_options *options
                                       .executor_count = executors,
                                       .done = options->engine.done,
                                       .done_context = options->engine.done_context};
+    tt_lock_init(&self->arrivals.lock);
+    tt_lock_init(&self->order_lock);
+    self->arrivals.queue_depth = options->queue_depth;
     self->device = options->device;
     self->transfer = options->transfer;
     self->depth = depth;

@@ -3,8 +3,10 @@
  * Each executor is a stream (device/async_executors.h). A task that takes up the members of another
  * (`after`) waits for that one's event on the device, not on the host. Inputs and outputs cross by
  * streams of their own, each request alone and in order, so copies overlap with computation; a
- * task waits for the event of its last input. With TT_STREAM_WHOLE a batch is copied as a whole, on
- * the executor's own stream, strictly before and behind its computation: the baseline.
+ * task waits for the event of its last input. Inputs in the model's ring (engine/engine.h, struct
+ * tt_engine_input_ops) cross when they arrive; a kernel reads adjacent ones in place, and others
+ * are gathered on the device. With TT_STREAM_WHOLE a batch is copied as a whole, on the executor's
+ * own stream, strictly before and behind its computation: the baseline.
  *
  * Memory is taken when a model is loaded, and never grows: per executor and place in its queue an
  * arena for inputs, outputs and one step's results, and pinned memory of the same size; per model

@@ -1,5 +1,7 @@
 #include "engine/streams/stream_model.h"
 
+#include "engine/streams/stream_inputs.h"
+
 #include <stdlib.h>
 
 enum { ALIGNMENT = 256 };
@@ -108,6 +110,7 @@ enum tt_err tt_stream_model_new(struct tt_async_device *device,
 void tt_stream_model_free(struct tt_stream_model *take_self) {
     if (!take_self)
         return;
+    tt_stream_inputs_free(take_self->inputs);
     for (int32_t i = 0; take_self->arenas && i < take_self->arena_count; i++) {
         const struct tt_stream_arena *arena = &take_self->arenas[i];
         if (arena->pinned)

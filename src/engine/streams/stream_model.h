@@ -25,8 +25,11 @@ struct tt_engine_state {
     bool lacks_memory; /* a step found no memory for the request; its tasks', in their order */
 };
 
+struct tt_stream_inputs;
+
 struct tt_stream_model {
-    struct tt_engine_model model; /* first */
+    struct tt_engine_model model;    /* first */
+    struct tt_stream_inputs *inputs; /* owned; NULL: none are copied when they arrive */
     struct tt_async_device *device;
     struct tt_signature signature;
     struct tt_stream_program program;

@@ -1,6 +1,7 @@
 #include "engine/streams/stream_place.h"
 
 #include "engine/engine_result.h"
+#include "engine/streams/stream_inputs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,40 @@ void tt_stream_place_begin(struct tt_stream_place *place, struct tt_engine_task 
     place->is_known = false;
 }
 
+/* ---- where inputs are ---- */
+
+static size_t member_bytes(const struct tt_stream_model *model,
+                           const struct tt_engine_member *member) {
+    size_t bytes = 0;
+    for (int32_t t = 0; t < model->signature.input_count; t++)
+        bytes += model->input_row_bytes[t] * (size_t)member->rows;
+    return bytes;
+}
+
+void tt_stream_place_find_inputs(struct tt_stream_place *self) {
+    struct tt_stream_inputs *ring = self->model->inputs;
+    uint64_t newest = 0;
+    int32_t expected = -1;
+    self->newest = -1;
+    self->staged = 0;
+    self->is_in_place = ring != NULL;
+    for (int32_t i = 0; i < self->valid.count; i++) {
+        const struct tt_engine_member *member = self->valid.members[i];
+        uint64_t number = 0;
+        int32_t slot = ring ? tt_stream_inputs_find(ring, member, &number) : -1;
+        self->ring_slots[i] = slot;
+        self->staged += slot < 0;
+        self->is_in_place &= slot >= 0 && (expected < 0 || slot == expected);
+        expected = slot + member->rows;
+        if (number > newest) {
+            newest = number;
+            self->newest = slot;
+        }
+    }
+    for (int32_t i = 0; !self->is_in_place && i < self->valid.count; i++)
+        self->task->gathered_bytes += (int64_t)member_bytes(self->model, self->valid.members[i]);
+}
+
 void tt_stream_place_list_memory(struct tt_stream_place *place) {
     const struct tt_stream_model *model = place->model;
     bool writes = !tt_stream_place_ends_model(place);
@@ -39,8 +74,14 @@ void tt_stream_place_list_memory(struct tt_stream_place *place) {
         }
     }
     tt_assert(row == 0 || row == place->valid.rows);
+    int32_t count = row + 1;
+    bool reads_ring = place->async.head.first_step == 0 && place->is_in_place;
+    for (int32_t t = 0; reads_ring && t < model->signature.input_count; t++)
+        place->ranges[count++] = (struct tt_async_range){
+            tt_stream_inputs_address(model->inputs, t, place->ring_slots[0]),
+            model->input_row_bytes[t] * (size_t)place->valid.rows, false};
     place->async.kernel.ranges = place->ranges;
-    place->async.kernel.range_count = place->valid.rows > 0 ? row + 1 : 0;
+    place->async.kernel.range_count = place->valid.rows > 0 ? count : 0;
 }
 
 void tt_stream_place_proves(struct tt_stream_place *place) {
@@ -71,7 +112,7 @@ static int64_t now_of(const struct tt_stream_place *place) {
     return tt_async_device_now(place->model->device);
 }
 
-/* On a stream: the members' inputs to pinned memory, one behind the other. */
+/* On a stream: the inputs that come with the batch to pinned memory, at their rows. */
 static void stage_inputs(void *context) {
     const struct tt_stream_place *place = context;
     const struct tt_stream_model *model = place->model;
@@ -81,9 +122,9 @@ static void stage_inputs(void *context) {
         for (int32_t i = 0; i < place->valid.count; i++) {
             const struct tt_engine_member *member = place->valid.members[i];
             size_t bytes = model->input_row_bytes[t] * (size_t)member->rows;
-            memcpy(to, member->inputs[t].bytes, bytes);
+            if (place->ring_slots[i] < 0)
+                memcpy(to, member->inputs[t].bytes, bytes);
             to += bytes;
-            place->task->gathered_bytes += (int64_t)bytes;
         }
     }
 }
@@ -124,6 +165,36 @@ static enum tt_err move_all(struct tt_async_stream *stream, const struct tt_stre
     return move(stream, place, at, bytes, is_in, why);
 }
 
+/* E1: the rows of members whose inputs were copied when they arrived, from the ring to the arena.
+ */
+static enum tt_err gather_arrived(struct tt_async_stream *stream,
+                                  const struct tt_stream_place *place, struct tt_error *why) {
+    const struct tt_stream_model *model = place->model;
+    size_t row = 0;
+    enum tt_err err = TT_OK;
+    for (int32_t i = 0; i < place->valid.count; i++) {
+        size_t rows = (size_t)place->valid.members[i]->rows;
+        for (int32_t t = 0; !err && place->ring_slots[i] >= 0 && t < model->signature.input_count;
+             t++) {
+            uint64_t to =
+                place->arena.device + model->input_at[t] + row * model->input_row_bytes[t];
+            uint64_t from = tt_stream_inputs_address(model->inputs, t, place->ring_slots[i]);
+            err = tt_async_copy_within(stream, to, from, rows * model->input_row_bytes[t], why);
+        }
+        row += rows;
+    }
+    return err;
+}
+
+/* Before the kernel: inputs that came by themselves are on the device, and where it reads them. */
+static enum tt_err await_arrived(struct tt_async_stream *stream,
+                                 const struct tt_stream_place *place, struct tt_error *why) {
+    enum tt_err err = TT_OK;
+    if (place->newest >= 0)
+        err = tt_stream_inputs_wait(place->model->inputs, place->newest, stream, why);
+    return !err && !place->is_in_place ? gather_arrived(stream, place, why) : err;
+}
+
 /* E1: each request alone, in order. */
 static enum tt_err move_each(struct tt_async_stream *stream, const struct tt_stream_place *place,
                              bool is_in, struct tt_error *why) {
@@ -135,7 +206,8 @@ static enum tt_err move_each(struct tt_async_stream *stream, const struct tt_str
     enum tt_err err = TT_OK;
     for (int32_t i = 0; i < place->valid.count; i++) {
         size_t rows = (size_t)place->valid.members[i]->rows;
-        for (int32_t t = 0; !err && t < count; t++)
+        bool is_there = is_in && place->ring_slots[i] >= 0;
+        for (int32_t t = 0; !err && !is_there && t < count; t++)
             err = move(stream, place, offsets[t] + row * row_bytes[t], rows * row_bytes[t], is_in,
                        why);
         row += rows;
@@ -200,11 +272,14 @@ static enum tt_err put_first(struct tt_stream_place *place, struct tt_async_stre
         return TT_OK;
     if (!begins)
         return move_states(place, stream, true, why);
-    if (place->transfer == TT_STREAM_WHOLE)
+    if (place->transfer == TT_STREAM_WHOLE) {
         tt_stream_place_bring(place, stream);
-    else if (tt_async_wait(stream, place->inputs_came, NULL) != TT_OK)
+        return place->brought; /* `why` is the place's own */
+    }
+    if (place->staged > 0 && tt_async_wait(stream, place->inputs_came, NULL) != TT_OK)
         tt_async_device_fail(place->model->device, "it cannot wait for the inputs of a task");
-    return place->brought; /* `why` is the place's own */
+    return place->brought || place->async.refused ? place->brought
+                                                  : await_arrived(stream, place, why);
 }
 
 enum tt_err tt_stream_place_put(struct tt_async_task *task, enum tt_async_put where,

@@ -24,14 +24,20 @@ struct tt_stream_place {
     struct tt_async_event *inputs_came, *outputs_left;
     struct tt_async_task *after; /* the task named */
     struct tt_engine_valid_members valid;
-    struct tt_async_range *ranges; /* [max_rows + 1] */
+    struct tt_async_range *ranges; /* [max_rows + 1 + inputs] */
     int32_t *slots;                /* [max_rows]: of each row, in order */
-    struct tt_flag has_ended;      /* its task, on the device; raised before its slots are free */
-    struct tt_flag is_over;        /* its task has come back */
-    bool is_known;                 /* the submitting thread has noticed the end */
-    enum tt_err brought;           /* why the inputs' copies were refused, or TT_OK */
-    bool is_refused;               /* the task named was refused, and so is this one */
-    struct tt_error why;           /* of a refusal */
+    /* E1, of a task that begins the model: where the copies of each member were sent. */
+    int32_t *ring_slots; /* [max_rows]: the first one of each valid member; -1: its inputs come with
+                            the batch */
+    int32_t staged;      /* valid members of these */
+    int32_t newest;      /* the ring slot whose copy ends last; -1: none */
+    bool is_in_place;    /* the kernel reads the ring: all members are there, adjacent */
+    struct tt_flag has_ended; /* its task, on the device; raised before its slots are free */
+    struct tt_flag is_over;   /* its task has come back */
+    bool is_known;            /* the submitting thread has noticed the end */
+    enum tt_err brought;      /* why the inputs' copies were refused, or TT_OK */
+    bool is_refused;          /* the task named was refused, and so is this one */
+    struct tt_error why;      /* of a refusal */
     void (*lost)(struct tt_stream_place *self); /* the kernel of a lost task has returned */
     struct tt_lock lock;                        /* guards: */
     bool is_closed;                             /* the device has failed: no kernel begins */
@@ -50,6 +56,8 @@ _Static_assert(offsetof(struct tt_stream_place, async) == 0,
 static inline bool tt_stream_place_ends_model(const struct tt_stream_place *self) {
     return self->async.head.last_step == self->model->program.step_count - 1;
 }
+/* Finds where the inputs are, of a task whose members are known. The submitting thread. */
+void tt_stream_place_find_inputs(struct tt_stream_place *self);
 /* The kernel, in its two forms; `context` is the place. */
 enum tt_err tt_stream_place_run(struct tt_async_device *device, void *context);
 enum tt_err tt_stream_place_enqueue(struct tt_async_device *device, void *context,
@@ -57,8 +65,8 @@ enum tt_err tt_stream_place_enqueue(struct tt_async_device *device, void *contex
 /* Where the arena holds the state that the kernel reads first, and the one that it leaves. */
 size_t tt_stream_place_state_read(const struct tt_stream_place *self);
 size_t tt_stream_place_state_left(const struct tt_stream_place *self);
-/* Puts the copies of the inputs on the stream; with TT_STREAM_EACH records `inputs_came` behind
- * them, also if some were refused. An error is kept in `brought`. */
+/* Puts the copies of the inputs that come with the batch on the stream; with TT_STREAM_EACH records
+ * `inputs_came` behind them, also if some were refused. An error is kept in `brought`. */
 void tt_stream_place_bring(struct tt_stream_place *self, struct tt_async_stream *stream);
 /* What tt_async_task.put does for the task. */
 enum tt_err tt_stream_place_put(struct tt_async_task *task, enum tt_async_put where,

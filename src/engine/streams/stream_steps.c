@@ -1,6 +1,7 @@
 /* The kernel of a task on streams (engine/streams/stream_place.h): its steps, and batches for which
  * the device has no memory. */
 #include "base/array.h"
+#include "engine/streams/stream_inputs.h"
 #include "engine/streams/stream_place.h"
 
 #include <string.h>
@@ -174,6 +175,20 @@ static void set_tensors(struct tensors *tensors, uint64_t arena, const size_t *r
         tensors->at[i] = arena + offsets[i];
 }
 
+/* E1: where the inputs lie next to each other in the ring, they are read there. */
+static void set_inputs(struct work *work) {
+    const struct tt_stream_place *place = work->place;
+    const struct tt_stream_model *model = place->model;
+    set_tensors(&work->in, work->arena, model->input_row_bytes, model->input_at,
+                model->signature.input_count);
+    for (int32_t t = 0; place->is_in_place && t < work->in.count; t++) {
+        uint64_t address = tt_stream_inputs_address(model->inputs, t, place->ring_slots[0]);
+        work->in.at[t] = work->native_stream
+                             ? address
+                             : (uint64_t)(uintptr_t)tt_async_pointer(model->device, address);
+    }
+}
+
 static enum tt_err run_steps(struct work *work) {
     const struct tt_stream_place *place = work->place;
     const struct tt_stream_model *model = place->model;
@@ -183,8 +198,7 @@ static enum tt_err run_steps(struct work *work) {
     if (head->first_step > 0)
         set_tensors(&work->in, work->arena, &model->program.state_bytes, &states[0], 1);
     else
-        set_tensors(&work->in, work->arena, model->input_row_bytes, model->input_at,
-                    model->signature.input_count);
+        set_inputs(work);
     note_refused(work);
     for (work->step = head->first_step; work->step <= head->last_step; work->step++) {
         if (work->step < model->program.step_count - 1)

@@ -42,6 +42,7 @@ struct step_world {
     int32_t model_count, executors, depth;
     int64_t busy_until_at;
     int64_t d_ctrl_ns; /* how long a task's message takes */
+    int64_t copy_ns;   /* E1: how long the copy of a row takes, alone and when it arrives */
     struct tt_sim_arrival arrivals[WORLD_REQUESTS];
     int32_t arrival_count;
     const char *policy;
@@ -152,6 +153,7 @@ static inline void step_world_open(struct step_world *self) {
     for (int32_t m = 0; m < self->model_count; m++) {
         step_world_make(self, m);
         models[m].step_model = &self->step_models[m];
+        models[m].input_bytes = self->copy_ns > 0;
     }
     for (int32_t i = 0; i < WORLD_REQUESTS; i++)
         self->ends[i].ended_at = TT_NEVER;
@@ -160,6 +162,10 @@ static inline void step_world_open(struct step_world *self) {
     struct tt_sim_device devices[4];
     for (int32_t d = 0; d < self->executors; d++)
         devices[d] = (struct tt_sim_device){.executors = 1, .busy_until_at = self->busy_until_at};
+    if (self->copy_ns > 0) {
+        devices[0].copy_in.fixed_ns = self->copy_ns;
+        devices[0].pool_slots = WORLD_REQUESTS;
+    }
     struct tt_sim_options options = {
         .models = models,
         .model_count = self->model_count,

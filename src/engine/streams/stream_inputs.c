@@ -1,0 +1,229 @@
+#include "engine/streams/stream_inputs.h"
+
+#include "base/instant.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PATIENCE_MS = 1000 };
+
+/* The copy that was sent from a slot last. */
+struct slot {
+    struct tt_stream_inputs *owner;
+    struct tt_async_event *came; /* behind the copy whose last row is here */
+    uint64_t number;             /* of the copy; 0: none was sent */
+    int32_t last;                /* the last slot of the copy */
+    int64_t begin_at, end_at;    /* of the copy whose last row is here; 0: not yet */
+};
+
+struct tt_stream_inputs {
+    struct tt_stream_arrivals *arrivals;
+    struct tt_async_device *device;
+    int32_t count, slot_count;
+    size_t row_bytes[TT_MAX_TENSORS], at[TT_MAX_TENSORS];
+    size_t bytes; /* of all slots of all inputs */
+    char *pinned;
+    uint64_t reserved;
+    struct slot *slots;     /* [slot_count] */
+    uint64_t sent, arrived; /* numbers of the last copies; under the lock */
+};
+
+/* ---- making ---- */
+
+static enum tt_err take_memory(struct tt_stream_inputs *self, struct tt_error *why) {
+    void *pinned = NULL;
+    enum tt_err err = tt_async_reserve(self->device, self->bytes, &self->reserved, why);
+    if (!err)
+        err = tt_async_pin(self->device, self->bytes, &pinned, why);
+    self->pinned = pinned;
+    if (!err)
+        memset(pinned, 0, self->bytes); /* holes must hold finite values */
+    for (int32_t i = 0; !err && i < self->slot_count; i++) {
+        self->slots[i].owner = self;
+        err = tt_async_event_open(self->device, &self->slots[i].came, why);
+    }
+    return err;
+}
+
+enum tt_err tt_stream_inputs_new(struct tt_stream_arrivals *arrivals, const size_t *row_bytes,
+                                 int32_t count, int32_t slots, struct tt_stream_inputs **out_inputs,
+                                 struct tt_error *why) {
+    enum { ALIGNMENT = 256 };
+    tt_assert(arrivals->stream != NULL);
+    tt_assert(slots >= 1 && count >= 1);
+    struct tt_stream_inputs *self = calloc(1, sizeof(*self));
+    if (!self)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d slots of inputs", slots);
+    self->arrivals = arrivals;
+    self->device = arrivals->stream->device;
+    self->count = count;
+    self->slot_count = slots;
+    for (int32_t i = 0; i < count; i++) {
+        self->row_bytes[i] = row_bytes[i];
+        self->at[i] = self->bytes;
+        size_t bytes = row_bytes[i] * (size_t)slots;
+        self->bytes += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    }
+    self->slots = calloc((size_t)slots, sizeof(*self->slots));
+    enum tt_err err =
+        self->slots ? take_memory(self, why)
+                    : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d slots of inputs", slots);
+    if (err) {
+        tt_stream_inputs_free(self);
+        return err;
+    }
+    *out_inputs = self;
+    return TT_OK;
+}
+
+void tt_stream_inputs_free(struct tt_stream_inputs *take_self) {
+    if (!take_self)
+        return;
+    for (int32_t i = 0; take_self->slots && i < take_self->slot_count; i++) {
+        struct tt_async_event *came = take_self->slots[i].came;
+        if (!came)
+            continue;
+        enum tt_err err = tt_async_event_wait(came, TT_NEVER, NULL);
+        tt_assert(!err || err == TT_ERR_UNAVAILABLE); /* the device has failed */
+        tt_async_event_close(came);
+    }
+    if (take_self->pinned)
+        tt_async_unpin(take_self->device, take_self->pinned);
+    if (take_self->reserved)
+        tt_async_release(take_self->device, take_self->reserved, take_self->bytes);
+    free(take_self->slots);
+    free(take_self);
+}
+
+char *tt_stream_inputs_bytes(const struct tt_stream_inputs *self, int32_t input) {
+    return self->pinned + self->at[input];
+}
+
+uint64_t tt_stream_inputs_address(const struct tt_stream_inputs *self, int32_t input,
+                                  int32_t slot) {
+    tt_assert(slot >= 0 && slot < self->slot_count);
+    return self->reserved + self->at[input] + (size_t)slot * self->row_bytes[input];
+}
+
+/* ---- copies ---- */
+
+/* On the stream, before a copy. */
+static void begun(void *context) {
+    struct slot *slot = context;
+    struct tt_stream_inputs *self = slot->owner;
+    int64_t now = tt_async_device_now(self->device);
+    tt_lock_take(&self->arrivals->lock);
+    slot->begin_at = now;
+    tt_lock_give(&self->arrivals->lock);
+}
+
+/* A copy per input, two calls, and an event. */
+static int32_t operations_of(const struct tt_stream_inputs *self) { return self->count + 3; }
+
+/* On the stream, behind it. */
+static void arrived(void *context) {
+    struct slot *slot = context;
+    struct tt_stream_inputs *self = slot->owner;
+    int64_t now = tt_async_device_now(self->device);
+    tt_lock_take(&self->arrivals->lock);
+    slot->end_at = now;
+    self->arrived++;
+    self->arrivals->under_way -= operations_of(self);
+    tt_lock_give(&self->arrivals->lock);
+}
+
+/* False: the stream has no room, or the device has failed. */
+static bool copy(struct tt_stream_inputs *self, int32_t first, int32_t rows) {
+    struct tt_stream_arrivals *arrivals = self->arrivals;
+    struct tt_async_stream *stream = arrivals->stream;
+    struct slot *last = &self->slots[first + rows - 1];
+    if (arrivals->queue_depth > 0 &&
+        operations_of(self) > arrivals->queue_depth - arrivals->under_way)
+        return false;
+    arrivals->under_way += operations_of(self);
+    enum tt_err err = tt_async_call(stream, begun, last, NULL);
+    for (int32_t i = 0; !err && i < self->count; i++) {
+        size_t offset = self->at[i] + (size_t)first * self->row_bytes[i];
+        err = tt_async_copy_in(stream, self->reserved + offset, self->pinned + offset,
+                               self->row_bytes[i] * (size_t)rows, NULL);
+    }
+    if (!err)
+        err = tt_async_record(stream, last->came, NULL);
+    if (!err)
+        err = tt_async_call(stream, arrived, last, NULL);
+    tt_assert(err != TT_ERR_BUSY);
+    return err == TT_OK;
+}
+
+void tt_stream_inputs_send(struct tt_stream_inputs *self, int32_t first_slot, int32_t rows) {
+    tt_assert(first_slot >= 0 && rows >= 1 && rows <= self->slot_count - first_slot);
+    tt_lock_take(&self->arrivals->lock);
+    struct slot *last = &self->slots[first_slot + rows - 1];
+    last->begin_at = last->end_at = 0;
+    uint64_t number = copy(self, first_slot, rows) ? ++self->sent : 0;
+    for (int32_t i = first_slot; i < first_slot + rows; i++) {
+        self->slots[i].number = number;
+        self->slots[i].last = first_slot + rows - 1;
+    }
+    tt_lock_give(&self->arrivals->lock);
+}
+
+static bool has_settled(struct tt_stream_inputs *self, int32_t first_slot, int32_t rows) {
+    bool settled = true;
+    tt_lock_take(&self->arrivals->lock);
+    for (int32_t i = first_slot; i < first_slot + rows; i++)
+        settled &= self->slots[i].number <= self->arrived;
+    tt_lock_give(&self->arrivals->lock);
+    return settled;
+}
+
+void tt_stream_inputs_settle(struct tt_stream_inputs *self, int32_t first_slot, int32_t rows) {
+    for (int ms = 0; ms < PATIENCE_MS && !has_settled(self, first_slot, rows) &&
+                     tt_async_device_status(self->device, NULL) == TT_OK;
+         ms++)
+        poll(NULL, 0, 1);
+}
+
+/* ---- tasks ---- */
+
+/* Where its first input lies; -1: elsewhere. */
+static int32_t slot_of(const struct tt_stream_inputs *self, const struct tt_engine_member *member) {
+    uintptr_t bytes = (uintptr_t)member->inputs[0].bytes;
+    uintptr_t ring = (uintptr_t)tt_stream_inputs_bytes(self, 0);
+    bool is_here = bytes >= ring && bytes < ring + self->row_bytes[0] * (size_t)self->slot_count;
+    return is_here ? (int32_t)((bytes - ring) / self->row_bytes[0]) : -1;
+}
+
+int32_t tt_stream_inputs_find(struct tt_stream_inputs *self, const struct tt_engine_member *member,
+                              uint64_t *out_number) {
+    int32_t slot = slot_of(self, member);
+    for (int32_t i = 0; slot >= 0 && i < self->count; i++)
+        if (member->inputs[i].bytes !=
+            tt_stream_inputs_bytes(self, i) + (size_t)slot * self->row_bytes[i])
+            return -1;
+    if (slot < 0)
+        return -1;
+    tt_lock_take(&self->arrivals->lock);
+    *out_number = self->slots[slot].number;
+    tt_lock_give(&self->arrivals->lock);
+    return *out_number > 0 ? slot : -1;
+}
+
+enum tt_err tt_stream_inputs_wait(struct tt_stream_inputs *self, int32_t first_slot,
+                                  struct tt_async_stream *stream, struct tt_error *why) {
+    tt_lock_take(&self->arrivals->lock);
+    enum tt_err err = tt_async_wait(stream, self->slots[self->slots[first_slot].last].came, why);
+    tt_lock_give(&self->arrivals->lock);
+    return err;
+}
+
+struct tt_engine_copies tt_stream_inputs_copies(struct tt_stream_inputs *self, int32_t first_slot) {
+    tt_lock_take(&self->arrivals->lock);
+    const struct slot *first = &self->slots[first_slot], *last = &self->slots[first->last];
+    struct tt_engine_copies copies = {0};
+    if (first->number > 0)
+        copies = (struct tt_engine_copies){last->begin_at, last->end_at};
+    tt_lock_give(&self->arrivals->lock);
+    return copies;
+}
