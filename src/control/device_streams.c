@@ -57,8 +57,9 @@ enum tt_err tt_device_streams_open(struct tt_device_streams *self,
                        "max_batch_size or fewer instances",
                        self->places, signature->max_batch);
     self->queue_depth = (int32_t)operations;
-    /* Per executor one for its work and one for its notices; one for inputs. */
-    int32_t streams = 2 * options->executor_count + 1;
+    /* Per executor one for its work and one for its notices; one for inputs of batches, and one for
+     * those that arrive. */
+    int32_t streams = 2 * options->executor_count + 2;
     enum tt_err err = open_device(self, given, emulation, emulates, streams, why);
     if (err)
         return err;

@@ -124,19 +124,21 @@ void tt_trace_emitted(struct tt_trace_tap *tap, const struct tt_request *request
                                        .end_at = emitted_at});
 }
 
-void tt_trace_copied(struct tt_trace_tap *tap, const struct tt_task *task, bool is_out,
-                     int64_t begin_at, int64_t end_at) {
+void tt_trace_copied(struct tt_trace_tap *tap, const struct tt_task *task,
+                     const struct tt_trace_copies *copies) {
     tt_assert(tap->in_use);
-    put(tap, &(struct tt_trace_record){.kind = TT_TRACE_COPY,
-                                       .outcome = is_out,
-                                       .rows = narrow(task->rows),
-                                       .count = narrow(task->count),
-                                       .executor = task->executor,
-                                       .name = tap->names[task->model],
-                                       .domain = tap->domain,
-                                       .run = task->number,
-                                       .begin_at = begin_at,
-                                       .end_at = end_at});
+    tt_assert(copies->end_at >= copies->begin_at);
+    put(tap, &(struct tt_trace_record){
+                 .kind = TT_TRACE_COPY,
+                 .outcome = (uint8_t)copies->direction,
+                 .rows = narrow(copies->rows),
+                 .count = narrow(copies->requests),
+                 .executor = copies->direction == TT_TRACE_ARRIVAL ? -1 : task->executor,
+                 .name = tap->names[task->model],
+                 .domain = tap->domain,
+                 .run = task->number,
+                 .begin_at = copies->begin_at,
+                 .end_at = copies->end_at});
 }
 
 static void observe(struct tt_observer *observer, const struct tt_event *event) {

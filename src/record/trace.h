@@ -6,7 +6,8 @@
  * waits, except for a model's name when a model comes. Writing reads the rings while they change.
  * The trace has a track per executor with its batches, tracks per model with its requests from
  * arrival to end, and a flow from each request to the batch that computed it. Copies to and from an
- * asynchronous device have two more tracks per executor. A mark shows where a
+ * asynchronous device have two more tracks per executor, and one for inputs that are copied when
+ * they arrive. A mark shows where a
  * streamed request emitted its first word. Domains that are gone stay visible until another domain
  * needs their ring. Implemented in trace.c (taps), trace_write.c and trace_read.c. */
 #ifndef TT_RECORD_TRACE_H
@@ -42,9 +43,21 @@ void tt_trace_leave(struct tt_trace_tap *tap);
 void tt_trace_emitted(struct tt_trace_tap *tap, const struct tt_request *request,
                       int64_t emitted_at);
 
+enum tt_trace_direction {
+    TT_TRACE_IN,      /* inputs of a batch, with it */
+    TT_TRACE_OUT,     /* outputs of a batch */
+    TT_TRACE_ARRIVAL, /* E1: inputs of a request, when it arrived */
+};
+
+struct tt_trace_copies {
+    enum tt_trace_direction direction;
+    int32_t rows, requests;
+    int64_t begin_at, end_at;
+};
+
 /* Copies to or from the memory of an asynchronous device, for the task. In a turn. */
-void tt_trace_copied(struct tt_trace_tap *tap, const struct tt_task *task, bool is_out,
-                     int64_t begin_at, int64_t end_at);
+void tt_trace_copied(struct tt_trace_tap *tap, const struct tt_task *task,
+                     const struct tt_trace_copies *copies);
 
 /* Appends what ended at `since_at` or later, as Chrome trace JSON (docs/FORMATS.md). Any thread.
  * Errors: NO_MEMORY. */

@@ -10,7 +10,7 @@ enum tt_trace_kind { TT_TRACE_BATCH, TT_TRACE_REQUEST, TT_TRACE_WORD, TT_TRACE_C
 
 struct tt_trace_record {
     uint8_t kind;
-    uint8_t outcome; /* BATCH: tt_outcome; REQUEST: tt_ending; COPY: 1 from the device, 0 to it */
+    uint8_t outcome; /* BATCH: tt_outcome; REQUEST: tt_ending; COPY: tt_trace_direction */
     uint8_t reason;  /* REQUEST: tt_drop_reason */
     bool ran;        /* REQUEST: `run` is the batch in which it ended */
     uint16_t rows, count;

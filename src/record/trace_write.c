@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Threads below are executors, from 1; FIRST_COPIES + 2 e and one more are executor e's copies. */
+/* Threads below are executors, from 1; FIRST_COPIES + 2 e and one more are executor e's copies, and
+ * the one before FIRST_COPIES those of inputs that arrive. */
 enum { FIRST_COPIES = 500000, FIRST_LANE = 1000000 };
 
 struct writing {
@@ -170,26 +171,37 @@ static void write_batches(struct writing *self) {
     }
 }
 
+static void name_copies(struct writing *self, const struct tt_trace_record *copy, int64_t thread,
+                        const char *name) {
+    char text[64];
+    if (copy->executor < 0)
+        snprintf(text, sizeof(text), "%s", name);
+    else
+        snprintf(text, sizeof(text), "executor %d, %s", copy->executor, name);
+    name_thread(self, copy->domain, thread, text, "\"\"");
+}
+
 static void write_copies(struct writing *self) {
-    static const char *const directions[] = {"copies in", "copies out"};
+    static const char *const names[] = {[TT_TRACE_IN] = "copies in",
+                                        [TT_TRACE_OUT] = "copies out",
+                                        [TT_TRACE_ARRIVAL] = "copies on arrival"};
     for (int64_t i = 0; i < self->copy_count; i++) {
         const struct tt_trace_record *copy = &self->copies[i], *before = copy - 1;
-        const char *direction = directions[copy->outcome & 1];
-        int64_t thread = FIRST_COPIES + 2 * (int64_t)copy->executor + (copy->outcome & 1);
+        tt_assert(copy->outcome < TT_COUNT(names));
+        int64_t thread = copy->executor < 0
+                             ? FIRST_COPIES - 1
+                             : FIRST_COPIES + 2 * (int64_t)copy->executor + copy->outcome;
         if (i == 0 || before->domain != copy->domain || before->executor != copy->executor ||
-            before->outcome != copy->outcome) {
-            char text[64];
-            snprintf(text, sizeof(text), "executor %d, %s", copy->executor, direction);
-            name_thread(self, copy->domain, thread, text, "\"\"");
-        }
+            before->outcome != copy->outcome)
+            name_copies(self, copy, thread, names[copy->outcome]);
         begin(self, "X", copy->domain, thread);
         put_time(self, "ts", copy->begin_at);
-        put_time(self, "dur", tt_instant_max(copy->end_at - copy->begin_at, 0));
+        put_time(self, "dur", copy->end_at - copy->begin_at);
         tt_text_printf(self->out,
                        ",\"cat\":\"copy\",\"name\":\"%s\",\"args\":{\"model\":%s,\"run\":%lld,"
                        "\"rows\":%d,\"requests\":%d}}",
-                       direction, self->trace->names[copy->name], (long long)copy->run, copy->rows,
-                       copy->count);
+                       names[copy->outcome], self->trace->names[copy->name], (long long)copy->run,
+                       copy->rows, copy->count);
     }
 }
 

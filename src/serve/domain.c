@@ -589,8 +589,8 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *
         return; /* a rule has rejected it; the inference may be its port's already */
     tt_assert(request->user == inference);
     inference->request = request;
-    /* E1: the input is in host memory, where these devices compute. With a ring it counts only once
-     * it has slots there. */
+    /* E1: the input is where executors compute, or on its way, and they wait for it there. With a
+     * ring it counts only once it has slots. */
     if (!model->inputs || tt_input_ring_arrived(model->inputs, inference))
         ready(self, now, inference);
     else
@@ -633,15 +633,28 @@ void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_inference *
         withdraw(self, &slot->engine_task, inference);
 }
 
-static void trace_copies(const struct tt_domain *self, const struct tt_task *task,
-                         const struct tt_engine_task *engine_task) {
+static void trace_copy(const struct tt_domain *self, const struct tt_task *task,
+                       enum tt_trace_direction direction, int32_t rows, int32_t requests,
+                       struct tt_engine_copies copies) {
+    if (copies.begin_at > 0 && copies.end_at >= copies.begin_at)
+        tt_trace_copied(
+            self->tap, task,
+            &(struct tt_trace_copies){direction, rows, requests, copies.begin_at, copies.end_at});
+}
+
+/* Of an asynchronous device. */
+static void trace_copies(const struct tt_domain *self, const struct tt_served_model *model,
+                         const struct tt_task *task, const struct tt_engine_task *engine_task) {
     if (!self->tap)
         return;
-    const struct tt_engine_copies *in = &engine_task->copies_in, *out = &engine_task->copies_out;
-    if (in->begin_at > 0 && in->end_at >= in->begin_at)
-        tt_trace_copied(self->tap, task, false, in->begin_at, in->end_at);
-    if (out->begin_at > 0 && out->end_at >= out->begin_at)
-        tt_trace_copied(self->tap, task, true, out->begin_at, out->end_at);
+    const struct tt_input_ring *ring = model->inputs;
+    for (int32_t i = 0; ring && ring->model && task->first_step == 0 && i < task->count; i++) {
+        const struct tt_inference *inference = engine_task->members[i].user;
+        trace_copy(self, task, TT_TRACE_ARRIVAL, inference->rows, 1,
+                   tt_input_ring_copies(ring, inference));
+    }
+    trace_copy(self, task, TT_TRACE_IN, task->rows, task->count, engine_task->copies_in);
+    trace_copy(self, task, TT_TRACE_OUT, task->rows, task->count, engine_task->copies_out);
 }
 
 /* Every task is a batch. Its rows count when the model's last step is done, or when they leave
@@ -660,7 +673,7 @@ static void count_batch(struct tt_served_model *model, const struct tt_task *tas
     }
     tt_counter_add(&stats->rows, rows);
     tt_model_stats_count_batch(stats, task->rows, engine_task);
-    trace_copies(model->domain, task, engine_task);
+    trace_copies(model->domain, model, task, engine_task);
 }
 
 /* True if the inputs differ in more than the rows. */

@@ -44,8 +44,23 @@ static enum tt_err choose_count(const struct tt_signature *signature, int32_t as
     return TT_OK;
 }
 
-enum tt_err tt_input_ring_new(const struct tt_signature *signature, int32_t slots,
-                              struct tt_input_ring **out_ring, struct tt_error *why) {
+/* Where the rows are: memory of the ring's, or of the model's. */
+static enum tt_err take_memory(struct tt_input_ring *self, struct tt_error *why) {
+    if (self->model)
+        return self->model->engine->ops->inputs->open(self->model, self->slots.capacity,
+                                                      self->bytes, why);
+    /* calloc: holes must hold finite values. */
+    for (int32_t i = 0; i < self->input_count; i++) {
+        self->bytes[i] = calloc((size_t)self->slots.capacity, self->row_bytes[i]);
+        if (!self->bytes[i])
+            return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d slots of inputs",
+                           self->slots.capacity);
+    }
+    return TT_OK;
+}
+
+static enum tt_err ring_new(struct tt_engine_model *model, const struct tt_signature *signature,
+                            int32_t slots, struct tt_input_ring **out_ring, struct tt_error *why) {
     tt_assert(tt_input_ring_fits(signature));
     int32_t count;
     enum tt_err err = choose_count(signature, slots, &count, why);
@@ -57,22 +72,37 @@ enum tt_err tt_input_ring_new(const struct tt_signature *signature, int32_t slot
     tt_lock_init(&self->lock);
     tt_list_init(&self->held);
     tt_list_init(&self->came);
+    self->model = model;
+    self->input_count = signature->input_count;
     size_t inputs = (size_t)signature->input_count;
     self->bytes = calloc(inputs, sizeof(*self->bytes));
     self->row_bytes = calloc(inputs, sizeof(*self->row_bytes));
     bool good = self->bytes && self->row_bytes && tt_slot_ring_init(&self->slots, count) == TT_OK;
-    for (size_t i = 0; good && i < inputs; i++) {
-        self->input_count++;
+    for (size_t i = 0; good && i < inputs; i++)
         self->row_bytes[i] = tt_tensor_row_bytes(&signature->inputs[i]);
-        /* calloc: holes must hold finite values. */
-        good = (self->bytes[i] = calloc((size_t)count, self->row_bytes[i]));
-    }
-    if (!good) {
+    err = good ? take_memory(self, why)
+               : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d slots of inputs", count);
+    if (err) {
         tt_input_ring_free(self);
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d slots of inputs", count);
+        return err;
     }
     *out_ring = self;
     return TT_OK;
+}
+
+enum tt_err tt_input_ring_new(const struct tt_signature *signature, int32_t slots,
+                              struct tt_input_ring **out_ring, struct tt_error *why) {
+    return ring_new(NULL, signature, slots, out_ring, why);
+}
+
+enum tt_err tt_input_ring_new_on_device(struct tt_engine_model *model,
+                                        const struct tt_signature *signature, int32_t slots,
+                                        bool never_holds, struct tt_input_ring **out_ring,
+                                        struct tt_error *why) {
+    enum tt_err err = ring_new(model, signature, slots, out_ring, why);
+    if (!err)
+        (*out_ring)->never_holds = never_holds;
+    return err;
 }
 
 void tt_input_ring_free(struct tt_input_ring *take_self) {
@@ -84,7 +114,7 @@ void tt_input_ring_free(struct tt_input_ring *take_self) {
     tt_assert(take_self->reported_used == 0);
     if (take_self->slot_count)
         tt_counter_add_shared(take_self->slot_count, -take_self->slots.capacity);
-    for (int32_t i = 0; i < take_self->input_count; i++)
+    for (int32_t i = 0; !take_self->model && take_self->bytes && i < take_self->input_count; i++)
         free(take_self->bytes[i]);
     free(take_self->bytes);
     free(take_self->row_bytes);
@@ -101,6 +131,10 @@ void *tt_input_ring_at(const struct tt_input_ring *self, const struct tt_inferen
 
 /* ---- under the lock ---- */
 
+static const struct tt_engine_input_ops *device_of(const struct tt_input_ring *self) {
+    return self->model->engine->ops->inputs;
+}
+
 /* Moves waiting inferences to slots, oldest first, as far as slots are free. */
 static void fill(struct tt_input_ring *self) {
     struct tt_list_node *node;
@@ -109,11 +143,15 @@ static void fill(struct tt_input_ring *self) {
         inference->slot = tt_slot_ring_take(&self->slots, inference->rows);
         if (inference->slot < 0)
             return;
+        if (self->model)
+            device_of(self)->settle(self->model, inference->slot, inference->rows);
         for (int32_t i = 0; i < self->input_count; i++) {
             void *to = tt_input_ring_at(self, inference, i);
             memcpy(to, inference->inputs[i].bytes, inference->inputs[i].size_bytes);
             inference->inputs[i].bytes = to;
         }
+        if (self->model)
+            device_of(self)->send(self->model, inference->slot, inference->rows);
         tt_list_remove(node);
         tt_list_push_back(&self->came, node);
     }
@@ -149,9 +187,15 @@ void tt_input_ring_take(struct tt_input_ring *self, struct tt_inference *inferen
         tt_list_empty(&self->held) ? tt_slot_ring_take(&self->slots, inference->rows) : -1;
     report_used(self);
     tt_lock_give(&self->lock);
+    if (self->model && inference->slot >= 0)
+        device_of(self)->settle(self->model, inference->slot, inference->rows);
 }
 
-bool tt_input_ring_wait(struct tt_input_ring *self, struct tt_inference *inference) {
+bool tt_input_ring_send(struct tt_input_ring *self, struct tt_inference *inference) {
+    if (self->model && inference->slot >= 0)
+        device_of(self)->send(self->model, inference->slot, inference->rows);
+    if (self->never_holds || inference->slot >= 0)
+        return false;
     tt_lock_take(&self->lock);
     tt_assert(!tt_list_linked(&inference->in_ring));
     tt_list_push_back(&self->held, &inference->in_ring);
@@ -179,7 +223,7 @@ bool tt_input_ring_give(struct tt_input_ring *self, struct tt_inference *inferen
 
 bool tt_input_ring_arrived(struct tt_input_ring *self, struct tt_inference *inference) {
     tt_lock_take(&self->lock);
-    bool there = inference->slot >= 0;
+    bool there = inference->slot >= 0 || self->never_holds;
     if (there)
         unlink_inference(inference); /* it need not be reported again */
     tt_lock_give(&self->lock);
@@ -193,6 +237,13 @@ struct tt_inference *tt_input_ring_came(struct tt_input_ring *self) {
         tt_list_remove(node);
     tt_lock_give(&self->lock);
     return node ? TT_CONTAINER_OF(node, struct tt_inference, in_ring) : NULL;
+}
+
+struct tt_engine_copies tt_input_ring_copies(const struct tt_input_ring *self,
+                                             const struct tt_inference *inference) {
+    return self->model && inference->slot >= 0
+               ? device_of(self)->copies(self->model, inference->slot)
+               : (struct tt_engine_copies){0};
 }
 
 void tt_input_ring_forget(struct tt_input_ring *self, struct tt_inference *inference) {

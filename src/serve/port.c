@@ -326,8 +326,8 @@ void tt_port_send(struct tt_inference *inference) {
     tt_assert(inference->submitted);
     tt_assert(!inference->finished);
     struct tt_input_ring *ring = inference->model->inputs;
-    if (ring && inference->slot < 0)
-        (void)tt_input_ring_wait(ring, inference); /* the scheduler has a turn in any case */
+    if (ring)
+        (void)tt_input_ring_send(ring, inference); /* the scheduler has a turn in any case */
     tt_mailbox_send(inference->mailbox, inference);
     notify(inference->lane->port);
 }

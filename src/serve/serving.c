@@ -148,6 +148,19 @@ static enum tt_err new_domain(struct tt_serving *serving, const struct tt_servin
     return TT_OK;
 }
 
+/* The ring of inputs, if the policy waits for them, or the engine takes them as they arrive. */
+static enum tt_err make_ring(const struct tt_domain *domain, struct tt_served_model *model,
+                             struct tt_error *why) {
+    const struct tt_engine *engine = domain->engine;
+    bool waits = tt_domain_awaits_inputs(domain);
+    bool is_sent = engine->ops->inputs && engine->ops->takes_inputs(engine);
+    if (model->cells || !tt_input_ring_fits(model->signature) || (!waits && !is_sent))
+        return TT_OK;
+    return is_sent ? tt_input_ring_new_on_device(model->engine_model, model->signature,
+                                                 model->input_slots, !waits, &model->inputs, why)
+                   : tt_input_ring_new(model->signature, model->input_slots, &model->inputs, why);
+}
+
 enum tt_err tt_serving_place(struct tt_serving *serving, struct tt_served_model *model,
                              const struct tt_serving_policy *policy, struct tt_engine *engine,
                              int32_t executors, int32_t *next_executor, struct tt_error *why) {
@@ -165,12 +178,9 @@ enum tt_err tt_serving_place(struct tt_serving *serving, struct tt_served_model 
         if (err)
             return err;
     }
-    if (tt_domain_awaits_inputs(domain) && tt_input_ring_fits(model->signature)) {
-        enum tt_err err =
-            tt_input_ring_new(model->signature, model->input_slots, &model->inputs, why);
-        if (err)
-            return err;
-    }
+    enum tt_err ring = make_ring(domain, model, why);
+    if (ring)
+        return ring;
     snprintf(model->chosen_policy, sizeof(model->chosen_policy), "auto (%s)", domain->policy);
     if (model->cells && model->cells->cells->kind == TT_UNFOLD_PLUGIN && !model->unfolder) {
         enum tt_err err = tt_unfolder_new(model, &model->unfolder, why);

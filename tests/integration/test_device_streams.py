@@ -34,6 +34,12 @@ PROFILE = "point { batch: 1 latency_ns: 8000000 } point { batch: 4 latency_ns: 8
 STEPS = PROFILE + "".join('step { name: "%s" point { batch: 1 latency_ns: 4000000 } }\n' % name for name in "ab")
 COPIES = "emulation { copy_in { fixed_us: 3000 } copy_out { fixed_us: 1000 } }"
 COPY_IN_US, COPY_OUT_US, WORK_US = 3000, 1000, 8000
+DOUBLING = "".join("point { batch: %d latency_ns: 8000000 } " % rows for rows in (1, 2, 4))
+MOST_ROUNDS = 20
+
+
+def end_of(event):
+    return event["ts"] + event["dur"]
 
 
 def picker():
@@ -95,43 +101,71 @@ class DeviceStreams(unittest.TestCase):
         rows = [[float(i), 1.0, 2.0, 3.0] for i in range(count)]
         self.assertEqual(self.ask_many(model, rows), [(200, row) for row in rows])
 
-    def events(self, model, direction=None):
-        """Batches of the model, or its copies "in" or "out", by run."""
+    def events(self, model):
+        """Batches of the model by run, and its copies by direction, each a list in order of time by run."""
         found = json.loads(get(self.server.address, "/v2/debug/trace?seconds=600")[2])["traceEvents"]
-        if direction is None:
-            found = [e for e in found if e.get("cat") == "batch" and e["name"] == model]
-        else:
-            name = "copies " + direction
-            found = [e for e in found if e.get("cat") == "copy" and e["name"] == name and e["args"]["model"] == model]
-        by_run = {e["args"]["run"]: e for e in found}
-        self.assertEqual(len(by_run), len(found))
-        return by_run
+        batches, copies = {}, {"copies in": {}, "copies out": {}, "copies on arrival": {}}
+        for event in sorted((e for e in found if e["ph"] == "X"), key=lambda e: e["ts"]):
+            if event["cat"] == "batch" and event["name"] == model:
+                self.assertNotIn(event["args"]["run"], batches)
+                batches[event["args"]["run"]] = event
+            elif event["cat"] == "copy" and event["args"]["model"] == model:
+                copies[event["name"]].setdefault(event["args"]["run"], []).append(event)
+        return batches, copies["copies in"], copies["copies out"], copies["copies on arrival"]
 
-    def test_each_and_whole(self):
-        """E1, E7: each request is copied alone, before and beside the computation; or the batch as a whole, strictly within its run."""
-        window = 'slo_ms: 600000 policy { name: "window" } '
-        self.put("each", window + "device { } " + COPIES)
-        self.put("whole", window + "device { copies: WHOLE } " + COPIES)
+    def check_arrivals(self, batches, out, arrived):
+        """E1: every request was copied alone and in order, and before it ran; how many copies were beside another batch's work."""
+        copies = sorted((c for found in arrived.values() for c in found), key=lambda c: c["ts"])
+        self.assertTrue(all(c["args"]["requests"] == 1 and c["dur"] >= COPY_IN_US - 1 for c in copies))
+        for before, after in zip(copies, copies[1:]):
+            self.assertGreaterEqual(after["ts"], end_of(before) - 1)
+        self.assertEqual(set(arrived), set(batches))
+        overlaps = 0
+        for run, batch in batches.items():
+            self.assertEqual(len(arrived[run]), batch["args"]["requests"])
+            self.assertGreaterEqual(out[run][0]["ts"], end_of(arrived[run][-1]) + WORK_US - 1)
+            work_us = (max(batch["ts"], end_of(arrived[run][-1])), out[run][0]["ts"])
+            overlaps += sum(c["ts"] < work_us[1] and work_us[0] < end_of(c) for c in copies if c["args"]["run"] != run)
+        return overlaps
+
+    def test_each(self):
+        """E1: each request is copied when it arrives, beside the work of others; its batch waits for the last copy."""
+        elastic = 'policy { name: "elastic" option { key: "workers" value: "1,4" } }'
+        self.put("window", 'slo_ms: 600000 policy { name: "window" } device { } ' + COPIES)
+        self.put("elastic", elastic + " device { } " + COPIES, profile=DOUBLING)
         self.start()
-        for model in ("each", "whole"):
-            self.echo_many(model, 12)
-            batches, into, out = self.events(model), self.events(model, "in"), self.events(model, "out")
-            self.assertEqual(sum(b["args"]["requests"] for b in batches.values()), 12)
-            self.assertEqual((set(into), set(out)), (set(batches), set(batches)))
-            for run, batch in batches.items():
-                copies = batch["args"]["requests"] if model == "each" else 1
-                end = batch["ts"] + batch["dur"]
-                came = into[run]["ts"] + into[run]["dur"]
-                self.assertGreaterEqual(into[run]["dur"], COPY_IN_US * copies - 1)
-                self.assertGreaterEqual(out[run]["dur"], COPY_OUT_US * copies - 1)
-                # Inputs come before the work, outputs leave behind it.
-                self.assertGreaterEqual(out[run]["ts"], came + WORK_US - 1)
-                self.assertLessEqual(out[run]["ts"] + out[run]["dur"], end + 1)
-                if model == "whole":
-                    self.assertGreaterEqual(into[run]["ts"], batch["ts"] - 1)
+        for model in ("window", "elastic"):
+            overlaps, sent = 0, 0
+            while overlaps == 0 and sent < 12 * MOST_ROUNDS:
+                self.echo_many(model, 12)
+                sent += 12
+                batches, into, out, arrived = self.events(model)
+                self.assertEqual(sum(b["args"]["requests"] for b in batches.values()), sent)
+                self.assertEqual((into, set(out)), ({}, set(batches)))
+                overlaps = self.check_arrivals(batches, out, arrived)
+            self.assertGreater(overlaps, 0)
         page = get(self.server.address, "/metrics")[2].decode()
-        self.assertIn('nv_inference_request_success{model="each",version="1"} 12\n', page)
-        copied_us = float(page.split('nv_inference_compute_input_duration_us{model="whole",version="1"} ')[1].split("\n")[0])
+        self.assertIn('tutti_input_slots_used{model="elastic",version="1"} 0\n', page)
+        self.assertIn('nv_inference_request_success{model="window",version="1"} ', page)
+        self.stop()
+
+    def test_whole(self):
+        """E7: a batch is copied as a whole, strictly within its run; nothing is copied when it arrives."""
+        self.put("m", 'slo_ms: 600000 policy { name: "window" } device { copies: WHOLE } ' + COPIES)
+        self.start()
+        self.echo_many("m", 12)
+        batches, into, out, arrived = self.events("m")
+        self.assertEqual(sum(b["args"]["requests"] for b in batches.values()), 12)
+        self.assertEqual((set(into), set(out), arrived), (set(batches), set(batches), {}))
+        for run, batch in batches.items():
+            (came,), (left,) = into[run], out[run]
+            self.assertGreaterEqual(came["ts"], batch["ts"] - 1)
+            self.assertGreaterEqual(came["dur"], COPY_IN_US - 1)
+            self.assertGreaterEqual(left["ts"], end_of(came) + WORK_US - 1)
+            self.assertGreaterEqual(left["dur"], COPY_OUT_US - 1)
+            self.assertLessEqual(end_of(left), end_of(batch) + 1)
+        page = get(self.server.address, "/metrics")[2].decode()
+        copied_us = float(page.split('nv_inference_compute_input_duration_us{model="m",version="1"} ')[1].split("\n")[0])
         self.assertGreaterEqual(copied_us, 12 * COPY_IN_US)
         self.stop()
 
@@ -140,11 +174,12 @@ class DeviceStreams(unittest.TestCase):
         self.put("m", 'slo_ms: 600000 policy { name: "diversity" option { key: "ahead" value: "on" } } device { }', profile=STEPS)
         self.start()
         self.echo_many("m", 8)
-        batches, into, out = self.events("m"), self.events("m", "in"), self.events("m", "out")
+        batches, into, out, arrived = self.events("m")
         first = {run for run, b in batches.items() if b["args"]["first_step"] == 0}
         last = {run for run, b in batches.items() if b["args"]["last_step_done"] == 1}
         self.assertEqual(sum(batches[run]["args"]["requests"] for run in first), 8)
-        self.assertEqual((set(into), set(out)), (first, last))
+        self.assertEqual((into, set(out), set(arrived)), ({}, last, first))
+        self.assertEqual(sum(map(len, arrived.values())), 8)
         self.stop()
 
     @needing("onnx")
@@ -167,8 +202,9 @@ class DeviceStreams(unittest.TestCase):
                 else:
                     self.assertEqual((status, content), (200, [10.0 * (1 + v) for v in rows[i]]))
         self.assertEqual(answers["device"][5][0], answers["plain"][5][0])
-        self.assertEqual(set(self.events("device", "in")), set(self.events("device")))
-        self.assertEqual(self.events("plain", "in"), {})
+        batches, _, out, arrived = self.events("device")
+        self.assertEqual((set(arrived), set(out)), (set(batches), set(batches)))
+        self.assertEqual(self.events("plain")[1:], ({}, {}, {}))
         self.stop()
 
     def test_reload(self):
