@@ -31,6 +31,7 @@ static const struct tt_flag_row flag_rows[] = {
               "runtime knows, such as missing operators and rows that depend on each other"),
     TT_SWITCH("strict-profile", check.strict_profile, "as for tutti serve"),
     TT_SWITCH("measure-stale", check.measure_stale, "as for tutti serve"),
+    TT_SWITCH("strict-gpu", check.strict_gpu, "as for tutti serve"),
     TT_TEXT("onnxruntime", "FILE", check.onnxruntime, NULL,
             "the ONNX Runtime library (default: searched for)"),
     TT_INTEGER("max-model-bytes", "N", check.max_model_bytes, 0, INT64_MAX / 2, 0,

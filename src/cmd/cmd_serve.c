@@ -85,6 +85,10 @@ static const struct tt_flag_row flag_rows[] = {
               "refusing to serve them"),
     TT_SWITCH("strict-profile", control.loader.strict_profile,
               "refuse models whose profile was measured on another device, instead of measuring"),
+    TT_SWITCH(
+        "strict-gpu", control.loader.strict_gpu,
+        "refuse models whose instance groups ask for a GPU (KIND_GPU, gpus), instead of running "
+        "them on the CPU with a warning"),
     TT_TEXT("onnxruntime", "FILE", control.loader.onnxruntime, NULL,
             "the ONNX Runtime library (default: searched for)"),
     TT_HEADING("Network"),

@@ -375,6 +375,7 @@ static enum tt_err try_load(struct tt_control *self, const struct tt_model_entry
                                         .onnxruntime = loader->onnxruntime,
                                         .strict_profile = loader->strict_profile,
                                         .measure_stale = loader->measure_stale,
+                                        .strict_gpu = loader->strict_gpu,
                                         .max_bytes = loader->max_model_bytes,
                                         .max_ms = limits ? limits->load_ms : DEFAULT_LOAD_MS,
                                         .stop = &self->stopping};

@@ -99,6 +99,8 @@ static enum tt_err spawn(const struct tt_load_trial *self, const char *repositor
         args[count++] = "--strict-profile";
     if (self->measure_stale)
         args[count++] = "--measure-stale";
+    if (self->strict_gpu)
+        args[count++] = "--strict-gpu";
     if (self->onnxruntime) {
         args[count++] = "--onnxruntime";
         args[count++] = self->onnxruntime;

@@ -17,7 +17,7 @@
 struct tt_load_trial {
     const char *program;     /* that is started */
     const char *onnxruntime; /* the library's path; NULL: looked for */
-    bool strict_profile, measure_stale;
+    bool strict_profile, measure_stale, strict_gpu;
     int64_t max_bytes;          /* of memory that the trial may take; 0: no limit */
     int64_t max_ms;             /* the time that it may take */
     const struct tt_flag *stop; /* ends it, once raised */

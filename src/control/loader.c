@@ -598,6 +598,8 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
     enum tt_err err = placing->is_imposed ? TT_OK : check_policy(model, why);
     if (!err)
         err = tt_placing_check_model(placing, model, why);
+    if (!err && self->options.strict_gpu)
+        err = tt_placing_check_gpus(model, why);
     if (!err && !self->options.engine)
         err = check_memory(self, model, version, served, why);
     if (!err)

@@ -37,6 +37,8 @@ struct tt_loader_options {
     bool measure_stale;       /* a profile is of another model file or device: measure instead of
                                  rejecting the model */
     bool strict_profile;      /* a profile is of another device only: reject instead of measuring */
+    bool strict_gpu; /* an instance group asks for a GPU, which its engine does not use: reject
+                        instead of running it on the CPU */
     /* Receives log lines: how each model is served. Borrowed for life. */
     void (*say)(void *context, enum tt_log_level level, const char *line);
     void *say_context;

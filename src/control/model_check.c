@@ -86,6 +86,8 @@ static void check_version(struct check *check, const struct tt_repository_model 
     enum tt_err err = tt_placing_find_workers(&placing, &workers, &why);
     if (!err)
         err = tt_placing_check_model(&placing, model, &why);
+    if (!err && check->options->strict_gpu)
+        err = tt_placing_check_gpus(model, &why);
     if (!err)
         err = tt_placing_check_signature(&placing, model->settings, &model->config->signature,
                                          tt_model_settings_has_cells(model->settings), &why);
@@ -267,6 +269,7 @@ static enum tt_err open_bench(struct check *check, struct bench *bench, struct t
                                         .onnxruntime = options->onnxruntime,
                                         .strict_profile = options->strict_profile,
                                         .measure_stale = options->measure_stale,
+                                        .strict_gpu = options->strict_gpu,
                                         .max_model_bytes = options->max_model_bytes,
                                         .say = say,
                                         .say_context = check};

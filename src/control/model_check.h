@@ -14,6 +14,7 @@ struct tt_model_check_options {
     const char *onnxruntime; /* the library's path; NULL: looked for */
     bool strict_profile;     /* as struct tt_loader_options has them */
     bool measure_stale;
+    bool strict_gpu;
     bool loads;              /* load each version and run a row */
     int64_t max_model_bytes; /* as struct tt_loader_options has it */
 };

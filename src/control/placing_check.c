@@ -114,6 +114,20 @@ enum tt_err tt_placing_check_model(const struct tt_placing *self,
     return err ? err : check_cells(model, self, why);
 }
 
+enum tt_err tt_placing_check_gpus(const struct tt_repository_model *model, struct tt_error *why) {
+    const struct tt_model_config *config = model->config;
+    bool asks = false;
+    for (int32_t i = 0; config->has_groups && i < config->group_count; i++)
+        asks |= config->groups[i].kind == TT_INSTANCE_GPU || config->groups[i].gpu_count > 0;
+    return !asks || config->engine->uses_gpus
+               ? TT_OK
+               : tt_fail(
+                     TT_ERR_UNSUPPORTED, why,
+                     "instance_group in config.pbtxt asks for a GPU, and backend '%s' uses none: "
+                     "write kind: KIND_CPU without gpus, or serve without --strict-gpu",
+                     config->engine->name);
+}
+
 /* Members of a batch must have one shape. If shapes vary, only policies that separate them may
  * batch, unless padding makes shapes equal. Padding fills dimension 1 only. */
 static enum tt_err check_shapes_mix(const struct tt_placing *placing,

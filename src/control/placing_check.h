@@ -13,6 +13,9 @@
 TT_MUST_CHECK enum tt_err tt_placing_check_model(const struct tt_placing *self,
                                                  const struct tt_repository_model *model,
                                                  struct tt_error *why);
+/* Errors: UNSUPPORTED (an instance group asks for a GPU, and the engine uses none). */
+TT_MUST_CHECK enum tt_err tt_placing_check_gpus(const struct tt_repository_model *model,
+                                                struct tt_error *why);
 /* The same, of what the signature decides: as tt_placing_check_served(). `has_cells`: of a model of
  * cells. */
 TT_MUST_CHECK enum tt_err tt_placing_check_signature(const struct tt_placing *self,

@@ -315,6 +315,24 @@ class Remarks(CheckCase):
         self.assertEqual(len(said), 2, server.said())
         self.assertTrue(all(line.startswith("W") for line in said), said)
 
+    def test_strict_gpu(self):
+        """A group that asks for a GPU is served with a warning, or refused; the others serve either way."""
+        for name, group in (("kind", "kind: KIND_GPU"), ("gpus", "count: 1 gpus: [ 0 ]"), ("cpu", "kind: KIND_CPU")):
+            self.put(name, config="instance_group { %s }" % group)
+        text = "asks for a GPU, and backend 'onnxruntime' uses none: write kind: KIND_CPU without gpus, or serve without --strict-gpu"
+        found, code = self.findings("--strict-gpu")
+        self.assertEqual((code, found["cpu"]), (1, []))
+        for name in ("kind", "gpus"):
+            self.assertTrue(any(kind == "problem" and text in sentence for kind, sentence in found[name]), found[name])
+        command = [PROGRAM, "serve", "--model-repository", str(self.path), "--http-port", "0"]
+        for flags, count in ((["--strict-gpu"], 1), (["--strict-gpu", "--model-control-mode", "poll", "--isolate-loads", "true"], 1), ([], 3)):
+            server = Server(command + flags)
+            self.assertTrue(server.wait_ready(60), server.said())
+            self.assertEqual(server.stop(60), 0)
+            self.assertIn("serving %d of 3 models" % count, server.said())
+            self.assertEqual(text in server.said(), count == 1)
+            self.assertIn("engine 'onnxruntime' uses no GPU: the group runs on the CPU", server.said())
+
     def test_fixed_batch(self):
         self.put("fixed", identity((8, 4)))
         self.put("written", identity((8, 4)), config="max_batch_size: 0")
