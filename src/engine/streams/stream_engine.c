@@ -294,7 +294,7 @@ static void submit(void *engine, struct tt_device_task *head) {
 /* ---- inputs that are copied when they arrive ---- */
 
 static bool takes_inputs(const struct tt_engine *engine) {
-    return engine_of((struct tt_engine *)engine)->arrivals.stream != NULL;
+    return engine_of((struct tt_engine *)engine)->arrivals.is_used;
 }
 
 static enum tt_err open_inputs(struct tt_engine_model *engine_model, int32_t slots,
@@ -389,8 +389,7 @@ static void close_engine(struct tt_engine *take_engine) {
     tt_async_executors_close(self->ended);
     if (self->copies_in)
         tt_async_stream_close(self->copies_in);
-    if (self->arrivals.stream)
-        tt_async_stream_close(self->arrivals.stream);
+    tt_stream_arrivals_stop(&self->arrivals);
     tt_lock_fini(&self->arrivals.lock);
     tt_lock_fini(&self->order_lock);
     for (int32_t i = 0; self->places && i < place_count(self); i++) {
@@ -447,6 +446,8 @@ static enum tt_err open_streams(struct stream_engine *self,
     err = tt_async_stream_open(self->device, &self->copies_in, why);
     if (!err)
         err = tt_async_stream_open(self->device, &self->arrivals.stream, why);
+    self->arrivals.device = self->device;
+    self->arrivals.is_used = !err;
     for (int32_t i = 0; !err && i < place_count(self); i++) {
         err = tt_async_event_open(self->device, &self->places[i].inputs_came, why);
         if (!err)

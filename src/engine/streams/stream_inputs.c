@@ -50,13 +50,13 @@ enum tt_err tt_stream_inputs_new(struct tt_stream_arrivals *arrivals, const size
                                  int32_t count, int32_t slots, struct tt_stream_inputs **out_inputs,
                                  struct tt_error *why) {
     enum { ALIGNMENT = 256 };
-    tt_assert(arrivals->stream != NULL);
+    tt_assert(arrivals->is_used);
     tt_assert(slots >= 1 && count >= 1);
     struct tt_stream_inputs *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d slots of inputs", slots);
     self->arrivals = arrivals;
-    self->device = arrivals->stream->device;
+    self->device = arrivals->device;
     self->count = count;
     self->slot_count = slots;
     for (int32_t i = 0; i < count; i++) {
@@ -77,16 +77,36 @@ enum tt_err tt_stream_inputs_new(struct tt_stream_arrivals *arrivals, const size
     return TT_OK;
 }
 
+void tt_stream_arrivals_stop(struct tt_stream_arrivals *self) {
+    tt_lock_take(&self->lock);
+    struct tt_async_stream *stream = self->stream;
+    self->stream = NULL;
+    tt_lock_give(&self->lock);
+    if (stream)
+        tt_async_stream_close(stream); /* its calls take the lock */
+}
+
+/* False: the device has failed, and events do not tell when its streams stop. */
+static bool await_copies(const struct tt_stream_inputs *self) {
+    for (int32_t i = 0; self->slots && i < self->slot_count; i++) {
+        struct tt_async_event *came = self->slots[i].came;
+        enum tt_err err = came ? tt_async_event_wait(came, TT_NEVER, NULL) : TT_OK;
+        tt_assert(!err || err == TT_ERR_UNAVAILABLE);
+        if (err)
+            return false;
+    }
+    return tt_async_device_status(self->device, NULL) == TT_OK;
+}
+
 void tt_stream_inputs_free(struct tt_stream_inputs *take_self) {
     if (!take_self)
         return;
+    if (!await_copies(take_self))
+        tt_stream_arrivals_stop(take_self->arrivals);
     for (int32_t i = 0; take_self->slots && i < take_self->slot_count; i++) {
         struct tt_async_event *came = take_self->slots[i].came;
-        if (!came)
-            continue;
-        enum tt_err err = tt_async_event_wait(came, TT_NEVER, NULL);
-        tt_assert(!err || err == TT_ERR_UNAVAILABLE); /* the device has failed */
-        tt_async_event_close(came);
+        if (came)
+            tt_async_event_close(came);
     }
     if (take_self->pinned)
         tt_async_unpin(take_self->device, take_self->pinned);
@@ -138,6 +158,8 @@ static bool copy(struct tt_stream_inputs *self, int32_t first, int32_t rows) {
     struct tt_stream_arrivals *arrivals = self->arrivals;
     struct tt_async_stream *stream = arrivals->stream;
     struct slot *last = &self->slots[first + rows - 1];
+    if (!stream)
+        return false;
     if (arrivals->queue_depth > 0 &&
         operations_of(self) > arrivals->queue_depth - arrivals->under_way)
         return false;

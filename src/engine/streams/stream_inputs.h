@@ -20,11 +20,16 @@
 
 /* Of an engine. */
 struct tt_stream_arrivals {
-    struct tt_async_stream *stream; /* NULL: inputs are copied with their batches */
+    struct tt_async_device *device; /* borrowed */
+    bool is_used;                   /* else inputs are copied with their batches */
+    struct tt_async_stream *stream; /* NULL: it was stopped */
     int32_t queue_depth;            /* operations that the stream holds; 0: enough */
     struct tt_lock lock; /* guards the stream, what follows, and the copies of all rings */
     int32_t under_way;   /* operations in the stream */
 };
+
+/* Closes the stream: no copy is under way then. Copies have ended, or the device has failed. */
+void tt_stream_arrivals_stop(struct tt_stream_arrivals *self);
 
 struct tt_stream_inputs;
 
@@ -33,7 +38,7 @@ TT_MUST_CHECK enum tt_err tt_stream_inputs_new(struct tt_stream_arrivals *arriva
                                                const size_t *row_bytes, int32_t count,
                                                int32_t slots, struct tt_stream_inputs **out_inputs,
                                                struct tt_error *why);
-/* Waits until all copies have ended. NULL-safe. */
+/* Waits until all copies have ended; if the device has failed, stops the arrivals. NULL-safe. */
 void tt_stream_inputs_free(struct tt_stream_inputs *take_self);
 /* The slots of input `input` on the host. */
 char *tt_stream_inputs_bytes(const struct tt_stream_inputs *self, int32_t input);

@@ -151,6 +151,26 @@ static void random_slots_on_threads(void **state) {
     ringed_close(&self);
 }
 
+/* The device fails while copies are under way: the model goes without them. */
+static void copies_end_with_the_device(void **state) {
+    (void)state;
+    for (int32_t round = 0; round < 20; round++) {
+        static struct ringed self;
+        self = (struct ringed){.bench.step_ns = 1};
+        const struct tt_async_host_options device = {.max_streams = 16, .queue_depth = 1024};
+        assert_int_equal(tt_async_host_open(&device, &self.bench.device, NULL), TT_OK);
+        stream_bench_open(&self.bench, TT_STREAM_EACH);
+        ringed_load(&self);
+        for (int32_t i = 0; i < SLOTS; i++) {
+            ringed_send(&self, i, 1, i);
+            if (i == SLOTS / 2)
+                tt_async_device_fail(self.bench.device, "the bus was lost");
+        }
+        assert_true(self.bench.engine->ops->return_failed(self.bench.engine));
+        ringed_close(&self);
+    }
+}
+
 /* ---- when things happen ---- */
 
 /* Batches of 8, all slots in use; returns when the last one ends, counted from the first copy. */
@@ -202,6 +222,7 @@ int main(void) {
         cmocka_unit_test(other_inputs_are_gathered),
         cmocka_unit_test(copies_without_room_come_with_the_batch),
         cmocka_unit_test(random_slots_on_threads),
+        cmocka_unit_test(copies_end_with_the_device),
         cmocka_unit_test(overlap_gains_what_equation_1_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
