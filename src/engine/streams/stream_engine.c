@@ -238,6 +238,7 @@ static bool return_failed(struct tt_engine *engine) {
     if (self->copies_in)
         tt_async_stream_close(self->copies_in);
     self->copies_in = NULL;
+    tt_stream_arrivals_stop(&self->arrivals);
     tt_async_executors_end(self->ended);
     return true;
 }
