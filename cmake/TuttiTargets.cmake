@@ -297,7 +297,8 @@ function(tutti_packaging)
     DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME tutti)
   install(FILES ${packaging}/completion/_tutti DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
   install(FILES ${packaging}/haproxy.cfg DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti)
-  install(DIRECTORY ${packaging}/monitoring ${packaging}/kubernetes ${packaging}/slurm DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti)
+  install(DIRECTORY ${packaging}/monitoring ${packaging}/kubernetes DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti)
+  install(PROGRAMS ${packaging}/slurm/tutti.sbatch DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti/slurm)
   # README's links hold in the installed tree too.
   set(root ${PROJECT_SOURCE_DIR})
   install(FILES ${root}/LICENSE ${root}/README.md ${root}/CHANGELOG.md ${root}/CONTRIBUTING.md ${root}/REQUIREMENTS.md
