@@ -39,9 +39,10 @@ void tt_access_control_reload(struct tt_access_control *self) {
         tt_log_write(self->log, TT_LOG_ERROR, NULL, "the former tokens stay in force: %s",
                      why.text);
     } else {
-        tt_log_write(self->log, TT_LOG_INFO, NULL, "tokens read again: %d in %s", table->count,
+        int32_t count = table->count;
+        tt_published_set(&self->tokens, &table->shared); /* in force before the log says so */
+        tt_log_write(self->log, TT_LOG_INFO, NULL, "tokens read again: %d in %s", count,
                      self->token_path);
-        tt_published_set(&self->tokens, &table->shared);
     }
     tt_published_view_fini(&view);
 }
