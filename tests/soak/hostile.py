@@ -69,12 +69,13 @@ def fill_disk():
 
 
 class Soak:
-    def __init__(self, folder):
+    def __init__(self, folder, has_faults=True):
+        """Without faults: only clients are hostile, and nothing is recorded."""
         self.draw = random.Random(SEED)
         models = pathlib.Path(folder) / "models"
-        for name in ("good", "other"):
+        for name in ("good", "other", "wide"):
             (models / name / "1").mkdir(parents=True)
-            (models / name / "config.pbtxt").write_text(SETTINGS)
+            (models / name / "config.pbtxt").write_text(SETTINGS.replace("16", "-1") if name == "wide" else SETTINGS)
             (models / name / "profile.pbtxt").write_text("linear { alpha_ms: 0.05 beta_ms: 0.2 }")
         board = pathlib.Path(folder) / "board"
         board.write_bytes(bytes(ctypes.sizeof(Board)))
@@ -84,11 +85,12 @@ class Soak:
         linked = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True, check=False).stdout
         self.is_sanitized = "libasan" in linked
         start = dict(os.environ)
-        if not self.is_sanitized:
+        if has_faults and not self.is_sanitized:
             start.update(LD_PRELOAD=str(SHIM), FAULT_BOARD=str(board))
-        self.server = Server(models, "--model-control-mode", "explicit", "--load-model", "good", "--record", str(pathlib.Path(folder) / "recording"),
-                             "--max-receive-bytes", str(128 * MIB), "--body-timeout-ms", "5000", "--header-timeout-ms", "3000",
-                             limits=fill_disk, start={"env": start})  # fmt: skip
+        flags = "--model-control-mode explicit --load-model good --load-model wide --body-timeout-ms 5000 --header-timeout-ms 3000".split()
+        flags += ["--max-receive-bytes", str(128 * MIB)]
+        flags += ["--record", str(pathlib.Path(folder) / "recording")] if has_faults else []
+        self.server = Server(models, *flags, limits=fill_disk if has_faults else None, start={"env": start})
         host, port = self.server.address.split(":")
         self.address = (host, int(port))
         self.findings, self.latencies_s, self.counts, self.lock = [], {}, {}, threading.Lock()
@@ -160,6 +162,19 @@ class Soak:
     def bomb(self, draw):
         path = draw.choice([INFER, "/v2/trace/setting", "/v2/logging", "/v2/repository/models/other/load"])
         self.send(path, draw.choice(BOMBS), "Content-Encoding: gzip\r\n", draw.random() < 0.7)
+
+    def answers(self, draw):
+        """A few bytes ask for much text, or for its compression."""
+        count = draw.choice([MIB // 8, MIB])
+        request = {"inputs": [{"name": "input", "shape": [1, count], "datatype": "FP32", "parameters": {"binary_data_size": 4 * count}}],
+                   "outputs": [{"name": "y", "parameters": {"binary_data": draw.random() < 0.5}}]}  # fmt: skip
+        text = json.dumps(request).encode()
+        more = "Inference-Header-Content-Length: %d\r\nAccept-Encoding: gzip\r\n" % len(text)
+        with self.dial() as found:
+            found.sendall(("POST /v2/models/wide/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n%s\r\n" % (len(text) + 4 * count, more)).encode())
+            found.sendall(text + struct.pack("<I", draw.randrange(1 << 30)) * count)
+            if draw.random() < 0.7:
+                found.recv(65536)
 
     def smuggle(self, draw):
         shapes = [b"Content-Length: 3\r\nTransfer-Encoding: chunked", b"Content-Length: 3\r\nContent-Length: 4", b"Transfer-Encoding: chunked, identity",
@@ -287,7 +302,7 @@ def run(soak):
         thread.start()
     time.sleep(CALM_S)
     soak.phase, soak.ends_at = "hostile", began + SECONDS
-    loads = [soak.slow_loris, soak.promise, soak.bomb, soak.smuggle, soak.reset, soak.flood, soak.reload, soak.descriptors]
+    loads = [soak.slow_loris, soak.promise, soak.bomb, soak.answers, soak.smuggle, soak.reset, soak.flood, soak.reload, soak.descriptors]
     loads += [] if soak.is_sanitized else [soak.fault]
     for load in loads:
         if not ONLY or load.__name__ in ONLY:
@@ -336,4 +351,5 @@ def main():
     sys.exit(1 if soak.findings else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

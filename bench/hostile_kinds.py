@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""What each kind of hostile client costs the good ones: `tutti load` at a fixed rate, calm and beside one kind, in turns.
+
+usage: hostile_kinds.py [--tutti PROGRAM] [--seconds S] [--rounds N] [--rate R] [--slo-ms MS] [--kinds KIND,...] [--out FILE]
+
+The kinds are those of tests/soak/hostile.py, without the faults of the system. Of each, N rounds of S seconds calm and S
+seconds beside one such client; a round compares its two halves, and the medians over the rounds are shown. The hostile client
+runs at a low priority, because a real one has a processor of its own. Prints a Markdown table; with --out it is written to
+the file, too, with date, processors, load and commit."""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "soak"))
+
+KINDS = ["slow_loris", "promise", "bomb", "answers", "smuggle", "reset", "flood", "reload"]
+
+
+def arguments():
+    parser = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].removeprefix("usage: "))
+    parser.add_argument("--tutti", default=str(ROOT / "build" / "tutti"))
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--rate", type=float, default=200)
+    parser.add_argument("--slo-ms", type=float, default=50)
+    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--out")
+    return parser.parse_args()
+
+
+def measure(options, address):
+    """The good clients' report."""
+    command = [options.tutti, "load", "http://%s:%d" % address, "--model", "good", "--rate", options.rate, "--duration", options.seconds]
+    command += ["--slo-ms", options.slo_ms, "--json"]
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    total = json.loads(done.stdout)["total"]
+    return {"p50": total["latency_ms"]["p50"], "p99": total["latency_ms"]["p99"], "good": 1 - total["bad_rate"]}
+
+
+class Hostile:
+    """One client of a kind, on a thread of its own, from begin to end."""
+
+    def __init__(self, soak, kind):
+        self.work, self.draw, self.is_over, self.count = getattr(soak, kind), random.Random(kind), False, 0
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+        while not self.is_over:
+            try:
+                self.work(self.draw)
+            except OSError:
+                time.sleep(0.01)
+            self.count += 1
+
+    def end(self):
+        self.is_over = True
+        self.thread.join(60)
+        return self.count
+
+
+def row(options, soak, kind):
+    calm, beside, actions = [], [], 0
+    for _ in range(options.rounds):
+        calm.append(measure(options, soak.address))
+        hostile = Hostile(soak, kind)
+        beside.append(measure(options, soak.address))
+        actions += hostile.end()
+    pairs = list(zip(calm, beside))
+
+    def median(of):
+        return statistics.median(of(a, b) for a, b in pairs)
+
+    return {
+        "kind": kind,
+        "actions_per_s": round(actions / options.rounds / options.seconds, 1),
+        "p99_calm_ms": round(statistics.median(a["p99"] for a in calm), 2),
+        "p99_beside_ms": round(statistics.median(b["p99"] for b in beside), 2),
+        "p99_rise_ms": round(median(lambda a, b: b["p99"] - a["p99"]), 2),
+        "p99_ratio": round(median(lambda a, b: b["p99"] / a["p99"]), 2),
+        "p50_ratio": round(median(lambda a, b: b["p50"] / a["p50"]), 2),
+        "in_time_points": round(median(lambda a, b: 100 * (b["good"] - a["good"])), 2),
+    }
+
+
+def main():
+    options = arguments()
+    options.tutti = str(pathlib.Path(options.tutti).resolve())
+    os.environ["TUTTI_PROGRAM"] = options.tutti  # the server of the soak
+    from hostile import Soak
+
+    kinds = options.kinds.split(",")
+    for kind in kinds:
+        if kind not in KINDS:
+            sys.exit("hostile_kinds: --kinds %s: the kinds are %s" % (kind, ", ".join(KINDS)))
+    before = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as folder:
+        soak = Soak(folder, has_faults=False)
+        measure(options, soak.address)  # warm
+        rows = [row(options, soak, kind) for kind in kinds]
+        soak.server.process.terminate()
+        code = soak.server.process.wait(60)
+        if code != 0 or soak.findings:
+            sys.exit("hostile_kinds: the server ended with %d; %s" % (code, soak.findings))
+    lines = ["| %s |" % " | ".join(rows[0]), "|%s" % ("---|" * len(rows[0]))]
+    lines += ["| %s |" % " | ".join(map(str, entry.values())) for entry in rows]
+    print("\n".join(lines))
+    if options.out:
+        commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+        head = "%s, commit %s, %d processors, load %.1f before and %.1f after; %g requests/s for %g s, %d rounds, deadline %g ms" % (
+            datetime.date.today(), commit.stdout.strip() or "unknown", os.cpu_count(), before, os.getloadavg()[0], options.rate,
+            options.seconds, options.rounds, options.slo_ms)  # fmt: skip
+        pathlib.Path(options.out).write_text("# Good clients beside hostile ones\n\n%s.\n\n%s\n" % (head, "\n".join(lines)))
+
+
+if __name__ == "__main__":
+    main()
