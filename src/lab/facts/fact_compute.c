@@ -63,6 +63,6 @@ enum tt_err tt_fact_compute(const struct tt_fact_job *job, json_t **out_json,
     case TT_FACT_PLACEMENT: return tt_fact_place(job->placement, job->stop, out_json, why);
     case TT_FACT_SWEEP: break;
     }
-    tt_assert(!"a sweep is not computed here");
+    tt_assert(job->kind != TT_FACT_SWEEP);
     return TT_ERR_INTERNAL;
 }
