@@ -15,11 +15,12 @@ static const struct tt_limit limit_rows[] = {
      "health and metrics only",
      OF(connections), 16384, 1, 1000000},
     {"limit-per-address", "",
-     "connections of one client address at a time, and as many gRPC calls; one more gets 429 or "
-     "RESOURCE_EXHAUSTED; an IPv6 address counts by its first 64 bits; 0: no limit",
+     "connections of one client address at a time, and as many requests over HTTP/2 and gRPC; one "
+     "more gets 429 or RESOURCE_EXHAUSTED; an IPv6 address counts by its first 64 bits; 0: no "
+     "limit",
      OF(per_address), 0, 0, 1000000},
     {"max-streams", "",
-     "requests at a time on one gRPC connection; more are refused (REFUSED_STREAM)", OF(streams),
+     "requests at a time on one HTTP/2 connection; more are refused (REFUSED_STREAM)", OF(streams),
      1024, 1, 65536},
     {"max-header-bytes", "bytes", "request line and headers of a request; more: 431",
      OF(header_bytes), 16 * KIB, 256, MIB},

@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tt_network_quotas_init(&quotas, &limits);
     tt_grpc_calls_init(&calls, &tt_grpc_operations, &service, &limits, &quotas, NULL);
     calls.touch = no_touch;
-    tt_http2_timers_init(&timers, 1000, 1000);
+    tt_http2_timers_init(&timers, 1000, 1000, 1000);
     err = tt_http2_session_init(&session, &tt_grpc_handler, &http2_limits, &timers, NULL, &calls);
     tt_assert(err == TT_OK);
     bool goes_on = !data[0] || feed(&session, port, preface, sizeof(preface) - 1);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct tt_http1_limits limits = {
+static const struct tt_http_message_limits limits = {
     .head_bytes = 512, .header_count = 8, .body_bytes = 1024};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { UNPACKED_BYTES = 4096 };
 
 /* What the body unpacks to; adds up to one number. */
-static uint64_t unpack(const struct tt_http1_request *request) {
+static uint64_t unpack(const struct tt_http_message *request) {
     if (request->coding != TT_CODING_GZIP && request->coding != TT_CODING_DEFLATE)
         return request->coding;
     struct tt_text unpacked;
@@ -66,8 +66,9 @@ static uint64_t play(const uint8_t *data, size_t size, size_t step) {
             break;
         }
         if (event == TT_HTTP1_MESSAGE) {
-            tt_assert(parser.request->body.length <= limits.body_bytes);
-            sum = sum * 31 + parser.request->body.length + unpack(parser.request) + 7;
+            tt_assert(parser.request->message.body.length <= limits.body_bytes);
+            sum = sum * 31 + parser.request->message.body.length +
+                  unpack(&parser.request->message) + 7;
             tt_http1_reset(&parser);
         }
     }

@@ -113,7 +113,7 @@ class Case(unittest.TestCase):
         text = json.dumps(body) if isinstance(body, dict) else body
         connection.request(method, path, text, dict(headers))
         answer = connection.getresponse()
-        return answer.status, dict(answer.getheaders()), answer.read().decode()
+        return answer.status, answer.headers, answer.read().decode()
 
     def bearer(self, role):
         return {"Authorization": "Bearer " + self.tokens[role]} if role else {}

@@ -8,9 +8,8 @@
 struct tt_body_work {
     uv_work_t work;
     struct tt_exchange *exchange;
-    const struct tt_http1_limits *http_limits;
-    struct tt_http1_request *message; /* as received; NULL: freed */
-    struct tt_http_request request;   /* points into it, or into `unpacked` */
+    struct tt_http_message *message; /* as received; NULL: freed */
+    struct tt_http_request request;  /* points into it, or into `unpacked` */
     struct tt_text unpacked;
     size_t unpacked_limit;
     int64_t unpacked_bytes; /* taken from the budget of all bodies */
@@ -24,11 +23,11 @@ struct tt_body_work {
 
 /* --- a body, on whatever thread --- */
 
-static bool is_packed(const struct tt_http1_request *message) {
+static bool is_packed(const struct tt_http_message *message) {
     return message->coding != TT_CODING_IDENTITY;
 }
 
-static enum tt_err unpack(const struct tt_http1_request *message, size_t limit_bytes,
+static enum tt_err unpack(const struct tt_http_message *message, size_t limit_bytes,
                           struct tt_text *out_text, struct tt_error *why) {
     const char *bytes = message->body.bytes ? message->body.bytes : "";
     return tt_coding_unpack(message->coding, bytes, message->body.length, limit_bytes, out_text,
@@ -44,7 +43,7 @@ static void refuse(struct tt_exchange *exchange, enum tt_err err, bool is_too_la
 }
 
 static struct tt_http_request request_of(const struct tt_body_work_context *context,
-                                         const struct tt_http1_request *message) {
+                                         const struct tt_http_message *message) {
     return (struct tt_http_request){.method = message->method,
                                     .target = message->target,
                                     .body = message->body.bytes ? message->body.bytes : "",
@@ -60,14 +59,14 @@ static struct tt_http_request request_of(const struct tt_body_work_context *cont
 
 static size_t unpacked_limit(const struct tt_body_work_context *context,
                              const struct tt_exchange *exchange,
-                             const struct tt_http1_request *message) {
+                             const struct tt_http_message *message) {
     return (size_t)tt_route_body_limit(message->target, exchange->context->management_bytes,
                                        context->limits->unpacked_bytes);
 }
 
 /* Unpacks the body in its place; false: the reply says why not. */
 static bool unpack_here(const struct tt_body_work_context *context, struct tt_exchange *exchange,
-                        struct tt_http1_request *message) {
+                        struct tt_http_message *message) {
     struct tt_text unpacked;
     struct tt_error why;
     tt_text_init(&unpacked);
@@ -81,7 +80,8 @@ static bool unpack_here(const struct tt_body_work_context *context, struct tt_ex
 
 /* Of all bodies; NULL: no limit. */
 static struct tt_quota *quota_of(const struct tt_body_work *self) {
-    return self->http_limits->budget ? self->http_limits->budget->share.quota : NULL;
+    const struct tt_body_budget *budget = self->message->limits->budget;
+    return budget ? budget->share.quota : NULL;
 }
 
 /* --- in the pool --- */
@@ -130,7 +130,7 @@ static void work_free(struct tt_body_work *self) {
     if (self->unpacked_bytes)
         tt_quota_give(quota_of(self), self->unpacked_bytes);
     tt_text_fini(&self->unpacked);
-    tt_http1_request_free(self->message);
+    tt_http_message_free(self->message);
     tt_served_model_unref(self->model);
     tt_model_command_free(self->command);
     free(self);
@@ -218,17 +218,17 @@ static bool needs_pool(struct tt_body_work *self) {
     return true;
 }
 
-static bool start_large(const struct tt_body_work_context *context, struct tt_http1 *http,
-                        struct tt_exchange *exchange) {
+static bool start_large(const struct tt_body_work_context *context,
+                        struct tt_http_message *take_message, struct tt_exchange *exchange) {
     struct tt_body_work *self = calloc(1, sizeof(*self));
     if (!self) {
+        tt_http_message_free(take_message);
         tt_exchange_fail(exchange, TT_ERR_NO_MEMORY, "no memory for the request");
         return true;
     }
     self->work.data = self;
     self->exchange = exchange;
-    self->http_limits = context->http_limits;
-    self->message = tt_http1_take(http);
+    self->message = take_message;
     self->request = request_of(context, self->message);
     self->request.reads_later = true;
     self->unpacked_limit = unpacked_limit(context, exchange, self->message);
@@ -244,16 +244,16 @@ static bool start_large(const struct tt_body_work_context *context, struct tt_ht
 }
 
 /* The body's bytes, in bytes of JSON that take as long to read. */
-static size_t weight_of(const struct tt_http1_request *message) {
+static size_t weight_of(const struct tt_http_message *message) {
     size_t length = message->body.length, json = length;
     if (message->json_bytes >= 0 && (size_t)message->json_bytes < length)
         json = (size_t)message->json_bytes;
     return json + (length - json) / 8;
 }
 
-bool tt_body_work_start(const struct tt_body_work_context *context, struct tt_http1 *http,
-                        struct tt_exchange *exchange) {
-    struct tt_http1_request *message = http->request;
+bool tt_body_work_start(const struct tt_body_work_context *context,
+                        struct tt_http_message **io_message, struct tt_exchange *exchange) {
+    struct tt_http_message *message = *io_message;
     if (message->coding == TT_CODING_UNKNOWN) {
         tt_reply_fail(&exchange->reply, 415,
                       "Content-Encoding: only gzip or deflate, one alone, is understood");
@@ -261,8 +261,10 @@ bool tt_body_work_start(const struct tt_body_work_context *context, struct tt_ht
     }
     bool is_large = is_packed(message) ? message->body.length > TT_BODY_WORK_PACKED
                                        : weight_of(message) > TT_BODY_WORK_BYTES;
-    if (is_large && tt_route_body_limit(message->target, 0, 1) > 0)
-        return start_large(context, http, exchange);
+    if (is_large && tt_route_body_limit(message->target, 0, 1) > 0) {
+        *io_message = NULL;
+        return start_large(context, message, exchange);
+    }
     if (is_packed(message) && !unpack_here(context, exchange, message))
         return true;
     struct tt_http_request request = request_of(context, message);

@@ -17,7 +17,7 @@
 #define TT_NET_HTTP_BODY_WORK_H
 
 #include "net/http/exchange.h"
-#include "net/http/http1.h"
+#include "net/http/http_message.h"
 #include "serve/limits.h"
 
 #include <uv.h>
@@ -26,15 +26,13 @@ enum { TT_BODY_WORK_BYTES = 128 * 1024, TT_BODY_WORK_PACKED = 512 };
 
 struct tt_body_work_context {
     uv_loop_t *loop;
-    const struct tt_http1_limits *http_limits; /* of the parser; must outlive the exchange */
     const struct tt_limits *limits;
     bool only_metrics; /* the port answers only /metrics */
 };
 
-/* Starts the exchange with the parser's complete request. True: the reply is ready. False: the
- * exchange's `done` comes later. The parser must be reset afterwards; it may have lost its request.
- */
-bool tt_body_work_start(const struct tt_body_work_context *context, struct tt_http1 *http,
-                        struct tt_exchange *exchange);
+/* Starts the exchange with the message, which is complete. True: the reply is ready. False: the
+ * exchange's `done` comes later. `*io_message` is NULL afterwards if the work has taken it. */
+bool tt_body_work_start(const struct tt_body_work_context *context,
+                        struct tt_http_message **io_message, struct tt_exchange *exchange);
 
 #endif

@@ -1,15 +1,14 @@
 #include "net/http/connection.h"
 
 #include "base/clock.h"
-#include "net/http/body_work.h"
-#include "net/http/http_answer.h"
+#include "net/http/http1.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum {
-    EVENTS_BYTES = 16384, /* of a stream, written at once */
-};
+enum { EVENTS_BYTES = 16384 }; /* of a stream, written at once */
 
 struct tt_connection {
     union {
@@ -33,15 +32,16 @@ struct tt_connection {
     bool only_metrics;
     bool has_place; /* in the quota of connections */
     bool is_reserved;
+    bool is_handed_over; /* its client speaks HTTP/2, and its socket is another's */
 };
 
-/* An exchange and what it takes to send its reply. It outlives its connection while the exchange
+/* A request and what it takes to send its reply. It outlives its connection while the exchange
  * runs. */
 struct sending {
-    struct tt_exchange exchange;
+    struct tt_http_transaction transaction;
     struct tt_connections *all;
     struct tt_connection *connection; /* NULL: the client has gone */
-    bool keep_alive, is_head;
+    bool keep_alive;
     /* Of a stream of events: its head is composed, a part of it is being written, that part is the
      * last one. */
     bool has_begun, is_writing, is_last;
@@ -50,9 +50,13 @@ struct sending {
     uv_buf_t buffers[TT_MAX_TENSORS + 2];
     unsigned buffer_count, buffer_at; /* buffer_at: with TLS, the first that is not encrypted */
     struct tt_text sealed;            /* with TLS: encrypted, being written */
-    int64_t body_bytes;               /* sent, or to be sent */
-    struct tt_http_entry entry;       /* set if there is a journal */
 };
+
+static struct sending *sending_of(struct tt_exchange *exchange) {
+    struct tt_http_transaction *transaction =
+        TT_CONTAINER_OF(exchange, struct tt_http_transaction, exchange);
+    return TT_CONTAINER_OF(transaction, struct sending, transaction);
+}
 
 static void process(struct tt_connection *self);
 static void set_reading(struct tt_connection *self, bool reading);
@@ -63,18 +67,11 @@ static void wait_for(struct tt_connection *self, enum tt_wait wait) {
     if (tt_list_linked(&self->node))
         tt_list_remove(&self->node);
     self->wait = wait;
-    self->since_ms = uv_now(self->all->loop);
+    self->since_ms = uv_now(self->all->transactions->loop);
     tt_list_push_back(&self->all->waits[wait], &self->node);
 }
 
-bool tt_connections_empty(const struct tt_connections *self) {
-    return self->connection_count == 0 && self->exchange_count == 0;
-}
-
-static void tell_empty(struct tt_connections *self) {
-    if (tt_connections_empty(self))
-        self->on_empty(self->owner);
-}
+bool tt_connections_empty(const struct tt_connections *self) { return self->connection_count == 0; }
 
 /* --- an exchange on its connection --- */
 
@@ -88,45 +85,27 @@ static struct sending *sending_new(struct tt_connection *connection) {
     if (!sending)
         return NULL;
     tt_assert(!connection->sending);
-    struct tt_connections *all = connection->all;
     /* Not cleared as a whole: its arrays are long and mostly unused. */
-    sending->all = all;
+    sending->all = connection->all;
     sending->connection = connection;
-    sending->keep_alive = sending->is_head = false;
+    sending->keep_alive = false;
     sending->has_begun = sending->is_writing = sending->is_last = false;
     sending->buffer_count = sending->buffer_at = 0;
-    sending->body_bytes = 0;
     tt_text_init(&sending->sealed);
-    if (tt_journal_is_on(&all->journal))
-        tt_http_journal_begin(&all->journal, request, connection->received_at, &connection->client,
-                              &sending->entry);
     sending->write.data = sending;
     tt_text_init(&sending->head);
-    tt_exchange_init(&sending->exchange, &all->context, on_exchanged, on_part);
+    tt_http_transaction_begin(&sending->transaction, connection->all->transactions,
+                              request ? &request->message : NULL, connection->received_at,
+                              &connection->client, on_exchanged, on_part);
     connection->sending = sending;
-    all->exchange_count++;
-    tt_counter_add(&all->counts.requests, 1);
     return sending;
 }
 
 static void sending_free(struct sending *sending, bool answered) {
-    struct tt_connections *all = sending->all;
-    if (tt_journal_is_on(&all->journal))
-        tt_http_journal_end(&all->journal, &sending->entry, &sending->exchange,
-                            answered ? sending->body_bytes : -1);
-    int status = sending->exchange.reply.status - TT_HTTP_STATUS_FIRST;
-    tt_counter_add(answered ? &all->counts.by_status[status] : &all->counts.gone, 1);
-    tt_exchange_fini(&sending->exchange);
     tt_text_fini(&sending->head);
     tt_text_fini(&sending->sealed);
+    tt_http_transaction_end(&sending->transaction, answered);
     free(sending);
-    tt_assert(all->exchange_count > 0);
-    all->exchange_count--;
-    tell_empty(all);
-}
-
-static const struct tt_trace_context *answer_context(const struct sending *sending) {
-    return tt_journal_answer_context(&sending->all->journal, &sending->entry.entry);
 }
 
 /* --- closing --- */
@@ -142,11 +121,13 @@ static void on_closed(uv_handle_t *handle) {
         tt_quota_give(all->places, 1);
     tt_address_limits_leave(all->addresses, self->place);
     tt_tls_session_free(self->tls);
+    bool is_handed_over = self->is_handed_over;
     free(self);
     tt_assert(all->connection_count > 0);
     all->connection_count--;
-    tt_counter_add(&all->counts.ended, 1);
-    tell_empty(all);
+    if (!is_handed_over) /* else it goes on elsewhere */
+        tt_counter_add(&all->transactions->counts.ended, 1);
+    all->transactions->on_end(all->transactions->owner);
 }
 
 static void connection_close(struct tt_connection *self) {
@@ -154,12 +135,13 @@ static void connection_close(struct tt_connection *self) {
         return;
     wait_for(self, TT_WAIT_CLOSED);
     struct sending *sending = self->sending;
-    if (sending && sending->exchange.is_running) {
+    struct tt_exchange *exchange = sending ? &sending->transaction.exchange : NULL;
+    if (exchange && exchange->is_running) {
         if (!sending->is_writing) { /* else its write fails before on_closed */
             sending->connection = NULL;
             self->sending = NULL;
         }
-        tt_exchange_abandon(&sending->exchange);
+        tt_exchange_abandon(exchange);
     }
     uv_close((uv_handle_t *)&self->tcp, on_closed);
 }
@@ -245,7 +227,7 @@ static void finish_reply(struct sending *sending, bool answered) {
         return;
     if (!answered)
         connection_close(self);
-    else if (!keep_alive || self->all->stopping)
+    else if (!keep_alive || self->all->transactions->stopping)
         linger(self);
     else
         wait_for(self, TT_WAIT_IDLE);
@@ -254,7 +236,7 @@ static void finish_reply(struct sending *sending, bool answered) {
 /* The reply was written, or will not be. An exchange that runs goes on without its connection. */
 static void end_reply(struct sending *sending, bool answered) {
     struct tt_connection *self = sending->connection;
-    if (!sending->exchange.is_running) {
+    if (!sending->transaction.exchange.is_running) {
         finish_reply(sending, answered);
         return;
     }
@@ -384,16 +366,11 @@ static enum sent send_buffers(struct sending *sending) {
 /* --- a stream of events --- */
 
 static void begin_events(struct sending *sending) {
-    const struct tt_reply *reply = &sending->exchange.reply;
+    struct tt_http_head answer;
     sending->has_begun = true;
-    sending->keep_alive &= !sending->all->stopping;
-    struct tt_http1_answer answer = {.status = reply->status,
-                                     .content_type = reply->content_type,
-                                     .json_bytes = -1,
-                                     .headers = "Cache-Control: no-cache\r\n",
-                                     .trace = answer_context(sending),
-                                     .is_stream = true,
-                                     .keep_alive = sending->keep_alive};
+    sending->keep_alive &= !sending->all->transactions->stopping;
+    tt_http_transaction_compose_events(&sending->transaction, &answer);
+    answer.keep_alive = sending->keep_alive;
     tt_http1_write_head(&answer, &sending->head);
 }
 
@@ -409,7 +386,7 @@ static void end_chunk(struct tt_text *text, size_t begin, size_t bytes) {
 /* Appends the events that are there, as one chunk if the connection is to be kept. */
 static void put_events(struct sending *sending) {
     struct tt_text *text = &sending->head;
-    struct tt_exchange *exchange = &sending->exchange;
+    struct tt_exchange *exchange = &sending->transaction.exchange;
     size_t begin = text->length;
     if (sending->keep_alive)
         tt_text_puts(text, chunk_head);
@@ -417,7 +394,7 @@ static void put_events(struct sending *sending) {
     bool good = tt_exchange_read(exchange, text, from + EVENTS_BYTES);
     size_t bytes = text->length - from;
     sending->is_last = !good || exchange->is_read;
-    sending->body_bytes += (int64_t)bytes;
+    sending->transaction.body_bytes += (int64_t)bytes;
     if (!sending->keep_alive || text->failed)
         return;
     if (bytes > 0)
@@ -458,7 +435,7 @@ static bool send_events(struct sending *sending) {
 
 /* There are events to read. */
 static void on_part(struct tt_exchange *exchange) {
-    struct sending *sending = TT_CONTAINER_OF(exchange, struct sending, exchange);
+    struct sending *sending = sending_of(exchange);
     tt_assert(sending->connection != NULL);
     (void)send_events(sending);
 }
@@ -466,40 +443,19 @@ static void on_part(struct tt_exchange *exchange) {
 /* --- a reply --- */
 
 static void send_reply(struct sending *sending) {
-    struct tt_exchange *exchange = &sending->exchange;
-    struct tt_reply *reply = &exchange->reply;
-    tt_assert(!exchange->is_running);
-    tt_assert(sending->buffer_count == 0);
-    sending->keep_alive &= !sending->all->stopping;
-    if (reply->body.failed) {
-        tt_text_fini(&reply->body);
-        reply->content_type = NULL;
-        reply->status = 503;
-    }
-    size_t parts_bytes = exchange->parts.size_bytes;
-    struct tt_http1_answer answer = {.status = reply->status,
-                                     .content_type = reply->content_type,
-                                     .content_bytes = reply->body.length + parts_bytes,
-                                     .json_bytes = parts_bytes ? (int64_t)reply->body.length : -1,
-                                     .allow = reply->allow,
-                                     .headers = reply->headers,
-                                     .trace = answer_context(sending),
-                                     .retry_after_s = reply->retry_after_s,
-                                     .keep_alive = sending->keep_alive};
+    struct tt_http_head answer;
     struct tt_coding_piece pieces[TT_HTTP_ANSWER_PIECES];
-    int piece_count = tt_http_answer_pieces(exchange, pieces);
-    if (exchange->is_packed) {
-        answer.coding = exchange->coding;
-        answer.content_bytes = exchange->packed.length;
-    }
+    tt_assert(sending->buffer_count == 0);
+    sending->keep_alive &= !sending->all->transactions->stopping;
+    int piece_count = tt_http_transaction_compose(&sending->transaction, &answer, pieces);
+    answer.keep_alive = sending->keep_alive;
     tt_http1_write_head(&answer, &sending->head);
     if (sending->head.failed) {
         finish_reply(sending, false);
         return;
     }
-    sending->body_bytes = sending->is_head ? 0 : (int64_t)answer.content_bytes;
     add_buffer(sending, sending->head.bytes, sending->head.length);
-    for (int i = 0; i < piece_count && !sending->is_head; i++)
+    for (int i = 0; i < piece_count; i++)
         add_buffer(sending, pieces[i].bytes, pieces[i].count);
     enum sent sent = send_buffers(sending);
     if (sent != SENT_PART)
@@ -508,7 +464,7 @@ static void send_reply(struct sending *sending) {
 
 /* An exchange that ran elsewhere is done. */
 static void on_exchanged(struct tt_exchange *exchange) {
-    struct sending *sending = TT_CONTAINER_OF(exchange, struct sending, exchange);
+    struct sending *sending = sending_of(exchange);
     struct tt_connection *self = sending->connection;
     if (!self) {
         sending_free(sending, false);
@@ -526,17 +482,6 @@ static void on_exchanged(struct tt_exchange *exchange) {
 
 /* --- requests --- */
 
-/* Starts the exchange with the request, which is complete. True: the reply is ready. */
-static bool start(struct sending *sending) {
-    struct tt_connection *self = sending->connection;
-    struct tt_connections *all = sending->all;
-    const struct tt_body_work_context context = {.loop = all->loop,
-                                                 .http_limits = &all->http_limits,
-                                                 .limits = all->limits,
-                                                 .only_metrics = self->only_metrics};
-    return tt_body_work_start(&context, &self->http, &sending->exchange);
-}
-
 /* Takes a complete request. */
 static void take_request(struct tt_connection *self) {
     struct tt_http1_request *request = self->http.request;
@@ -547,12 +492,13 @@ static void take_request(struct tt_connection *self) {
         return;
     }
     sending->keep_alive = request->keep_alive && !self->is_reserved;
-    sending->is_head = strcmp(request->method, "HEAD") == 0;
-    sending->exchange.coding = request->accepts;
-    if (start(sending))
+    struct tt_http_message *message = tt_http1_take(&self->http);
+    self->http.takes_http2 = false;
+    if (tt_http_transaction_start(&sending->transaction, &message, self->only_metrics))
         send_reply(sending);
     else
         wait_for(self, TT_WAIT_FLIGHT);
+    tt_http_message_free(message);
     tt_http1_reset(&self->http);
 }
 
@@ -564,9 +510,7 @@ static void refuse(struct tt_connection *self, int status, const char *sentence)
         connection_close(self);
         return;
     }
-    tt_reply_fail(&sending->exchange.reply, status, sentence);
-    if (status == 503 || status == 429)
-        sending->exchange.reply.retry_after_s = 1;
+    tt_http_transaction_refuse(&sending->transaction, status, sentence);
     tt_http1_fini(&self->http); /* the rest of the request: the client may linger for long */
     send_reply(sending);
 }
@@ -583,34 +527,63 @@ static void send_continue(struct tt_connection *self) {
         connection_close(self);
 }
 
-static bool is_probe(const char *target) {
-    static const char health[] = "/v2/health/", metrics[] = "/metrics";
-    size_t length = strcspn(target, "?");
-    return strncmp(target, health, sizeof(health) - 1) == 0 ||
-           (length == sizeof(metrics) - 1 && memcmp(target, metrics, length) == 0);
-}
-
 static const char too_many[] = "too many connections; try again later";
-
-/* A large body counts against the limits of its identity. */
-static void identify(struct tt_connection *self) {
-    struct tt_gate *gate = self->all->context.gate;
-    struct tt_http1_request *request = self->http.request;
-    if (gate && (request->is_chunked || self->http.parser.content_length > TT_BODY_SMALL))
-        request->part.identity = tt_gate_identity(gate, &request->token);
-}
 
 /* The head of a request is there; false: it was refused. */
 static bool take_head(struct tt_connection *self) {
     if (!self->is_reserved) {
-        identify(self);
+        tt_http_transactions_identify(self->all->transactions, &self->http.request->message);
         wait_for(self, TT_WAIT_BODY);
         return true;
     }
-    if (is_probe(self->http.request->target))
+    if (tt_http_is_probe(self->http.request->message.target))
         return true;
     refuse(self, 503, too_many);
     return false;
+}
+
+/* --- HTTP/2 --- */
+
+/* Opens the socket of a connection a second time; the first handle is then closed. */
+static int take_socket(void *client, uv_tcp_t *tcp) {
+    struct tt_connection *self = client;
+    uv_os_fd_t fd;
+    int failed = uv_fileno((uv_handle_t *)&self->tcp, &fd);
+    if (failed)
+        return failed;
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (copy < 0)
+        return uv_translate_sys_error(errno);
+    failed = self->all->is_local ? uv_pipe_open((uv_pipe_t *)tcp, copy) : uv_tcp_open(tcp, copy);
+    if (failed)
+        close(copy);
+    return failed;
+}
+
+/* The client speaks HTTP/2: what follows goes to a connection of net/http2. `bytes` were received
+ * already. */
+static void hand_over(struct tt_connection *self, bool has_preface, const char *bytes,
+                      size_t count) {
+    struct tt_http2_newcomer newcomer = {.take = take_socket,
+                                         .client = self,
+                                         .tls = self->tls,
+                                         .peer = self->client,
+                                         .place = self->place,
+                                         .has_quota = self->has_place,
+                                         .is_reserved = self->is_reserved,
+                                         .only_metrics = self->only_metrics,
+                                         .has_preface = has_preface,
+                                         .bytes = bytes,
+                                         .count = count};
+    tt_assert(!self->sending);
+    bool is_busy = uv_stream_get_write_queue_size((uv_stream_t *)&self->tcp) > 0;
+    if (!is_busy && tt_http2_connections_adopt(self->all->http2, &newcomer)) {
+        self->tls = NULL;
+        self->place = NULL;
+        self->has_place = false;
+        self->is_handed_over = true;
+    }
+    connection_close(self);
 }
 
 /* Parses until a request is in flight or the bytes are used up; returns how many were used. */
@@ -618,7 +591,7 @@ static size_t consume(struct tt_connection *self, const char *bytes, size_t coun
     size_t at = 0;
     while (!self->sending && self->wait < TT_WAIT_FLIGHT) {
         size_t used;
-        if (tt_journal_is_on(&self->all->journal) && !tt_http1_started(&self->http))
+        if (tt_journal_is_on(&self->all->transactions->journal) && !tt_http1_started(&self->http))
             self->received_at = tt_clock_now();
         const char *sentence;
         int status;
@@ -631,7 +604,7 @@ static size_t consume(struct tt_connection *self, const char *bytes, size_t coun
             at += used;
             if (!take_head(self))
                 return count;
-            if (self->http.request->expects_continue && at == count)
+            if (self->http.request->message.expects_continue && at == count)
                 send_continue(self);
             break;
         case TT_HTTP1_MESSAGE:
@@ -642,6 +615,9 @@ static size_t consume(struct tt_connection *self, const char *bytes, size_t coun
             status = tt_http1_problem(&self->http, &sentence);
             refuse(self, status, sentence);
             return count; /* what follows can be anything */
+        case TT_HTTP1_HTTP2:
+            hand_over(self, true, bytes + at + used, count - at - used);
+            return count;
         }
     }
     tt_assert(at <= count);
@@ -708,7 +684,12 @@ static void receive_tls(struct tt_connection *self, const char *bytes, size_t co
     for (;;) {
         uv_buf_t to = place(self, self->all->tls->plain, TT_TLS_PLAIN_BYTES);
         event = tt_tls_session_read(tls, to.base, to.len, &count);
-        if (!was_established && tls->is_established && self->wait == TT_WAIT_HEAD)
+        bool is_new = !was_established && tls->is_established && !tls->is_failed;
+        if (is_new && tt_tls_session_is_http2(tls)) {
+            hand_over(self, false, to.base, event == TT_TLS_DATA ? count : 0);
+            return;
+        }
+        if (is_new && self->wait == TT_WAIT_HEAD)
             wait_for(self, TT_WAIT_IDLE);
         was_established = tls->is_established;
         if (event != TT_TLS_DATA)
@@ -769,7 +750,7 @@ static void expire(struct tt_connection *self) {
 
 /* Each list is in order of expiry, so only connections that are due are touched. */
 void tt_connections_expire(struct tt_connections *self) {
-    uint64_t now = uv_now(self->loop);
+    uint64_t now = uv_now(self->transactions->loop);
     for (int wait = 0; wait < TT_WAIT_COUNT; wait++) {
         struct tt_list_node *node;
         while (self->limits_ms[wait] && (node = tt_list_first(&self->waits[wait])) != NULL) {
@@ -788,11 +769,7 @@ static void close_waiting(struct tt_connections *self, int wait) {
         connection_close(TT_CONTAINER_OF(node, struct tt_connection, node));
 }
 
-void tt_connections_stop(struct tt_connections *self) {
-    self->stopping = true;
-    tt_body_budget_leave(&self->body_budget);
-    close_waiting(self, TT_WAIT_IDLE);
-}
+void tt_connections_stop(struct tt_connections *self) { close_waiting(self, TT_WAIT_IDLE); }
 
 void tt_connections_close_all(struct tt_connections *self) {
     for (int wait = 0; wait < TT_WAIT_CLOSED; wait++)
@@ -815,28 +792,39 @@ static void admit(struct tt_connection *self, bool is_full) {
         refuse(self, 429, why.text);
 }
 
+/* A body has to go, in favour of others. */
+static void give_up(struct tt_http_message *message, const char *sentence) {
+    struct tt_http1 *http = message->owner;
+    struct tt_connection *self = TT_CONTAINER_OF(http, struct tt_connection, http);
+    if (self->wait < TT_WAIT_FLIGHT) /* else it is being closed */
+        refuse(self, 503, sentence);
+}
+
 bool tt_connections_accept(struct tt_connections *self, tt_take_socket_fn *take, void *client,
                            bool only_metrics, bool is_full) {
+    struct tt_http_transactions *transactions = self->transactions;
     struct tt_connection *connection = calloc(1, sizeof(*connection));
     if (!connection)
         return false;
     connection->all = self;
     connection->only_metrics = only_metrics;
     if (self->tls) {
-        connection->tls = tt_tls_loop_accept(self->tls, TT_TLS_HTTP1);
+        connection->tls = tt_tls_loop_accept(self->tls, TT_TLS_HTTP);
         if (!connection->tls) {
             free(connection);
             return false;
         }
     }
-    tt_http1_init(&connection->http, &self->http_limits);
+    tt_http1_init(&connection->http, &transactions->message_limits);
+    connection->http.give_up = give_up;
+    connection->http.takes_http2 = !self->tls;
     if (self->is_local)
-        uv_pipe_init(self->loop, &connection->pipe, 0);
+        uv_pipe_init(transactions->loop, &connection->pipe, 0);
     else
-        uv_tcp_init(self->loop, &connection->tcp);
+        uv_tcp_init(transactions->loop, &connection->tcp);
     connection->tcp.data = connection;
     self->connection_count++;
-    tt_counter_add(&self->counts.opened, 1);
+    tt_counter_add(&transactions->counts.opened, 1);
     connection->has_place = tt_quota_take(self->places, 1);
     connection->is_reserved =
         tt_quota_used(self->places) > self->places->limit - tt_network_reserve(self->places->limit);
@@ -847,11 +835,11 @@ bool tt_connections_accept(struct tt_connections *self, tt_take_socket_fn *take,
         connection_close(connection);
         return true;
     }
-    tt_counter_add(&self->counts.accepted, 1);
+    tt_counter_add(&transactions->counts.accepted, 1);
     if (!self->is_local)
         uv_tcp_nodelay(&connection->tcp, 1);
     uv_os_fd_t fd;
-    if (!self->is_local && (self->addresses || tt_journal_is_on(&self->journal)) &&
+    if (!self->is_local && (self->addresses || tt_journal_is_on(&transactions->journal)) &&
         uv_fileno((uv_handle_t *)&connection->tcp, &fd) == 0)
         connection->client = tt_peer_address_of(fd);
     set_reading(connection, true);
@@ -860,48 +848,17 @@ bool tt_connections_accept(struct tt_connections *self, tt_take_socket_fn *take,
     return true;
 }
 
-static size_t body_limit(void *context, const char *target) {
-    const struct tt_connections *self = context;
-    return (size_t)tt_route_body_limit(target, self->context.management_bytes,
-                                       self->limits->body_bytes);
-}
-
-static void evict(struct tt_http1 *http) {
-    struct tt_connection *self = TT_CONTAINER_OF(http, struct tt_connection, http);
-    if (self->wait < TT_WAIT_FLIGHT) /* else it is being closed */
-        refuse(self, 503, tt_body_evicted);
-}
-
-void tt_connections_init(struct tt_connections *self, uv_loop_t *loop,
-                         const struct tt_limits *limits, struct tt_network_quotas *quotas,
-                         const struct tt_http_context *context, tt_connections_changed_fn *on_empty,
-                         void *owner) {
-    self->loop = loop;
+void tt_connections_init(struct tt_connections *self, struct tt_http_transactions *transactions,
+                         struct tt_http2_connections *http2, struct tt_network_quotas *quotas) {
+    const struct tt_limits *limits = transactions->limits;
+    self->transactions = transactions;
+    self->http2 = http2;
     self->limits = limits;
-    self->context = *context;
-    self->context.loop = loop;
-    self->on_empty = on_empty;
-    self->owner = owner;
-    self->stopping = false;
     self->tls = NULL;
     self->addresses = NULL;
     self->is_local = false;
-    self->exchange_count = self->connection_count = 0;
-    memset(&self->counts, 0, sizeof(self->counts));
-    tt_journal_init(&self->journal, &context->journal);
+    self->connection_count = 0;
     self->places = &quotas->connections;
-    tt_body_budget_init(&self->body_budget, &quotas->receive_bytes, &quotas->bodies);
-    self->http_limits =
-        (struct tt_http1_limits){.head_bytes = (size_t)limits->header_bytes,
-                                 .header_count = (int32_t)limits->header_count,
-                                 .body_bytes = (size_t)limits->body_bytes,
-                                 .small_body_bytes = (size_t)context->management_bytes,
-                                 .body_limit = body_limit,
-                                 .context = self,
-                                 .budget = &self->body_budget,
-                                 .evict = evict,
-                                 .keeps_origin = true,
-                                 .keeps_trace = tt_journal_is_on(&self->journal)};
     for (int wait = 0; wait < TT_WAIT_COUNT; wait++) {
         tt_list_init(&self->waits[wait]);
         self->limits_ms[wait] = 0;
@@ -914,11 +871,7 @@ void tt_connections_init(struct tt_connections *self, uv_loop_t *loop,
     self->limits_ms[TT_WAIT_PROBE] = TT_PROBE_MS;
 }
 
-void tt_connections_fini(struct tt_connections *self) {
-    tt_assert(tt_connections_empty(self));
-    tt_journal_fini(&self->journal);
-    tt_body_budget_fini(&self->body_budget);
-}
+void tt_connections_fini(struct tt_connections *self) { tt_assert(tt_connections_empty(self)); }
 
 uint64_t tt_connections_tick_ms(const struct tt_connections *self) {
     uint64_t shortest = TT_LINGER_MS;

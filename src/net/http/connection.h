@@ -12,6 +12,9 @@
  * connection has one request, of health or metrics, and little time for it. So a client that holds
  * all other connections does not hide the server from its probes.
  *
+ * A client whose first bytes are the preface of HTTP/2, or that chooses it in the TLS handshake, is
+ * handed over with its socket, its TLS session and its places in the limits (net/http2).
+ *
  * `struct tt_connections` holds what all connections of a loop share. Its owner (listener.h)
  * accepts and runs the timers. Everything happens on the loop's thread. Implemented in
  * connection.c. */
@@ -21,13 +24,10 @@
 #include "base/list.h"
 #include "net/access/address_limits.h"
 #include "net/http/http1.h"
-#include "net/http/http_journal.h"
-#include "net/http/http_routes.h"
+#include "net/http/http_transaction.h"
+#include "net/http2/http2_connection.h"
 #include "net/sockets/socket_server.h"
 #include "net/tls/tls_loop.h"
-#include "serve/limits.h"
-
-#include <uv.h>
 
 /* What a connection waits for. Each kind has one time limit, so a list in order of arrival is in
  * order of expiry. */
@@ -45,37 +45,24 @@ enum tt_wait {
 
 enum { TT_READ_BUFFER_BYTES = 65536, TT_LINGER_MS = 1000, TT_PROBE_MS = 1000 };
 
-typedef void tt_connections_changed_fn(void *owner);
-
 struct tt_connections {
-    uv_loop_t *loop;                     /* borrowed */
-    const struct tt_limits *limits;      /* borrowed */
-    struct tt_http_context context;      /* for all exchanges */
-    tt_connections_changed_fn *on_empty; /* called when the last connection or exchange ended */
-    void *owner;
-    bool stopping; /* every reply is the last of its connection */
-
-    struct tt_http1_limits http_limits;
+    struct tt_http_transactions *transactions; /* borrowed */
+    struct tt_http2_connections *http2;        /* borrowed: for clients that speak HTTP/2 */
+    const struct tt_limits *limits;            /* borrowed */
     struct tt_quota *places;             /* of connections, shared with other threads; borrowed */
     struct tt_address_limits *addresses; /* borrowed; NULL: no limit */
-    struct tt_body_budget body_budget;
     struct tt_list waits[TT_WAIT_COUNT];
-    uint64_t limits_ms[TT_WAIT_COUNT]; /* 0: none */
-    struct tt_http_counters counts;    /* other threads may read */
-    int32_t connection_count;          /* not closed yet */
-    struct tt_journal journal;
+    uint64_t limits_ms[TT_WAIT_COUNT];      /* 0: none */
+    int32_t connection_count;               /* not closed yet */
     struct tt_tls_loop *tls;                /* borrowed; NULL: without TLS */
     bool is_local;                          /* the clients come by a Unix socket */
-    int32_t exchange_count;                 /* not finished yet, abandoned ones too */
     char read_buffer[TT_READ_BUFFER_BYTES]; /* one for all: libuv reads and delivers at once */
 };
 
 /* `quotas`: of all connections of the server, on this and on other loops. Everything borrowed must
  * outlive the connections. */
-void tt_connections_init(struct tt_connections *self, uv_loop_t *loop,
-                         const struct tt_limits *limits, struct tt_network_quotas *quotas,
-                         const struct tt_http_context *context, tt_connections_changed_fn *on_empty,
-                         void *owner);
+void tt_connections_init(struct tt_connections *self, struct tt_http_transactions *transactions,
+                         struct tt_http2_connections *http2, struct tt_network_quotas *quotas);
 /* After the last connection. */
 void tt_connections_fini(struct tt_connections *self);
 /* The period in which tt_connections_expire should be called. */
@@ -91,7 +78,7 @@ void tt_connections_expire(struct tt_connections *self);
 void tt_connections_stop(struct tt_connections *self);
 /* Closes all connections at once; their exchanges are abandoned. */
 void tt_connections_close_all(struct tt_connections *self);
-/* True: no connection and no exchange is left. */
+/* True: no connection is left. */
 bool tt_connections_empty(const struct tt_connections *self);
 
 #endif

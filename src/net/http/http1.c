@@ -1,26 +1,13 @@
 #include "net/http/http1.h"
 
-#include "net/access/token_file.h"
-
-#include <stdarg.h>
-#include <stdio.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-/* Sets the answer to a bad request and makes llhttp stop. */
-static int refuse(struct tt_http1_request *request, int status, const char *format, ...)
-    TT_PRINTF(3, 4);
-static int refuse(struct tt_http1_request *request, int status, const char *format, ...) {
-    if (!request->problem_status) {
-        va_list args;
-        va_start(args, format);
-        vsnprintf(request->problem, sizeof(request->problem), format, args);
-        va_end(args);
-        request->problem_status = status;
-    }
-    return HPE_USER;
-}
+/* What llhttp's callbacks return for a request that is refused: it then stops. */
+#define REFUSE(request, ...)                                                                       \
+    ((void)tt_http_message_refuse(&(request)->message, __VA_ARGS__), HPE_USER)
 
 static struct tt_http1 *self_of(llhttp_t *parser) {
     return TT_CONTAINER_OF(parser, struct tt_http1, parser);
@@ -35,29 +22,29 @@ static size_t offset_of(const struct tt_http1 *self, const char *at) {
 
 /* llhttp skips several spaces, which other servers in a chain may not. */
 static int refuse_spaces(struct tt_http1_request *request) {
-    return refuse(request, 400,
+    return REFUSE(request, 400,
                   "malformed HTTP/1.1 request: one space separates method, target and version");
 }
 
 static int on_url(llhttp_t *parser, const char *at, size_t length) {
     struct tt_http1 *self = self_of(parser);
     struct tt_http1_request *request = self->request;
-    if (request->target_length == 0 && offset_of(self, at) != strlen(request->method) + 1)
+    if (request->target_length == 0 && offset_of(self, at) != strlen(request->message.method) + 1)
         return refuse_spaces(request);
-    if (length >= TT_HTTP1_TARGET_BYTES - request->target_length)
-        return refuse(request, 414, "the request's target is longer than %d bytes",
-                      TT_HTTP1_TARGET_BYTES - 1);
-    memcpy(request->target + request->target_length, at, length);
+    if (length >= TT_HTTP_TARGET_BYTES - request->target_length)
+        return REFUSE(request, 414, "the request's target is longer than %d bytes",
+                      TT_HTTP_TARGET_BYTES - 1);
+    memcpy(request->message.target + request->target_length, at, length);
     request->target_length += length;
     return 0;
 }
 
 static int on_method(llhttp_t *parser, const char *at, size_t length) {
     struct tt_http1_request *request = self_of(parser)->request;
-    size_t used = strlen(request->method);
-    if (length >= sizeof(request->method) - used)
-        length = sizeof(request->method) - used - 1;
-    memcpy(request->method + used, at, length);
+    size_t used = strlen(request->message.method);
+    if (length >= sizeof(request->message.method) - used)
+        length = sizeof(request->message.method) - used - 1;
+    memcpy(request->message.method + used, at, length);
     return 0;
 }
 
@@ -71,7 +58,7 @@ static int on_version(llhttp_t *parser, const char *at, size_t length) {
     if (request->has_version)
         return 0;
     request->has_version = true;
-    size_t before = strlen(request->method) + 1 + request->target_length + 1;
+    size_t before = strlen(request->message.method) + 1 + request->target_length + 1;
     if (offset_of(self, at) != before + PROTOCOL_BYTES)
         return refuse_spaces(request);
     size_t here = (size_t)(at - self->fed);
@@ -79,7 +66,7 @@ static int on_version(llhttp_t *parser, const char *at, size_t length) {
     size_t earlier = PROTOCOL_BYTES - here;
     if (memcmp(request->tail + sizeof(request->tail) - earlier, protocol, earlier) != 0 ||
         memcmp(at - here, protocol + earlier, here) != 0)
-        return refuse(request, 400, "malformed HTTP/1.1 request: the protocol is not HTTP");
+        return REFUSE(request, 400, "malformed HTTP/1.1 request: the protocol is not HTTP");
     return 0;
 }
 
@@ -99,7 +86,7 @@ static int count_extra(struct tt_http1 *self, size_t length) {
     struct tt_http1_request *request = self->request;
     request->extra_bytes += length;
     if (request->extra_bytes > self->limits->head_bytes)
-        return refuse(request, 431, "chunk extensions and trailers take more than %zu bytes",
+        return REFUSE(request, 431, "chunk extensions and trailers take more than %zu bytes",
                       self->limits->head_bytes);
     return 0;
 }
@@ -133,93 +120,30 @@ static int on_header_value(llhttp_t *parser, const char *at, size_t length) {
     return 0;
 }
 
-static int64_t parse_count(const char *text) {
-    int64_t value = 0;
-    if (!*text)
-        return -2;
-    for (; *text; text++) {
-        if (*text < '0' || *text > '9' || __builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, *text - '0', &value))
-            return -2;
-    }
-    return value;
-}
-
 /* Compares lengths first, since most headers are ignored. A truncated name is longer than all. */
 #define IS_HEADER(request, wanted)                                                                 \
     ((request)->name_length == sizeof(wanted) - 1 &&                                               \
      strncasecmp((request)->name, wanted, sizeof(wanted) - 1) == 0)
 
-/* Keeps the value of a header that may be there once. */
-static void keep_once(char *to, const char *value, int32_t count) {
-    size_t length = count == 1 ? strlen(value) : 0;
-    if (length >= TT_HTTP1_ORIGIN_BYTES)
-        length = 0;
-    memcpy(to, value, length);
-    to[length] = '\0';
-}
-
-/* The headers that show where a request comes from. */
-static void take_origin(struct tt_http1_request *request, const char *value) {
-    if (IS_HEADER(request, "Authorization")) {
-        tt_token_read(value, strlen(value), &request->token);
-        if (++request->token_count > 1)
-            request->token.is_given = false;
-        memset(request->value, 0, request->value_length);
-    } else if (IS_HEADER(request, "Origin")) {
-        keep_once(request->origin, value, ++request->origin_count);
-    } else if (IS_HEADER(request, "Sec-Fetch-Site")) {
-        request->is_cross_site |= strcmp(value, "same-origin") != 0 && strcmp(value, "none") != 0;
-    }
-}
-
-static void take_trace(struct tt_http1_request *request, const char *value) {
-    if (IS_HEADER(request, "traceparent"))
-        tt_trace_headers_add_parent(&request->trace, value, strlen(value));
-    else if (IS_HEADER(request, "tracestate"))
-        tt_trace_headers_add_state(&request->trace, value, strlen(value));
-}
-
 /* Handles the headers that are not ignored. llhttp handles Content-Length, Connection and framing.
  */
-static int take_header(struct tt_http1_request *request, const struct tt_http1_limits *limits) {
-    bool whole = request->value_length < sizeof(request->value);
-    request->value[whole ? request->value_length : 0] = '\0';
+static int take_header(struct tt_http1_request *request) {
+    bool is_whole = request->value_length < sizeof(request->value);
+    size_t length = is_whole ? request->value_length : 0;
     char *value = request->value;
-    for (size_t i = whole ? request->value_length : 0;
-         i && (value[i - 1] == ' ' || value[i - 1] == '\t');)
-        value[--i] = '\0';
-    if (IS_HEADER(request, "Host")) {
-        request->host_count++;
-        if (limits->keeps_origin)
-            keep_once(request->host, value, request->host_count);
-    } else if (IS_HEADER(request, "Content-Length")) {
+    while (length && (value[length - 1] == ' ' || value[length - 1] == '\t'))
+        length--;
+    value[length] = '\0';
+    if (IS_HEADER(request, "Content-Length")) {
         request->has_length = true;
     } else if (IS_HEADER(request, "Transfer-Encoding")) {
         if (request->is_chunked || strcasecmp(value, "chunked") != 0)
-            return refuse(request, 400,
+            return REFUSE(request, 400,
                           "Transfer-Encoding: only \"chunked\", once and alone, is supported");
         request->is_chunked = true;
-    } else if (IS_HEADER(request, "Expect")) {
-        if (strcasecmp(value, "100-continue") != 0)
-            return refuse(request, 417, "Expect: only \"100-continue\" is supported");
-        request->expects_continue = true;
-    } else if (IS_HEADER(request, "Content-Encoding")) {
-        enum tt_coding coding = whole ? tt_coding_parse(value) : TT_CODING_UNKNOWN;
-        if (request->coding != TT_CODING_IDENTITY && coding != TT_CODING_IDENTITY)
-            coding = TT_CODING_UNKNOWN; /* several codings */
-        request->coding = coding != TT_CODING_IDENTITY ? coding : request->coding;
-    } else if (IS_HEADER(request, "Accept-Encoding")) {
-        request->accepts = tt_coding_choose(value);
-    } else if (IS_HEADER(request, "Inference-Header-Content-Length")) {
-        if (request->json_bytes != -1)
-            return refuse(request, 400, "Inference-Header-Content-Length is given twice");
-        request->json_bytes = parse_count(value);
-    } else {
-        if (limits->keeps_trace)
-            take_trace(request, value);
-        if (limits->keeps_origin)
-            take_origin(request, value);
+    } else if (!tt_http_message_header(&request->message, request->name, request->name_length,
+                                       value, is_whole)) {
+        return HPE_USER;
     }
     return 0;
 }
@@ -230,72 +154,43 @@ static int on_header_value_complete(llhttp_t *parser) {
     if (in_trailer(request, parser))
         return 0;
     if (++request->header_count > self->limits->header_count)
-        return refuse(request, 431, "more than %d headers", self->limits->header_count);
-    int result = take_header(request, self->limits);
+        return REFUSE(request, 431, "more than %d headers", self->limits->header_count);
+    int result = take_header(request);
     request->name_length = request->value_length = 0;
     return result;
 }
 
-static void set_body_limit(struct tt_http1 *self) {
-    struct tt_http1_request *request = self->request;
-    const struct tt_http1_limits *limits = self->limits;
-    bool may_be_large =
-        request->is_chunked || self->parser.content_length > limits->small_body_bytes;
-    tt_assert(request->target_length < TT_HTTP1_TARGET_BYTES);
-    request->target[request->target_length] = '\0';
-    request->body_limit = limits->body_bytes;
-    if (limits->body_limit && may_be_large)
-        request->body_limit = limits->body_limit(limits->context, request->target);
-    tt_assert(request->body_limit <= limits->body_bytes);
+/* -1: unknown. */
+static int64_t promised_bytes(const struct tt_http1 *self) {
+    const struct tt_http1_request *request = self->request;
+    uint64_t length = request->has_length ? self->parser.content_length : 0;
+    return request->is_chunked ? -1 : length < INT64_MAX ? (int64_t)length : INT64_MAX;
 }
 
 static int check_head(struct tt_http1 *self) {
     struct tt_http1_request *request = self->request;
     llhttp_t *parser = &self->parser;
     if (parser->http_major != 1 || parser->http_minor > 1)
-        return refuse(request, 505, "HTTP/%d.%d is not supported; use HTTP/1.1", parser->http_major,
+        return REFUSE(request, 505, "HTTP/%d.%d is not supported; use HTTP/1.1", parser->http_major,
                       parser->http_minor);
     if (parser->method == HTTP_CONNECT)
-        return refuse(request, 405, "this is not a proxy: CONNECT is not supported");
-    if (request->host_count > 1 || (request->host_count == 0 && parser->http_minor == 1))
-        return refuse(request, 400, "an HTTP/1.1 request has exactly one Host header; this has %d",
-                      request->host_count);
+        return REFUSE(request, 405, "this is not a proxy: CONNECT is not supported");
+    if (request->message.host_count > 1 ||
+        (request->message.host_count == 0 && parser->http_minor == 1))
+        return REFUSE(request, 400, "an HTTP/1.1 request has exactly one Host header; this has %d",
+                      request->message.host_count);
     if (request->is_chunked && (request->has_length || parser->http_minor == 0))
-        return refuse(request, 400,
+        return REFUSE(request, 400,
                       "Transfer-Encoding does not go with %s: where the request ends is not clear",
                       request->has_length ? "Content-Length" : "HTTP/1.0");
-    set_body_limit(self);
-    if (request->has_length && parser->content_length > request->body_limit)
-        return refuse(request, 413, "the body of %llu bytes is over the limit of %zu",
-                      (unsigned long long)parser->content_length, request->body_limit);
+    tt_assert(request->target_length < TT_HTTP_TARGET_BYTES);
+    request->message.target[request->target_length] = '\0';
+    if (!tt_http_message_begin_body(&request->message, promised_bytes(self)))
+        return HPE_USER;
     bool has_body = request->is_chunked || (request->has_length && parser->content_length > 0);
-    request->expects_continue &= has_body && parser->http_minor == 1;
+    request->message.expects_continue &= has_body && parser->http_minor == 1;
     parser->upgrade = 0; /* an offer to change the protocol is ignored, as RFC 9110 allows */
     return 0;
-}
-
-/* Takes bytes that have arrived from the budget of all bodies. */
-static bool take_budget(struct tt_http1 *self, size_t bytes) {
-    struct tt_body_budget *budget = self->limits->budget;
-    struct tt_http1_request *request = self->request;
-    if (!budget)
-        return true;
-    const struct tt_quota *quota = budget->share.quota;
-    switch (tt_body_part_take(&request->part, budget, bytes)) {
-    case TT_BODY_TAKEN: return true;
-    case TT_BODY_OVER_SHARE:
-        refuse(request, 429,
-               "%s has reached its limit of %lld bytes of bodies in receipt at a time",
-               request->part.identity->name, (long long)request->part.identity->bytes_limit);
-        break;
-    case TT_BODY_NO_ROOM:
-        refuse(request, 503,
-               "bodies that are being received take %lld bytes, and with this one more than the "
-               "limit of %lld; try again later",
-               (long long)tt_quota_used(quota), (long long)quota->limit);
-        break;
-    }
-    return false;
 }
 
 static int on_headers_complete(llhttp_t *parser) {
@@ -306,8 +201,8 @@ static int on_headers_complete(llhttp_t *parser) {
     /* Keeping an HTTP/1.0 connection would need a header; it is closed instead. */
     request->keep_alive = parser->http_minor == 1 && llhttp_should_keep_alive(parser);
     if (request->has_length && parser->content_length > 0 &&
-        !tt_text_reserve(&request->body, parser->content_length)) {
-        refuse(request, 503, "no memory for the body");
+        !tt_text_reserve(&request->message.body, parser->content_length)) {
+        (void)REFUSE(request, 503, "no memory for the body");
         return -1;
     }
     return HPE_PAUSED;
@@ -316,30 +211,19 @@ static int on_headers_complete(llhttp_t *parser) {
 /* Rejects a chunk over the limit before it arrives. */
 static int on_chunk_header(llhttp_t *parser) {
     struct tt_http1_request *request = self_of(parser)->request;
-    if (parser->content_length > request->body_limit - request->body.length)
-        return refuse(request, 413, "the body is over the limit of %zu bytes", request->body_limit);
+    const struct tt_http_message *message = &request->message;
+    if (parser->content_length > message->body_limit - message->body.length)
+        return REFUSE(request, 413, "the body is over the limit of %zu bytes", message->body_limit);
     return 0;
 }
 
 static int on_body(llhttp_t *parser, const char *at, size_t length) {
-    struct tt_http1 *self = self_of(parser);
-    struct tt_http1_request *request = self->request;
-    struct tt_text *body = &request->body;
-    tt_assert(body->length <= request->body_limit);
-    if (length > request->body_limit - body->length)
-        return refuse(request, 413, "the body is over the limit of %zu bytes", request->body_limit);
-    if (!take_budget(self, length))
-        return HPE_USER;
-    if (body->bytes && at == body->bytes + body->length) { /* read into its place */
-        body->length += length;
-        return 0;
-    }
-    tt_text_append(body, at, length);
-    return body->failed ? refuse(request, 503, "no memory for the body") : 0;
+    struct tt_http1_request *request = self_of(parser)->request;
+    return tt_http_message_add_body(&request->message, at, length) ? 0 : HPE_USER;
 }
 
 static int on_message_complete(llhttp_t *parser) {
-    tt_body_part_settle(&self_of(parser)->request->part);
+    tt_http_message_end(&self_of(parser)->request->message);
     return HPE_PAUSED;
 }
 
@@ -360,30 +244,24 @@ static const llhttp_settings_t settings = {
 
 /* --- the parser --- */
 
-void tt_http1_init(struct tt_http1 *self, const struct tt_http1_limits *limits) {
+void tt_http1_init(struct tt_http1 *self, const struct tt_http_message_limits *limits) {
     llhttp_init(&self->parser, HTTP_REQUEST, &settings);
     self->limits = limits;
+    self->give_up = NULL;
+    self->takes_http2 = false;
     self->request = NULL;
 }
 
-void tt_http1_request_free(struct tt_http1_request *take_request) {
-    if (!take_request)
-        return;
-    tt_body_part_end(&take_request->part);
-    tt_text_fini(&take_request->body);
-    free(take_request);
-}
-
-struct tt_http1_request *tt_http1_take(struct tt_http1 *self) {
+struct tt_http_message *tt_http1_take(struct tt_http1 *self) {
     struct tt_http1_request *request = self->request;
     tt_assert(request != NULL);
     self->request = NULL;
-    request->parser = NULL;
-    return request;
+    return &request->message;
 }
 
 void tt_http1_fini(struct tt_http1 *self) {
-    tt_http1_request_free(self->request);
+    if (self->request)
+        tt_http_message_free(&self->request->message); /* the first member: frees both */
     self->request = NULL;
 }
 
@@ -394,46 +272,43 @@ void tt_http1_reset(struct tt_http1 *self) {
 
 bool tt_http1_started(const struct tt_http1 *self) { return self->request != NULL; }
 
-static void evict_request(struct tt_body_part *part) {
-    struct tt_http1 *self = TT_CONTAINER_OF(part, struct tt_http1_request, part)->parser;
-    self->limits->evict(self);
-}
-
-static struct tt_http1_request *request_new(void) {
+static struct tt_http1_request *request_new(struct tt_http1 *self) {
     struct tt_http1_request *request = malloc(sizeof(*request));
     if (!request)
         return NULL;
-    size_t target_bytes =
-        offsetof(struct tt_http1_request, method); /* long and mostly unused: not cleared */
-    request->target[0] = request->host[0] = request->origin[0] = '\0';
-    memset((char *)request + target_bytes, 0, sizeof(*request) - target_bytes);
-    request->json_bytes = -1;
-    tt_trace_headers_clear(&request->trace);
+    size_t skipped = offsetof(struct tt_http1_request, name); /* `value` is long: not cleared */
+    tt_http_message_init(&request->message, self->limits, self->give_up, self);
+    request->keep_alive = false;
+    memset((char *)request + skipped, 0, sizeof(*request) - skipped);
     return request;
 }
 
 static enum tt_http1_event bad(struct tt_http1 *self, llhttp_errno_t error) {
     struct tt_http1_request *request = self->request;
     if (error == HPE_PAUSED_H2_UPGRADE)
-        refuse(request, 505, "HTTP/2 is not supported; use HTTP/1.1");
+        (void)REFUSE(request, 505,
+                     "HTTP/2 begins with the first byte of a connection, or in the TLS handshake; "
+                     "use HTTP/1.1 here");
     else
-        refuse(request, 400, "malformed HTTP/1.1 request: %s",
-               self->parser.reason ? self->parser.reason : llhttp_errno_name(error));
+        (void)REFUSE(request, 400, "malformed HTTP/1.1 request: %s",
+                     self->parser.reason ? self->parser.reason : llhttp_errno_name(error));
     return TT_HTTP1_BAD;
 }
 
 static enum tt_http1_event ended_at(struct tt_http1 *self, llhttp_errno_t error, bool in_head) {
     struct tt_http1_request *request = self->request;
     if (in_head && request->head_bytes > self->limits->head_bytes) {
-        refuse(request, 431, "request line and headers take more than %zu bytes",
-               self->limits->head_bytes);
+        (void)REFUSE(request, 431, "request line and headers take more than %zu bytes",
+                     self->limits->head_bytes);
         return TT_HTTP1_BAD;
     }
     if (error == HPE_OK)
         return TT_HTTP1_MORE;
+    if (error == HPE_PAUSED_H2_UPGRADE && self->takes_http2)
+        return TT_HTTP1_HTTP2;
     if (error != HPE_PAUSED)
         return bad(self, error);
-    request->target[request->target_length] = '\0';
+    request->message.target[request->target_length] = '\0';
     llhttp_resume(&self->parser);
     return in_head ? TT_HTTP1_HEAD : TT_HTTP1_MESSAGE;
 }
@@ -448,15 +323,13 @@ enum tt_http1_event tt_http1_feed(struct tt_http1 *self, const char *bytes, size
         *out_used = skipped;
         if (skipped == count)
             return TT_HTTP1_MORE;
-        self->request = request_new();
+        self->request = request_new(self);
         if (!self->request)
             return TT_HTTP1_BAD;
-        self->request->parser = self;
-        self->request->part.evict = self->limits->evict ? evict_request : NULL;
     }
     struct tt_http1_request *request = self->request;
     tt_assert(skipped <= count);
-    if (request->problem_status)
+    if (request->message.problem_status)
         return TT_HTTP1_BAD;
     bool in_head = request->head_bytes != SIZE_MAX;
     self->fed = bytes + skipped;
@@ -480,11 +353,12 @@ enum tt_http1_event tt_http1_feed(struct tt_http1 *self, const char *bytes, size
 char *tt_http1_body_space(struct tt_http1 *self, size_t *out_bytes) {
     struct tt_http1_request *request = self->request;
     if (!request || request->head_bytes != SIZE_MAX || !request->has_length ||
-        request->problem_status || self->parser.content_length == 0)
+        request->message.problem_status || self->parser.content_length == 0)
         return NULL;
-    tt_assert(self->parser.content_length <= request->body.capacity - request->body.length);
+    tt_assert(self->parser.content_length <=
+              request->message.body.capacity - request->message.body.length);
     *out_bytes = self->parser.content_length; /* llhttp counts it down */
-    return request->body.bytes + request->body.length;
+    return request->message.body.bytes + request->message.body.length;
 }
 
 int tt_http1_problem(const struct tt_http1 *self, const char **out_sentence) {
@@ -492,8 +366,8 @@ int tt_http1_problem(const struct tt_http1 *self, const char **out_sentence) {
         *out_sentence = "no memory for another request";
         return 503;
     }
-    *out_sentence = self->request->problem;
-    return self->request->problem_status;
+    *out_sentence = self->request->message.problem;
+    return self->request->message.problem_status;
 }
 
 /* --- answers --- */
@@ -541,7 +415,7 @@ static void put_trace(struct tt_text *text, const struct tt_trace_context *conte
     tt_text_append(text, "\r\n", 2);
 }
 
-void tt_http1_write_head(const struct tt_http1_answer *answer, struct tt_text *out_text) {
+void tt_http1_write_head(const struct tt_http_head *answer, struct tt_text *out_text) {
     tt_assert(answer->status >= 200);
     tt_text_reserve(out_text, HEAD_BYTES);
     tt_text_puts(out_text, "HTTP/1.1 ");

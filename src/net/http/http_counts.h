@@ -16,6 +16,7 @@ struct tt_listener_counts {
     int64_t answered, gone; /* gone: the client left before its answer */
     int64_t by_status[TT_HTTP_STATUS_END - TT_HTTP_STATUS_FIRST]; /* `answered`, by its status */
     int32_t connections, in_flight;
+    int64_t http2_connections, http2_requests; /* of `accepted` and `requests`: over HTTP/2 */
 };
 
 /* Of one thread. */
@@ -23,10 +24,12 @@ struct tt_http_counters {
     struct tt_counter opened, accepted,
         ended; /* connections; a socket may fail before `accepted` */
     struct tt_counter requests, gone;
+    struct tt_counter http2_requests;                                       /* among `requests` */
     struct tt_counter by_status[TT_HTTP_STATUS_END - TT_HTTP_STATUS_FIRST]; /* answered */
 };
-/* Adds what the thread counted so far. `out_counts` is zero before the first thread's. */
-void tt_http_counters_add(const struct tt_http_counters *self,
+/* Adds what the thread counted so far. `http2_ended`: connections that have ended elsewhere.
+ * `out_counts` is zero before the first thread's. */
+void tt_http_counters_add(const struct tt_http_counters *self, const struct tt_counter *http2_ended,
                           struct tt_listener_counts *out_counts);
 
 #endif

@@ -1,7 +1,7 @@
 #include "net/http/http_journal.h"
 
 #include "net/http/exchange.h"
-#include "net/http/http1.h"
+#include "net/http/http_message.h"
 
 #include <string.h>
 
@@ -12,7 +12,7 @@ static void keep(char *to, size_t capacity, const char *string) {
     to[length] = '\0';
 }
 
-void tt_http_journal_begin(struct tt_journal *self, struct tt_http1_request *request,
+void tt_http_journal_begin(struct tt_journal *self, struct tt_http_message *request,
                            int64_t received_at, const struct tt_peer_address *client,
                            struct tt_http_entry *out_entry) {
     tt_journal_begin(self, request ? &request->trace : NULL, received_at, &out_entry->entry);

@@ -9,7 +9,7 @@
 #include "net/kserve/request_journal.h"
 
 struct tt_exchange;
-struct tt_http1_request;
+struct tt_http_message;
 
 enum {
     TT_HTTP_ENTRY_PATH_BYTES = 240, /* longer paths are cut off */
@@ -24,7 +24,7 @@ struct tt_http_entry {
 };
 
 /* `request` NULL: it was not understood. `received_at`: its first byte. */
-void tt_http_journal_begin(struct tt_journal *self, struct tt_http1_request *request,
+void tt_http_journal_begin(struct tt_journal *self, struct tt_http_message *request,
                            int64_t received_at, const struct tt_peer_address *client,
                            struct tt_http_entry *out_entry);
 /* `body_bytes` of the reply were sent; -1: the client has gone before that. */

@@ -1,5 +1,6 @@
 /* A reply to one HTTP request, independent of the version of HTTP: status, headers that mean
- * something, and the body. connection.h sends it and decides about compression and keep-alive.
+ * something, and the body. http_transaction.h composes the answer from it; connection.h and
+ * http_stream.h send that.
  *
  * Life: zero-initialised; filled by one of the functions below; the body is freed with
  * tt_text_fini. Implemented in http_reply.c. */
@@ -7,6 +8,8 @@
 #define TT_NET_HTTP_HTTP_REPLY_H
 
 #include "base/text.h"
+#include "net/coding/content_coding.h"
+#include "net/telemetry/trace_context.h"
 
 #include <stdint.h>
 
@@ -17,6 +20,21 @@ struct tt_reply {
     const char *allow;     /* static; methods, for a 405; NULL: none */
     const char *headers;   /* static; further headers, each with its end of line; NULL: none */
     int32_t retry_after_s; /* 0: none */
+};
+
+/* The head of an answer, of any version of HTTP: a reply as it is sent. */
+struct tt_http_head {
+    int status;
+    const char *content_type; /* NULL: none */
+    enum tt_coding coding;
+    size_t content_bytes;
+    bool is_stream;      /* the body goes on: in chunks, or, without keep_alive, to the end */
+    int64_t json_bytes;  /* Inference-Header-Content-Length; < 0: none */
+    const char *allow;   /* methods, for a 405; NULL: none */
+    const char *headers; /* further ones, each with its end of line; NULL: none */
+    const struct tt_trace_context *trace; /* to answer with; NULL: none */
+    int32_t retry_after_s;                /* 0: none */
+    bool keep_alive;
 };
 
 /* The status and the body {"error": sentence}, in place of what the reply held. */

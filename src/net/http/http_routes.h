@@ -47,7 +47,7 @@ struct tt_http_request {
     /* The headers Host and Origin, "" where they are not there or not usable, and whether there was
      * an Origin at all. */
     const char *host, *origin;
-    bool has_origin, is_cross_site; /* see struct tt_http1_request */
+    bool has_origin, is_cross_site; /* see struct tt_http_message */
     struct tt_token token;
 };
 

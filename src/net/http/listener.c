@@ -2,6 +2,7 @@
 
 #include "base/log/log.h"
 #include "net/http/connection.h"
+#include "net/http/http_stream.h"
 #include "net/sockets/socket_group.h"
 
 #include <stdlib.h>
@@ -11,7 +12,10 @@ enum { SERVER, METRICS_SERVER };
 /* What one connection thread has. */
 struct worker {
     struct tt_socket_server server;
+    struct tt_http_transactions transactions;
     struct tt_connections connections;
+    struct tt_http_streams streams;
+    struct tt_http2_connections http2;
     struct tt_tls_loop *tls; /* NULL: without TLS */
     struct tt_gate gate;
 };
@@ -44,43 +48,66 @@ static bool accept_one(void *context, tt_take_socket_fn *take, void *client, int
 }
 
 static int64_t ended(const void *context) {
-    return tt_counter_get(&((const struct worker *)context)->connections.counts.ended);
+    const struct worker *self = context;
+    return tt_counter_get(&self->transactions.counts.ended) + tt_counter_get(&self->http2.ended);
 }
 
 static void expire(void *context) {
-    tt_connections_expire(&((struct worker *)context)->connections);
+    struct worker *self = context;
+    tt_connections_expire(&self->connections);
+    tt_http2_connections_expire(&self->http2);
 }
 
 static uint64_t tick_ms(const void *context) {
-    return tt_connections_tick_ms(&((const struct worker *)context)->connections);
+    const struct worker *self = context;
+    uint64_t one_ms = tt_connections_tick_ms(&self->connections);
+    uint64_t two_ms = tt_http2_connections_tick_ms(&self->http2);
+    return one_ms < two_ms ? one_ms : two_ms;
+}
+
+static bool flush(void *context) {
+    return tt_http2_connections_flush(&((struct worker *)context)->http2);
 }
 
 static void relieve(void *context) {
-    tt_body_budget_relieve(&((struct worker *)context)->connections.body_budget);
+    tt_body_budget_relieve(&((struct worker *)context)->transactions.body_budget);
 }
 
-static void stop(void *context) { tt_connections_stop(&((struct worker *)context)->connections); }
+static void stop(void *context) {
+    struct worker *self = context;
+    self->transactions.stopping = true;
+    tt_body_budget_leave(&self->transactions.body_budget);
+    tt_connections_stop(&self->connections);
+    tt_http2_connections_stop(&self->http2);
+    tt_http2_connections_flush(&self->http2);
+}
 
 static void close_all(void *context) {
-    tt_connections_close_all(&((struct worker *)context)->connections);
+    struct worker *self = context;
+    tt_connections_close_all(&self->connections);
+    tt_http2_connections_close_all(&self->http2);
 }
 
 static bool is_empty(const void *context) {
-    return tt_connections_empty(&((const struct worker *)context)->connections);
+    const struct worker *self = context;
+    return tt_connections_empty(&self->connections) && tt_http2_connections_empty(&self->http2) &&
+           self->transactions.count == 0;
 }
 
 static const struct tt_socket_protocol protocol = {.accept = accept_one,
                                                    .ended = ended,
                                                    .expire = expire,
                                                    .tick_ms = tick_ms,
-                                                   .flush = NULL,
+                                                   .flush = flush,
                                                    .relieve = relieve,
                                                    .stop = stop,
                                                    .close_all = close_all,
                                                    .is_empty = is_empty};
 
-static void on_empty(void *owner) {
-    tt_socket_server_check_stopped(&((struct worker *)owner)->server);
+static void on_end(void *owner) {
+    struct worker *self = owner;
+    if (self->server.stopping)
+        tt_socket_server_check_stopped(&self->server);
 }
 
 /* --- the listener --- */
@@ -119,12 +146,18 @@ static void start_connections(struct tt_listener *self, struct worker *worker,
         .host = options->host,
         .more_metrics = options->more_metrics,
         .more_metrics_context = options->more_metrics_context};
-    tt_connections_init(&worker->connections, &worker->server.loop, &options->limits,
-                        options->quotas ? options->quotas : &self->own_quotas, &context, on_empty,
-                        worker);
-    worker->connections.tls = worker->tls;
-    worker->connections.addresses = options->addresses;
-    worker->connections.is_local = worker->server.is_local = is_local;
+    struct tt_network_quotas *quotas = options->quotas ? options->quotas : &self->own_quotas;
+    tt_http_transactions_init(&worker->transactions, &worker->server.loop, &options->limits, quotas,
+                              &context, on_end, worker);
+    worker->streams = (struct tt_http_streams){.transactions = &worker->transactions,
+                                               .addresses = options->addresses,
+                                               .touch = tt_http2_connections_touch};
+    tt_http2_connections_init(&worker->http2, &worker->server.loop, &options->limits, quotas,
+                              &tt_http_stream_handler, &worker->streams, on_end, worker);
+    tt_connections_init(&worker->connections, &worker->transactions, &worker->http2, quotas);
+    worker->connections.tls = worker->http2.tls = worker->tls;
+    worker->connections.addresses = worker->http2.addresses = options->addresses;
+    worker->connections.is_local = worker->http2.is_local = worker->server.is_local = is_local;
 }
 
 static enum tt_err add_worker(struct tt_listener *self, struct tt_serving *serving,
@@ -146,7 +179,7 @@ static enum tt_err add_worker(struct tt_listener *self, struct tt_serving *servi
     enum tt_err err =
         tt_socket_server_init(&worker->server, serving, &protocol, worker, self->options.log, why);
     if (!err)
-        tt_body_budget_join(&worker->connections.body_budget, tt_socket_server_wake,
+        tt_body_budget_join(&worker->transactions.body_budget, tt_socket_server_wake,
                             &worker->server);
     return err;
 }
@@ -187,7 +220,7 @@ enum tt_err tt_listener_open(struct tt_serving *serving, const struct tt_listene
     if (!err)
         err = tt_socket_group_open_ports(&self->group, why);
     for (int32_t i = 0; i < self->worker_count; i++)
-        self->workers[i]->connections.context.service.port = self->workers[i]->server.port;
+        self->workers[i]->transactions.context.service.port = self->workers[i]->server.port;
     if (!err)
         err = tt_socket_group_start(&self->group, "tutti-http", why);
     if (err) {
@@ -210,10 +243,12 @@ void tt_listener_close(struct tt_listener *self) {
     if (!self)
         return;
     for (int32_t i = 0; i < self->worker_count; i++) /* else others wake a closed handle */
-        tt_body_budget_leave(&self->workers[i]->connections.body_budget);
+        tt_body_budget_leave(&self->workers[i]->transactions.body_budget);
     tt_socket_group_close(&self->group);
     for (int32_t i = 0; i < self->worker_count; i++) {
         tt_connections_fini(&self->workers[i]->connections);
+        tt_http2_connections_fini(&self->workers[i]->http2);
+        tt_http_transactions_fini(&self->workers[i]->transactions);
         tt_tls_loop_free(self->workers[i]->tls);
         tt_gate_fini(&self->workers[i]->gate);
         free(self->workers[i]);
@@ -222,7 +257,8 @@ void tt_listener_close(struct tt_listener *self) {
 }
 
 static void add_counts(const struct worker *worker, struct tt_listener_counts *out_counts) {
-    tt_http_counters_add(&worker->connections.counts, out_counts);
+    tt_http_counters_add(&worker->transactions.counts, &worker->http2.ended, out_counts);
+    out_counts->http2_connections += tt_counter_get(&worker->http2.accepted);
     out_counts->turns += tt_counter_get(&worker->server.turns);
 }
 

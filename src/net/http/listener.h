@@ -1,5 +1,6 @@
-/* The server's HTTP/1.1 side: a socket server (net/sockets) whose connections are connection.h;
- * what requests mean is http_routes.h.
+/* The server's HTTP side: a socket server (net/sockets) whose connections are connection.h, and
+ * those of HTTP/2 net/http2 with the streams of http_stream.h; what requests mean is
+ * http_routes.h.
  *
  * Life: `tt_listener_open` binds and reports the port number it got; `tt_listener_run` serves on
  * the calling thread until `tt_listener_stop` was called and every accepted request is finished or

@@ -5,7 +5,10 @@
 
 struct connection {
     struct tt_http2_session session;
-    uv_tcp_t tcp;
+    union {
+        uv_tcp_t tcp;
+        uv_pipe_t pipe; /* of a Unix socket */
+    };
     struct tt_http2_connections *all;
     struct tt_tls_session *tls; /* NULL: without TLS */
     struct tt_list_node node, dirty_node;
@@ -223,14 +226,20 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out_buffer
     *out_buffer = (uv_buf_t){.base = self->all->read_buffer, .len = TT_HTTP2_READ_BYTES};
 }
 
-static void receive_tls(struct connection *self, const char *bytes, size_t count) {
+static void receive_plain(struct connection *self, const char *bytes, size_t count) {
+    if (count && !self->is_broken &&
+        tt_http2_session_receive(&self->session, bytes, count) != TT_OK)
+        self->is_broken = true;
+}
+
+/* Takes what was fed to TLS. */
+static void receive_fed(struct connection *self) {
     char *plain = self->all->tls->plain;
     enum tt_tls_event event;
-    tt_tls_session_feed(self->tls, bytes, count);
+    size_t count;
     while ((event = tt_tls_session_read(self->tls, plain, TT_TLS_PLAIN_BYTES, &count)) ==
            TT_TLS_DATA)
-        if (!self->is_broken && tt_http2_session_receive(&self->session, plain, count) != TT_OK)
-            self->is_broken = true;
+        receive_plain(self, plain, count);
     if (event != TT_TLS_MORE)
         self->is_broken = true;
 }
@@ -240,10 +249,12 @@ static void receive(struct connection *self, const char *bytes, size_t count) {
     self->pinged_at_ms = 0;
     tt_list_remove(&self->node);
     tt_list_push_back(&self->all->all, &self->node);
-    if (self->tls)
-        receive_tls(self, bytes, count);
-    else if (tt_http2_session_receive(&self->session, bytes, count) != TT_OK)
-        self->is_broken = true;
+    if (self->tls) {
+        tt_tls_session_feed(self->tls, bytes, count);
+        receive_fed(self);
+    } else {
+        receive_plain(self, bytes, count);
+    }
     tt_http2_connections_touch(&self->session);
 }
 
@@ -286,9 +297,11 @@ void tt_http2_connections_init(struct tt_http2_connections *self, uv_loop_t *loo
     self->stopping = false;
     self->tls = NULL;
     self->addresses = NULL;
+    self->is_local = false;
     tt_list_init(&self->all);
     tt_list_init(&self->dirty);
-    tt_http2_timers_init(&self->timers, limits->body_timeout_ms, limits->write_timeout_ms);
+    tt_http2_timers_init(&self->timers, limits->header_timeout_ms, limits->body_timeout_ms,
+                         limits->write_timeout_ms);
     tt_http2_memory_init(&self->memory);
     tt_counter_set(&self->accepted, 0);
     tt_counter_set(&self->opened, 0);
@@ -323,32 +336,49 @@ static bool enter_address(struct connection *self) {
     return session->refusal != NULL;
 }
 
+/* A connection without a socket; NULL: no memory. */
+static struct connection *connection_new(struct tt_http2_connections *all) {
+    struct connection *self = calloc(1, sizeof(*self));
+    if (!self)
+        return NULL;
+    all->timers.now_ms = (int64_t)uv_now(all->loop);
+    self->all = all;
+    self->heard_at_ms = self->accepted_at_ms = all->timers.now_ms;
+    if (tt_http2_session_init(&self->session, all->handler, &all->session_limits, &all->timers,
+                              &all->memory, all->handler_context) != TT_OK) {
+        free(self);
+        return NULL;
+    }
+    return self;
+}
+
+/* From here on it ends by connection_close(). */
+static void open_socket(struct connection *self) {
+    struct tt_http2_connections *all = self->all;
+    if (all->is_local)
+        uv_pipe_init(all->loop, &self->pipe, 0);
+    else
+        uv_tcp_init(all->loop, &self->tcp);
+    self->tcp.data = self;
+    tt_list_push_back(&all->all, &self->node);
+    tt_counter_add(&all->opened, 1);
+}
+
 bool tt_http2_connections_accept(struct tt_http2_connections *self,
                                  int (*take)(void *client, uv_tcp_t *tcp), void *client,
                                  bool is_full) {
-    struct connection *connection = calloc(1, sizeof(*connection));
+    struct connection *connection = connection_new(self);
     if (!connection)
         return false;
-    self->timers.now_ms = (int64_t)uv_now(self->loop);
-    connection->all = self;
-    connection->heard_at_ms = connection->accepted_at_ms = self->timers.now_ms;
     if (self->tls) {
         connection->tls = tt_tls_loop_accept(self->tls, TT_TLS_HTTP2);
         if (!connection->tls) {
+            tt_http2_session_fini(&connection->session);
             free(connection);
             return false;
         }
     }
-    if (tt_http2_session_init(&connection->session, self->handler, &self->session_limits,
-                              &self->timers, &self->memory, self->handler_context) != TT_OK) {
-        tt_tls_session_free(connection->tls);
-        free(connection);
-        return false;
-    }
-    uv_tcp_init(self->loop, &connection->tcp);
-    connection->tcp.data = connection;
-    tt_list_push_back(&self->all, &connection->node);
-    tt_counter_add(&self->opened, 1);
+    open_socket(connection);
     connection->has_place = tt_quota_take(self->places, 1);
     /* The last places are kept for probes over HTTP. */
     int64_t room = self->places->limit - tt_network_reserve(self->places->limit);
@@ -372,10 +402,41 @@ bool tt_http2_connections_accept(struct tt_http2_connections *self,
     return true;
 }
 
+bool tt_http2_connections_adopt(struct tt_http2_connections *self,
+                                const struct tt_http2_newcomer *newcomer) {
+    struct connection *connection = connection_new(self);
+    if (!connection)
+        return false;
+    struct tt_http2_session *session = &connection->session;
+    open_socket(connection);
+    connection->tls = newcomer->tls;
+    connection->has_place = newcomer->has_quota;
+    session->peer = newcomer->peer;
+    session->place = newcomer->place;
+    session->is_reserved = newcomer->is_reserved;
+    session->only_metrics = newcomer->only_metrics;
+    if (newcomer->take(newcomer->client, &connection->tcp) < 0) {
+        connection_close(connection);
+        return true;
+    }
+    tt_counter_add(&self->accepted, 1);
+    set_reading(connection, true);
+    if (connection->is_closing)
+        return true;
+    if (newcomer->has_preface)
+        receive_plain(connection, NGHTTP2_CLIENT_MAGIC, NGHTTP2_CLIENT_MAGIC_LEN);
+    receive_plain(connection, newcomer->bytes, newcomer->count);
+    if (connection->tls)
+        receive_fed(connection);
+    tt_http2_connections_touch(session);
+    return true;
+}
+
 /* Idle connections end; those with streams must answer a PING from time to time. */
 static void check_silence(struct connection *self, int64_t now_ms) {
     int64_t silence_ms = now_ms - self->heard_at_ms;
-    if (self->session.refusal && now_ms - self->accepted_at_ms >= TT_HTTP2_REFUSED_MS) {
+    bool is_brief = self->session.refusal || self->session.is_reserved;
+    if (is_brief && now_ms - self->accepted_at_ms >= TT_HTTP2_BRIEF_MS) {
         connection_close(self);
         return;
     }

@@ -1,10 +1,11 @@
 /* HTTP/2 connections of one event loop: sockets, writes, time limits. What streams mean is decided
  * by the handler (http2_session.h).
  *
- * Life of a connection: accepted; it reads while nothing waits to be written; what streams answer
- * is collected and written once per turn of the loop (`tt_http2_connections_flush`); it ends when
- * the client closes it, when it stays idle, when it does not answer a PING, when it does not take
- * what is written, or after GOAWAY when its last stream is closed.
+ * Life of a connection: accepted, or adopted from another protocol; it reads while nothing waits to
+ * be written; what streams answer is collected and written once per turn of the loop
+ * (`tt_http2_connections_flush`); it ends when the client closes it, when it stays idle, when it
+ * does not answer a PING, when it does not take what is written, or after GOAWAY when its last
+ * stream is closed.
  *
  * With TLS (net/tls) the bytes between socket and session are encrypted. A client that does not
  * finish the handshake within the time for headers is closed.
@@ -25,7 +26,8 @@ enum {
     TT_HTTP2_READ_BYTES = 65536,
     TT_HTTP2_PING_MS = 20000,       /* silence until a connection with streams is asked */
     TT_HTTP2_PING_LIMIT_MS = 20000, /* until it must have answered */
-    TT_HTTP2_REFUSED_MS = 1000      /* of a connection whose requests are all refused */
+    TT_HTTP2_BRIEF_MS = 1000        /* of a connection whose requests are all refused, or that has
+                                       one of the last places */
 };
 
 typedef void tt_http2_changed_fn(void *owner);
@@ -48,6 +50,7 @@ struct tt_http2_connections {
     struct tt_address_limits *addresses;       /* borrowed; NULL: no limit */
     struct tt_http2_output output;
     struct tt_tls_loop *tls;               /* borrowed; NULL: without TLS */
+    bool is_local;                         /* the clients come by a Unix socket */
     char read_buffer[TT_HTTP2_READ_BYTES]; /* one for all: libuv reads and delivers at once */
 };
 
@@ -66,6 +69,23 @@ uint64_t tt_http2_connections_tick_ms(const struct tt_http2_connections *self);
 bool tt_http2_connections_accept(struct tt_http2_connections *self,
                                  int (*take)(void *client, uv_tcp_t *tcp), void *client,
                                  bool is_full);
+/* A client that another protocol has accepted, and that speaks HTTP/2. */
+struct tt_http2_newcomer {
+    int (*take)(void *client, uv_tcp_t *tcp); /* moves its socket; an error of libuv: it is gone */
+    void *client;
+    struct tt_tls_session *tls; /* after its handshake, perhaps with bytes to be read; NULL: none */
+    struct tt_peer_address peer;
+    struct tt_address_place *place; /* in the limits per address; NULL: none */
+    bool has_quota;                 /* one of the quota of connections */
+    bool is_reserved, only_metrics; /* see struct tt_http2_session */
+    bool has_preface;               /* the client's preface was taken from its bytes */
+    const char *bytes;              /* received, and not understood yet */
+    size_t count;
+};
+/* Goes on with the client. True: its TLS session and its places are not the caller's any more.
+ * False: no memory. */
+bool tt_http2_connections_adopt(struct tt_http2_connections *self,
+                                const struct tt_http2_newcomer *newcomer);
 /* A stream of the session has something to send: it goes out with the next flush. */
 void tt_http2_connections_touch(struct tt_http2_session *session);
 /* Writes what is to be sent; true: there was something. */

@@ -16,11 +16,16 @@ static void refill(struct tt_http2_session *self) {
     self->frame_tokens = frames < TT_HTTP2_TOKENS ? frames : TT_HTTP2_TOKENS;
 }
 
-static void spend(struct tt_http2_session *self, int64_t *tokens) {
-    if (--*tokens >= 0 || self->is_calmed)
-        return;
+/* Ends the connection. */
+static void calm(struct tt_http2_session *self) {
+    if (!self->is_calmed)
+        nghttp2_session_terminate_session(self->nghttp2, NGHTTP2_ENHANCE_YOUR_CALM);
     self->is_calmed = true;
-    nghttp2_session_terminate_session(self->nghttp2, NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
+static void spend(struct tt_http2_session *self, int64_t *tokens) {
+    if (--*tokens < 0)
+        calm(self);
 }
 
 /* --- time limits --- */
@@ -35,9 +40,11 @@ static void wait_for(struct tt_http2_stream *stream, enum tt_http2_wait wait) {
         tt_list_push_back(&timers->waits[wait], &stream->timed_node);
 }
 
-void tt_http2_timers_init(struct tt_http2_timers *self, int64_t receive_ms, int64_t send_ms) {
+void tt_http2_timers_init(struct tt_http2_timers *self, int64_t head_ms, int64_t receive_ms,
+                          int64_t send_ms) {
     for (int i = 0; i < TT_HTTP2_WAIT_COUNT; i++)
         tt_list_init(&self->waits[i]);
+    self->limits_ms[TT_HTTP2_WAIT_HEAD] = head_ms;
     self->limits_ms[TT_HTTP2_WAIT_RECEIVE] = receive_ms;
     self->limits_ms[TT_HTTP2_WAIT_SEND] = send_ms;
     self->now_ms = 0;
@@ -54,7 +61,9 @@ void tt_http2_timers_expire(struct tt_http2_timers *self,
             if (self->now_ms - stream->since_ms < self->limits_ms[i])
                 break;
             wait_for(stream, TT_HTTP2_WAIT_NONE);
-            if (i == TT_HTTP2_WAIT_RECEIVE)
+            if (i == TT_HTTP2_WAIT_HEAD)
+                calm(session);
+            else if (i == TT_HTTP2_WAIT_RECEIVE)
                 session->handler->late(stream);
             else
                 tt_http2_reset(stream, NGHTTP2_CANCEL);
@@ -74,6 +83,7 @@ static void stream_init(struct tt_http2_stream *stream, struct tt_http2_session 
     tt_list_init(&stream->messages);
     tt_list_push_back(&self->open, &stream->node);
     self->stream_count++;
+    wait_for(stream, TT_HTTP2_WAIT_HEAD);
 }
 
 static void move_messages(struct tt_http2_stream *stream) {
@@ -121,6 +131,9 @@ static int on_header(nghttp2_session *nghttp2, const nghttp2_frame *frame, const
     stream->header_bytes += name_bytes + value_bytes + 32; /* as SETTINGS_MAX_HEADER_LIST_SIZE */
     if (stream->header_bytes > self->limits->header_bytes ||
         stream->header_count > self->limits->header_count) {
+        stream->is_too_large = true;
+        if (self->handler->too_large && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+            return 0;
         nghttp2_submit_rst_stream(nghttp2, NGHTTP2_FLAG_NONE, stream->id,
                                   NGHTTP2_ENHANCE_YOUR_CALM);
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
@@ -138,6 +151,14 @@ static void on_request_end(struct tt_http2_session *self, struct tt_http2_stream
     self->handler->end(stream);
 }
 
+static void on_request(struct tt_http2_session *self, struct tt_http2_stream *stream) {
+    wait_for(stream, TT_HTTP2_WAIT_NONE);
+    if (!stream->is_too_large)
+        self->handler->request(stream);
+    else if (self->handler->too_large)
+        self->handler->too_large(stream);
+}
+
 static int on_frame(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *context) {
     (void)nghttp2;
     struct tt_http2_session *self = context;
@@ -146,7 +167,7 @@ static int on_frame(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *
     switch (frame->hd.type) {
     case NGHTTP2_HEADERS:
         if (stream && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
-            self->handler->request(stream);
+            on_request(self, stream);
         break;
     case NGHTTP2_DATA:
         if (frame->hd.length == 0 && !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
@@ -447,6 +468,13 @@ void tt_http2_finish(struct tt_http2_stream *stream, const nghttp2_nv *trailers,
     stream->trailers = trailers;
     stream->trailer_count = count;
     resume(stream);
+}
+
+void tt_http2_inform(struct tt_http2_stream *stream, const nghttp2_nv *headers, size_t count) {
+    tt_assert(!stream->responded);
+    if (!stream->is_closed)
+        check(stream, nghttp2_submit_headers(stream->session->nghttp2, NGHTTP2_FLAG_NONE,
+                                             stream->id, NULL, headers, count, NULL));
 }
 
 void tt_http2_reject(struct tt_http2_stream *stream, const nghttp2_nv *headers, size_t count) {

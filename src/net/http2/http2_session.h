@@ -42,6 +42,7 @@ struct tt_http2_session;
 
 /* What a stream waits for, with a time limit. */
 enum tt_http2_wait {
+    TT_HTTP2_WAIT_HEAD,    /* the rest of its headers; a late one ends the connection */
     TT_HTTP2_WAIT_RECEIVE, /* more of its request */
     TT_HTTP2_WAIT_SEND,    /* the client takes what is to be sent */
     TT_HTTP2_WAIT_COUNT,
@@ -69,7 +70,7 @@ struct tt_http2_stream {
     bool responded, finished; /* headers are submitted; no more messages will come */
     bool ended, answered;     /* the client sent its last byte; we sent ours */
     bool is_deferred;         /* nghttp2 waits for more to send */
-    bool is_closed;
+    bool is_closed, is_too_large;
 };
 
 struct tt_http2_handler {
@@ -78,6 +79,9 @@ struct tt_http2_handler {
     void (*header)(struct tt_http2_stream *stream, const char *name, size_t name_bytes,
                    const char *value, size_t value_bytes);
     void (*request)(struct tt_http2_stream *stream);
+    /* In place of `request`: the headers are over a limit, and some were not reported. NULL: such a
+     * stream is reset. */
+    void (*too_large)(struct tt_http2_stream *stream);
     void (*data)(struct tt_http2_stream *stream, const char *bytes, size_t count);
     void (*end)(struct tt_http2_stream *stream);
     /* What tt_http2_expect() asked for did not come in time. */
@@ -100,6 +104,8 @@ struct tt_http2_session {
     struct tt_peer_address peer;
     struct tt_address_place *place; /* in the limits per address; NULL: none */
     char *refusal;                  /* why its requests are to be refused; NULL: they are not */
+    bool is_reserved;  /* it has one of the last places of connections, for one short request */
+    bool only_metrics; /* it came by the port that answers only /metrics */
     struct tt_list open, closed;    /* streams; `closed` are to be reported */
     struct tt_list sent;            /* messages whose bytes are in the output */
     struct tt_http2_output *output; /* while _pull runs */
@@ -108,7 +114,8 @@ struct tt_http2_session {
     bool is_calmed; /* it ends for abuse */
 };
 
-void tt_http2_timers_init(struct tt_http2_timers *self, int64_t receive_ms, int64_t send_ms);
+void tt_http2_timers_init(struct tt_http2_timers *self, int64_t head_ms, int64_t receive_ms,
+                          int64_t send_ms);
 /* Ends the streams whose time is over. Their sessions then have something to send: `touched` is
  * called with each. */
 void tt_http2_timers_expire(struct tt_http2_timers *self,
@@ -152,6 +159,8 @@ void tt_http2_send(struct tt_http2_stream *stream, struct tt_http2_message *take
 /* After the queued messages come these trailers, and the end. Borrowed until the stream is closed.
  */
 void tt_http2_finish(struct tt_http2_stream *stream, const nghttp2_nv *trailers, int32_t count);
+/* Headers before those of the answer: a status of 1xx. */
+void tt_http2_inform(struct tt_http2_stream *stream, const nghttp2_nv *headers, size_t count);
 /* An answer of headers only. */
 void tt_http2_reject(struct tt_http2_stream *stream, const nghttp2_nv *headers, size_t count);
 void tt_http2_reset(struct tt_http2_stream *stream, uint32_t error_code);

@@ -73,20 +73,29 @@ static int no_password(char *buffer, int size, int for_writing, void *context) {
     return -1;
 }
 
+/* Chooses `name` if the client offers it. */
+static bool choose(const char *name, const unsigned char **out, unsigned char *out_length,
+                   const unsigned char *offered, unsigned offered_length) {
+    size_t length = strlen(name);
+    for (unsigned at = 0; at < offered_length; at += 1U + offered[at])
+        if (offered[at] == length && offered_length - at > length &&
+            memcmp(offered + at + 1, name, length) == 0) {
+            *out = offered + at + 1;
+            *out_length = (unsigned char)length;
+            return true;
+        }
+    return false;
+}
+
 static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_length,
                            const unsigned char *offered, unsigned offered_length, void *context) {
     (void)context;
-    const struct tt_tls_session *session = SSL_get_app_data(ssl);
-    bool is_http2 = session->protocol == TT_TLS_HTTP2;
-    const unsigned char *mine = (const unsigned char *)(is_http2 ? "h2" : "http/1.1");
-    unsigned mine_length = (unsigned)strlen((const char *)mine);
-    for (unsigned at = 0; at < offered_length; at += 1U + offered[at])
-        if (offered[at] == mine_length && offered_length - at > mine_length &&
-            memcmp(offered + at + 1, mine, mine_length) == 0) {
-            *out = offered + at + 1;
-            *out_length = (unsigned char)mine_length;
-            return SSL_TLSEXT_ERR_OK;
-        }
+    enum tt_tls_protocol protocol =
+        ((const struct tt_tls_session *)SSL_get_app_data(ssl))->protocol;
+    if (protocol != TT_TLS_HTTP1 && choose("h2", out, out_length, offered, offered_length))
+        return SSL_TLSEXT_ERR_OK;
+    if (protocol != TT_TLS_HTTP2 && choose("http/1.1", out, out_length, offered, offered_length))
+        return SSL_TLSEXT_ERR_OK;
     return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 

@@ -136,12 +136,16 @@ void tt_tls_session_feed(struct tt_tls_session *self, const char *bytes, size_t 
     self->fed_bytes = count;
 }
 
-/* True: gRPC speaks HTTP/2 only where both sides agreed on it. */
-static bool has_protocol(const struct tt_tls_session *self) {
+bool tt_tls_session_is_http2(const struct tt_tls_session *self) {
     const unsigned char *chosen;
     unsigned length;
     SSL_get0_alpn_selected(self->ssl, &chosen, &length);
-    return self->protocol == TT_TLS_HTTP1 || length == 2;
+    return length == 2;
+}
+
+/* True: gRPC speaks HTTP/2 only where both sides agreed on it. */
+static bool has_protocol(const struct tt_tls_session *self) {
+    return self->protocol != TT_TLS_HTTP2 || tt_tls_session_is_http2(self);
 }
 
 static enum tt_tls_event fail(struct tt_tls_session *self) {

@@ -15,7 +15,11 @@
 #include "base/text.h"
 #include "net/tls/tls_context.h"
 
-enum tt_tls_protocol { TT_TLS_HTTP1, TT_TLS_HTTP2 };
+enum tt_tls_protocol {
+    TT_TLS_HTTP1,
+    TT_TLS_HTTP2,
+    TT_TLS_HTTP, /* HTTP/2 if the client offers it, else HTTP/1.1 */
+};
 
 enum tt_tls_event {
     TT_TLS_MORE,   /* nothing to read until more is fed */
@@ -53,6 +57,8 @@ enum tt_tls_event tt_tls_session_read(struct tt_tls_session *self, char *to, siz
 /* After the handshake. False: it failed. */
 bool tt_tls_session_write(struct tt_tls_session *self, const void *bytes, size_t count);
 void tt_tls_session_end(struct tt_tls_session *self);
+/* After the handshake: both sides chose HTTP/2. */
+bool tt_tls_session_is_http2(const struct tt_tls_session *self);
 /* After FAILED: what was wrong, for a person. */
 const char *tt_tls_session_reason(const struct tt_tls_session *self);
 

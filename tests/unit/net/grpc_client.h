@@ -137,7 +137,7 @@ static inline void client_init(struct client *self, uint32_t window, bool holds_
     self->calls.touch = client_touch;
     self->http2_limits =
         (struct tt_http2_limits){.streams = 1024, .header_count = 100, .header_bytes = 16384};
-    tt_http2_timers_init(&self->timers, 1000, 1000);
+    tt_http2_timers_init(&self->timers, 1000, 1000, 1000);
     tt_http2_memory_init(&self->memory);
     assert_int_equal(tt_http2_session_init(&self->server, &tt_grpc_handler, &self->http2_limits,
                                            &self->timers, &self->memory, &self->calls),

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-static const struct tt_http1_limits limits = {
+static const struct tt_http_message_limits limits = {
     .head_bytes = 1024, .header_count = 10, .body_bytes = 4096};
 
 /* Feeds `bytes` cut at random (step 1: byte by byte; 0: whole) and writes what happens to `log`. */
@@ -40,14 +40,16 @@ static int play(const char *bytes, size_t count, size_t step, struct tt_prng *pr
         switch (tt_http1_feed(&parser, from, piece, &used)) {
         case TT_HTTP1_MORE: assert_int_equal(used, piece); break;
         case TT_HTTP1_HEAD:
-            tt_text_printf(log, "%s %s keep=%d continue=%d json=%d\n", parser.request->method,
-                           parser.request->target, parser.request->keep_alive,
-                           parser.request->expects_continue, (int)parser.request->json_bytes);
+            tt_text_printf(log, "%s %s keep=%d continue=%d json=%d\n",
+                           parser.request->message.method, parser.request->message.target,
+                           parser.request->keep_alive, parser.request->message.expects_continue,
+                           (int)parser.request->message.json_bytes);
             again = true;
             break;
         case TT_HTTP1_MESSAGE:
-            tt_text_printf(log, "body %zu:", parser.request->body.length);
-            tt_text_append(log, parser.request->body.bytes, parser.request->body.length);
+            tt_text_printf(log, "body %zu:", parser.request->message.body.length);
+            tt_text_append(log, parser.request->message.body.bytes,
+                           parser.request->message.body.length);
             tt_text_puts(log, "\n");
             tt_http1_reset(&parser);
             break;
@@ -55,6 +57,7 @@ static int play(const char *bytes, size_t count, size_t step, struct tt_prng *pr
             status = tt_http1_problem(&parser, &sentence);
             assert_true(strlen(sentence) > 10);
             break;
+        case TT_HTTP1_HTTP2: fail_msg("the parser was not to take HTTP/2"); break;
         }
         at += used;
     }
@@ -235,13 +238,13 @@ static void test_limit_by_target_and_budget(void **state) {
     struct tt_body_budget budget;
     tt_quota_init(&quota, 30);
     tt_body_budget_init(&budget, &quota, NULL);
-    const struct tt_http1_limits by_target = {.head_bytes = 1024,
-                                              .header_count = 10,
-                                              .body_bytes = 4096,
-                                              .body_limit = limit_of,
-                                              .context = &asked,
-                                              .small_body_bytes = 10,
-                                              .budget = &budget};
+    const struct tt_http_message_limits by_target = {.head_bytes = 1024,
+                                                     .header_count = 10,
+                                                     .body_bytes = 4096,
+                                                     .body_limit = limit_of,
+                                                     .context = &asked,
+                                                     .small_body_bytes = 10,
+                                                     .budget = &budget};
     static const struct {
         const char *bytes;
         enum tt_http1_event event; /* after the head */
@@ -291,7 +294,7 @@ static void test_host_and_origin(void **state) {
         {"Host: a\r\nOrigin: null\r\nOrigin: http://a\r\n", "a", "", 2},
         {"Origin:\r\nHost: a\r\n", "a", "", 1},
     };
-    struct tt_http1_limits some = {.head_bytes = 4096, .header_count = 10, .body_bytes = 10};
+    struct tt_http_message_limits some = {.head_bytes = 4096, .header_count = 10, .body_bytes = 10};
     for (size_t i = 0; i < 2 * TT_COUNT(cases) + 4; i++) {
         some.keeps_origin = i % 2 == 0;
         char request[512];
@@ -308,12 +311,44 @@ static void test_host_and_origin(void **state) {
         assert_int_equal(tt_http1_feed(&parser, request, strlen(request), &used), TT_HTTP1_HEAD);
         if (!host)
             host = extra ? "" : fits;
-        assert_string_equal(parser.request->host, some.keeps_origin ? host : "");
+        assert_string_equal(parser.request->message.host, some.keeps_origin ? host : "");
         if (i / 2 < TT_COUNT(cases) && some.keeps_origin) {
-            assert_string_equal(parser.request->origin, cases[i / 2].origin);
-            assert_int_equal(parser.request->origin_count, cases[i / 2].origins);
+            assert_string_equal(parser.request->message.origin, cases[i / 2].origin);
+            assert_int_equal(parser.request->message.origin_count, cases[i / 2].origins);
         }
         tt_http1_fini(&parser);
+    }
+}
+
+/* The client's preface of HTTP/2 is consumed exactly, however it is cut; with any other byte
+ * it is refused. */
+static void test_preface_of_http2(void **state) {
+    (void)state;
+    static const char bytes[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nabc";
+    enum { PREFACE = sizeof(bytes) - 1 - 3 };
+    for (size_t step = 1; step < sizeof(bytes); step++) {
+        for (size_t wrong = 0; wrong <= PREFACE; wrong++) { /* PREFACE: none is */
+            struct tt_http1 parser;
+            char sent[sizeof(bytes)];
+            memcpy(sent, bytes, sizeof(bytes));
+            sent[wrong] = wrong < PREFACE ? '~' : sent[wrong];
+            tt_http1_init(&parser, &limits);
+            parser.takes_http2 = true;
+            size_t at = 0;
+            enum tt_http1_event event = TT_HTTP1_MORE;
+            while (event == TT_HTTP1_MORE && at < PREFACE + 3) {
+                size_t left = PREFACE + 3 - at, used;
+                event = tt_http1_feed(&parser, sent + at, left < step ? left : step, &used);
+                at += used;
+            }
+            if (wrong == PREFACE) {
+                assert_int_equal(event, TT_HTTP1_HTTP2);
+                assert_int_equal(at, PREFACE);
+            } else {
+                assert_int_equal(event, TT_HTTP1_BAD);
+            }
+            tt_http1_fini(&parser);
+        }
     }
 }
 
@@ -321,11 +356,11 @@ static void test_answer_head(void **state) {
     (void)state;
     struct tt_text text;
     tt_text_init(&text);
-    struct tt_http1_answer answer = {.status = 405,
-                                     .content_type = "application/json",
-                                     .content_bytes = 7,
-                                     .json_bytes = -1,
-                                     .allow = "GET"};
+    struct tt_http_head answer = {.status = 405,
+                                  .content_type = "application/json",
+                                  .content_bytes = 7,
+                                  .json_bytes = -1,
+                                  .allow = "GET"};
     tt_http1_write_head(&answer, &text);
     assert_string_equal(tt_text_string(&text),
                         "HTTP/1.1 405 Method Not Allowed\r\nContent-Type: application/json\r\n"
@@ -341,6 +376,7 @@ int main(void) {
         cmocka_unit_test(test_large_chunk_is_not_waited_for),
         cmocka_unit_test(test_limit_by_target_and_budget),
         cmocka_unit_test(test_host_and_origin),
+        cmocka_unit_test(test_preface_of_http2),
         cmocka_unit_test(test_answer_head),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
