@@ -27,7 +27,7 @@ packages="build-essential ca-certificates cmake ninja-build pkg-config curl pyth
   zlib1g-dev libonnx-testdata"
 newer_suite=trixie
 onnxruntime_version=1.31.1
-python_packages="numpy==2.4.6 onnx==1.23.2 tritonclient[grpc,http]==2.73.0 tokenizers==0.23.3 prometheus_client==0.26.0 highspy==1.15.1"
+python_packages="numpy==2.4.6 onnx==1.23.2 tritonclient[grpc,http]==2.73.0 tokenizers==0.23.3 prometheus_client==0.26.0 highspy==1.15.1 h2==4.3.0"
 kubernetes_packages="kubernetes-validate==1.37.0"
 sklearn_packages="scikit-learn==1.9.1 skl2onnx==1.20.0"
 

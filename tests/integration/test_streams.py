@@ -399,6 +399,60 @@ only(Words, set())
 del GrpcStreams
 
 
+@needing("h2")
+class Http2Streams(Streams):
+    """The same over HTTP/2, where many streams share a connection."""
+
+    def client(self, **options):
+        from http2_client import Http2Connection
+
+        client = Http2Connection(self.server.address, **options)
+        self.addCleanup(client.close)
+        return client
+
+    def test_streams_of_one_connection(self):
+        client = self.client()
+        asked = self.random_requests(20)
+        started = [
+            client.start("POST", "/v2/models/%s/generate_stream" % model, json.dumps({"tokens": tokens}))
+            for model, tokens in asked
+        ]
+        for number, request in zip(started, asked):
+            events = events_of(bytes(client.wait(number).body).splitlines())
+            self.assertEqual([event["word"] for event in events], self.words_at_once(*request))
+
+    def test_a_client_that_does_not_read_is_cancelled(self):
+        before = self.metrics_of("endless")
+        client = self.client(window=1000)
+        number = client.start("POST", "/v2/models/endless/generate_stream", '{"tokens":[5]}')
+        after = self.wait_until(
+            "endless",
+            lambda now: now["tutti_requests_cancelled_total"] > before["tutti_requests_cancelled_total"]
+            and now["tutti_cell_slots_promised"] == 0,
+        )
+        client.http2.increment_flow_control_window(1 << 30, number)
+        client.http2.increment_flow_control_window(1 << 30)
+        client.flush()
+        events = list(events_of(bytes(client.wait(number).body).splitlines()))
+        self.assertIn("reads the stream too slowly; %d words wait" % STREAM_WORDS, events[-1]["error"])
+        emitted = after["tutti_words_total"] - before["tutti_words_total"]
+        self.assertEqual(len(events) - 1, emitted - 1)  # the word that found no room
+        self.assertLess(emitted, ENDLESS_WORDS)
+
+
+only(
+    Http2Streams,
+    {
+        "test_events_are_the_words_of_the_unary_answer",
+        "test_generate_answers_once",
+        "test_a_model_that_emits_nothing_has_one_event",
+        "test_what_is_wrong_before_the_first_event_has_its_status",
+        "test_the_first_word_comes_before_the_last_exists_and_leaving_ends_the_rest",
+        "test_metrics_count_words_and_first_words",
+    },
+)
+
+
 class OverTls(unittest.TestCase):
     """Encrypted parts of a stream are written by other code; their clients are slow here, so that writes end in parts."""
 

@@ -15,6 +15,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -22,6 +23,7 @@ import unittest
 sys.dont_write_bytecode = True
 
 from server_process import Server  # noqa: E402
+from transport import TRANSPORTS, triton_client  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -42,6 +44,7 @@ def parse_arguments():
     parser.add_argument(
         "--serve-flag", action="append", default=[], metavar="FLAG", help="one more for the server"
     )
+    parser.add_argument("--transport", choices=TRANSPORTS, default="http1", help="default: http1")
     parser.add_argument("tests", nargs="*", metavar="TEST")
     return parser.parse_args()
 
@@ -51,9 +54,9 @@ def give_up(message):
     sys.exit(2)
 
 
-def use_the_house_python():
+def use_the_house_python(transport):
     """Continues in .deps/venv when this Python lacks a package and that one exists."""
-    needed = ("numpy", "onnx", "tritonclient")
+    needed = ("numpy", "onnx", "tritonclient") + (() if transport == "http1" else ("h2",))
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if not missing:
         return
@@ -105,7 +108,7 @@ class Load:
         import numpy as np
         import tritonclient.http as http
 
-        client = http.InferenceServerClient(self.address, concurrency=1, network_timeout=30)
+        client = triton_client(self.address, concurrency=1, network_timeout=30)
         row = http.InferInput("input", [1, 16], "FP32")
         row.set_data_from_numpy(np.full((1, 16), 0.25 * index, np.float32))
         expected = None
@@ -143,9 +146,22 @@ def relax(settings):
         settings.write_text(text)
 
 
+def use_transport(transport, folder):
+    """The tests then use it; returns what the server needs for it."""
+    os.environ["TUTTI_TRANSPORT"] = transport
+    if transport != "h2":
+        return []
+    from certificates import Certificates
+
+    files = Certificates(folder)
+    os.environ["TUTTI_CA"] = files.path("ca.pem")
+    certificate, key = files.make("server")
+    return ["--tls-cert", certificate, "--tls-key", key]
+
+
 def main():
     arguments = parse_arguments()
-    use_the_house_python()
+    use_the_house_python(arguments.transport)
     if not os.access(arguments.tutti, os.X_OK):
         give_up("there is no program %s; build it first, or name it with --tutti" % arguments.tutti)
     maker = [sys.executable, str(ROOT / "scripts" / "make_models.py"), "--test-models"]
@@ -156,6 +172,8 @@ def main():
     command = [arguments.tutti, "serve", "--model-repository", arguments.models]
     # One of the test models is broken on purpose.
     command += ["--strict-readiness", "false"]
+    folder = tempfile.TemporaryDirectory()
+    command += use_transport(arguments.transport, folder.name)
     server = Server(command + ["--http-port", "0", "--grpc-port", "0"] + arguments.serve_flag)
     passed = False
     load = None

@@ -5,6 +5,7 @@ import unittest
 
 import numpy as np
 import tritonclient.http as http
+from transport import triton_client
 from tritonclient.utils import InferenceServerException
 
 
@@ -58,7 +59,7 @@ def infer(client, model, arrays, **options):
 class ServerCase(unittest.TestCase):
     def setUp(self):
         # One connection: what an error leaves behind is seen by the next request.
-        self.client = http.InferenceServerClient(address(), concurrency=1, network_timeout=60)
+        self.client = triton_client(address(), concurrency=1, network_timeout=60)
         self.addCleanup(self.client.close)
 
     def assert_rows_equal(self, got, expected, what=""):
@@ -77,9 +78,7 @@ class ServerCase(unittest.TestCase):
 
         def body(index):
             try:
-                client = http.InferenceServerClient(
-                    address(), concurrency=1, network_timeout=60
-                )
+                client = triton_client(address(), concurrency=1, network_timeout=60)
                 try:
                     start.wait(30)
                     work(index, client)

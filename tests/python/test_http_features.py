@@ -12,6 +12,7 @@ import tritonclient.http as triton
 from tritonclient.utils import InferenceServerException
 
 from server_case import ServerCase, address, infer, tensor
+from transport import connect, transport, triton_client
 
 REQUEST = {
     "inputs": [
@@ -41,7 +42,7 @@ class Packed(ServerCase):
                         np.testing.assert_array_equal(result.as_numpy("OUTPUT0"), self.rows)
 
     def ask(self, body, **headers):
-        connection = http.client.HTTPConnection(address(), timeout=60)
+        connection = connect(address())
         connection.request(
             "POST", PATH, body, {k.replace("_", "-"): v for k, v in headers.items()}
         )
@@ -67,7 +68,7 @@ class Packed(ServerCase):
     def test_only_inference_is_packed(self):
         # tritonclient.http.aio asks for compression always, and reads metadata as it comes.
         for path in ("/v2", "/v2/models/identity_fp32", "/v2/models/identity_fp32/config", "/metrics"):
-            connection = http.client.HTTPConnection(address(), timeout=60)
+            connection = connect(address())
             connection.request("GET", path, headers={"Accept-Encoding": "gzip, deflate"})
             answer = connection.getresponse()
             content = answer.read()
@@ -104,6 +105,7 @@ class Packed(ServerCase):
                 self.assertEqual(answer.status, status, content)
 
 
+@unittest.skipIf(transport() != "http1", "the bytes of HTTP/1.1")
 class Wire(unittest.TestCase):
     def setUp(self):
         host, port = address().split(":")
@@ -193,7 +195,7 @@ class Deadlines(ServerCase):
     def test_a_deadline_that_cannot_be_met(self):
         """Told at once, with the reason and the numbers, and when to come again."""
         body = dict(REQUEST, parameters={"timeout": 1})
-        connection = http.client.HTTPConnection(address(), timeout=60)
+        connection = connect(address())
         refused = 0
         for _ in range(50):
             connection.request("POST", "/v2/models/mlp/infer", json.dumps(
@@ -222,7 +224,7 @@ class Deadlines(ServerCase):
 
 class RestOfTheClient(ServerCase):
     def test_async_infer(self):
-        client = triton.InferenceServerClient(address(), concurrency=4)
+        client = triton_client(address(), concurrency=4)
         self.addCleanup(client.close)
         asked = []
         for i in range(20):
@@ -237,7 +239,7 @@ class RestOfTheClient(ServerCase):
         body, json_size = triton.InferenceServerClient.generate_request_body(
             [tensor("INPUT0", row)], outputs=[triton.InferRequestedOutput("OUTPUT0")]
         )
-        connection = http.client.HTTPConnection(address(), timeout=60)
+        connection = connect(address())
         connection.request(
             "POST", PATH, body, {"Inference-Header-Content-Length": str(json_size)}
         )

@@ -2,7 +2,6 @@
 
 The models are those of scripts/make_models.py --test-models.
 """
-import http.client
 import json
 import re
 import struct
@@ -13,6 +12,7 @@ import tritonclient.http
 from tritonclient.utils import InferenceServerException, triton_to_np_dtype
 
 from server_case import ServerCase, address, infer, tensor
+from transport import connect
 
 INTEGERS = {
     "uint8": np.uint8,
@@ -375,8 +375,7 @@ class RawRequests(unittest.TestCase):
     """What no well-behaved client sends: framed correctly, so the connection has to go on."""
 
     def setUp(self):
-        host, port = address().rsplit(":", 1)
-        self.connection = http.client.HTTPConnection(host, int(port), timeout=60)
+        self.connection = connect(address())
         self.connection.connect()
         self.addCleanup(self.connection.close)
         self.socket = self.connection.sock
