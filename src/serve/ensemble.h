@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 struct tt_inference;
+struct tt_inference_step;
 struct tt_served_model;
 struct tt_tensor_view;
 
@@ -63,6 +64,9 @@ struct tt_ensemble_ops {
     void (*cancel)(struct tt_inference *whole);
     void (*output)(const struct tt_inference *whole, int32_t output,
                    struct tt_tensor_view *out_view);
+    /* See tt_inference_step(). */
+    bool (*step)(const struct tt_inference *whole, int32_t index,
+                 struct tt_inference_step *out_step);
     void (*release)(struct tt_inference *whole);
 };
 

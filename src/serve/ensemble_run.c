@@ -191,6 +191,21 @@ static void go_on(struct tt_ensemble_run *self, int32_t s, int64_t now) {
     }
 }
 
+/* The inference may be released, and used again, before the whole ends. */
+static void keep_account(struct tt_ensemble_place *place, int64_t now, bool is_failed) {
+    const struct tt_ensemble_step *step = &place->run->ensemble->steps[place_index(place)];
+    struct tt_inference_account account;
+    tt_inference_account(place->inference, &account);
+    place->went = (struct tt_inference_step){.model = step->model->name,
+                                             .number = step->number,
+                                             .batch_rows = account.batch_rows,
+                                             .deadline_at = account.deadline_at,
+                                             .submitted_at = account.submitted_at,
+                                             .started_at = account.started_at,
+                                             .ended_at = now,
+                                             .is_failed = is_failed};
+}
+
 static void on_step_done(void *context, struct tt_inference *inference, enum tt_err err,
                          const char *why) {
     struct tt_ensemble_place *place = context;
@@ -198,6 +213,7 @@ static void on_step_done(void *context, struct tt_inference *inference, enum tt_
     int32_t s = place_index(place);
     int64_t now = tt_clock_now();
     tt_assert(place->inference == inference);
+    keep_account(place, now, err != TT_OK);
     self->ended |= bit(s);
     self->lost |= inference->is_lost ? bit(s) : 0;
     if (err) {
@@ -270,6 +286,17 @@ static void output(const struct tt_inference *whole, int32_t output_index,
     tt_inference_output(whole->run->places[source->step].inference, source->tensor, out_view);
 }
 
+static bool step_of(const struct tt_inference *whole, int32_t index,
+                    struct tt_inference_step *out_step) {
+    const struct tt_ensemble_run *self = whole->run;
+    uint64_t left = self ? self->ended : 0;
+    for (; left && index > 0; index--)
+        left &= left - 1;
+    if (left)
+        *out_step = self->places[__builtin_ctzll(left)].went;
+    return left;
+}
+
 static void release(struct tt_inference *whole) {
     struct tt_ensemble_run *self = whole->run;
     tt_assert(whole->released);
@@ -284,8 +311,12 @@ static void release(struct tt_inference *whole) {
 
 void tt_ensemble_attach(struct tt_served_model *model, const struct tt_signature *signature,
                         struct tt_ensemble *take_ensemble) {
-    static const struct tt_ensemble_ops ops = {
-        .begin = begin, .submit = submit, .cancel = cancel, .output = output, .release = release};
+    static const struct tt_ensemble_ops ops = {.begin = begin,
+                                               .submit = submit,
+                                               .cancel = cancel,
+                                               .output = output,
+                                               .step = step_of,
+                                               .release = release};
     take_ensemble->ops = &ops;
     tt_served_model_compose(model, signature, take_ensemble, tt_ensemble_free);
 }

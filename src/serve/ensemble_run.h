@@ -15,20 +15,17 @@
 #ifndef TT_SERVE_ENSEMBLE_RUN_H
 #define TT_SERVE_ENSEMBLE_RUN_H
 
-#include "base/err.h"
-
-#include <stdbool.h>
-#include <stdint.h>
+#include "serve/inference.h"
 
 struct tt_ensemble;
 struct tt_ensemble_run;
-struct tt_inference;
 struct tt_served_model;
 struct tt_signature;
 
 struct tt_ensemble_place {
     struct tt_ensemble_run *run;
     struct tt_inference *inference; /* of a begun step */
+    struct tt_inference_step went;  /* of an ended step */
 };
 
 struct tt_ensemble_run {

@@ -207,6 +207,14 @@ void tt_inference_account(const struct tt_inference *inference,
     out_account->is_one_run = model->step_model.step_count == 1;
 }
 
+bool tt_inference_step(const struct tt_inference *inference, int32_t index,
+                       struct tt_inference_step *out_step) {
+    const struct tt_ensemble *ensemble = inference->model->ensemble;
+    tt_assert(index >= 0);
+    tt_assert(!inference->released);
+    return ensemble && inference->submitted && ensemble->ops->step(inference, index, out_step);
+}
+
 void tt_inference_release(struct tt_inference *take_inference) {
     tt_assert(!take_inference->submitted || take_inference->finished);
     tt_assert(!take_inference->released);

@@ -92,6 +92,21 @@ struct tt_inference_account {
 /* How it went. Before submit, or from `done` on. */
 void tt_inference_account(const struct tt_inference *inference,
                           struct tt_inference_account *out_account);
+/* How a step of an ensemble went. */
+struct tt_inference_step {
+    const char *model;   /* of the step; until release */
+    int32_t number;      /* from 1, in the configuration */
+    int32_t batch_rows;  /* as in the account above */
+    int64_t deadline_at; /* its share of the time; TT_NEVER: none */
+    int64_t submitted_at;
+    int64_t started_at; /* 0: it did not run */
+    int64_t ended_at;
+    bool is_failed; /* it was not answered */
+};
+/* Step `index` of those that were submitted, in their order. False: there are not so many; the
+ * model is none. After `done`, until release. */
+bool tt_inference_step(const struct tt_inference *inference, int32_t index,
+                       struct tt_inference_step *out_step);
 /* Gives everything back. Legal before submit (the body turned out bad) and from `done` on. */
 void tt_inference_release(struct tt_inference *take_inference);
 

@@ -31,6 +31,25 @@ static void cut_query(const char *path, char out[TT_TRACER_STRING_BYTES]) {
     snprintf(out, TT_TRACER_STRING_BYTES, "%.*s", (int)strcspn(path, "?"), path);
 }
 
+/* Returns how many. */
+static int32_t fill_steps(const struct tt_inference *inference,
+                          struct tt_trace_step out_steps[TT_TRACER_STEPS]) {
+    struct tt_inference_step went;
+    int32_t count = 0;
+    for (; count < TT_TRACER_STEPS && tt_inference_step(inference, count, &went); count++) {
+        struct tt_trace_step *step = &out_steps[count];
+        *step = (struct tt_trace_step){.submitted_at = went.submitted_at,
+                                       .started_at = went.started_at,
+                                       .ended_at = went.ended_at,
+                                       .deadline_at = went.deadline_at,
+                                       .number = went.number,
+                                       .batch_rows = went.batch_rows,
+                                       .is_failed = went.is_failed};
+        snprintf(step->model, sizeof(step->model), "%s", went.model);
+    }
+    return count;
+}
+
 static void put_spans(struct tt_journal *self, const struct tt_journal_entry *entry,
                       const struct tt_access_line *line) {
     char path[TT_TRACER_STRING_BYTES];
@@ -58,7 +77,9 @@ static void put_spans(struct tt_journal *self, const struct tt_journal_entry *en
                                              .model = line->request->target.model,
                                              .version = line->request->target.version,
                                              .why = account.why};
-    tt_tracer_put(self->tracer, self->writer, &entry->traced, &facts, &strings);
+    struct tt_trace_step steps[TT_TRACER_STEPS];
+    int32_t step_count = line->inference ? fill_steps(line->inference, steps) : 0;
+    tt_tracer_put(self->tracer, self->writer, &entry->traced, &facts, &strings, steps, step_count);
 }
 
 void tt_journal_end(struct tt_journal *self, const struct tt_journal_entry *entry,

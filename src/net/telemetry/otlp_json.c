@@ -46,16 +46,17 @@ static void put_ms(struct tt_text *out, bool *is_first, const char *key, int64_t
 /* One request's spans. */
 struct tree {
     const struct tt_trace_record *record;
+    const char *bytes; /* of the record */
     const char *state;
     const struct tt_trace_strings *strings;
     int64_t wall_offset_ns;
     struct tt_text *out;
 };
 
-enum child { RECEIVE, QUEUE, BATCH, RUN, SEND };
+enum child { RECEIVE, QUEUE, BATCH, RUN, SEND, STEP /* the first one */ };
 
 /* Children need no random numbers of their own: they follow from the request's. */
-static void child_id(const struct tree *self, enum child child, uint8_t out[TT_SPAN_ID_BYTES]) {
+static void child_id(const struct tree *self, int child, uint8_t out[TT_SPAN_ID_BYTES]) {
     uint64_t state;
     memcpy(&state, self->record->span_id, sizeof(state));
     state += (uint64_t)child;
@@ -204,6 +205,48 @@ static int64_t between(int64_t at, int64_t low, int64_t high) {
     return at < low ? low : at > high ? high : at;
 }
 
+static void put_step(const struct tree *self, int32_t index, const struct tt_trace_step *step,
+                     int64_t from_at, int64_t until_at) {
+    char name[TT_TRACER_MODEL_BYTES + 8];
+    uint8_t id[TT_SPAN_ID_BYTES];
+    struct tt_text *out = self->out;
+    bool is_first = true;
+    child_id(self, STEP + index, id);
+    tt_text_puts(out, ",");
+    begin_span(self, id, self->record->span_id, KIND_INTERNAL, from_at, until_at);
+    snprintf(name, sizeof(name), "step %s", step->model);
+    tt_text_puts(out, ",\"name\":");
+    tt_json_write_string(out, name, strlen(name));
+    tt_text_puts(out, ",\"attributes\":[");
+    put_text(out, &is_first, "tutti.model", step->model);
+    put_integer(out, &is_first, "tutti.step", step->number);
+    if (step->batch_rows > 0)
+        put_integer(out, &is_first, "tutti.batch_rows", step->batch_rows);
+    if (step->started_at)
+        put_ms(out, &is_first, "tutti.queue_ms", step->started_at - step->submitted_at);
+    if (step->deadline_at != TT_NEVER)
+        put_ms(out, &is_first, "tutti.slack_ms", step->deadline_at - step->ended_at);
+    tt_text_puts(out, "]");
+    if (step->is_failed)
+        tt_text_printf(out, ",\"status\":{\"code\":%d}", STATUS_ERROR);
+    tt_text_puts(out, "}");
+}
+
+/* The steps of an ensemble, in place of its batches, and what is left after the last one. */
+static void put_steps(const struct tree *self) {
+    const struct tt_trace_facts *facts = &self->record->facts;
+    int64_t last_at = facts->submitted_at;
+    for (int32_t i = 0; i < self->record->step_count; i++) {
+        struct tt_trace_step step;
+        tt_trace_record_step(self->bytes, i, &step);
+        int64_t from_at = between(step.submitted_at, facts->submitted_at, facts->ended_at);
+        int64_t until_at = between(step.ended_at, from_at, facts->ended_at);
+        put_step(self, i, &step, from_at, until_at);
+        last_at = until_at > last_at ? until_at : last_at;
+    }
+    put_child(self, SEND, self->record->span_id, last_at, facts->ended_at);
+}
+
 static void put_tree(const struct tree *self) {
     const struct tt_trace_record *record = self->record;
     const struct tt_trace_facts *facts = &record->facts;
@@ -215,6 +258,10 @@ static void put_tree(const struct tree *self) {
         return;
     }
     put_child(self, RECEIVE, whole, facts->received_at, facts->submitted_at);
+    if (record->step_count) {
+        put_steps(self);
+        return;
+    }
     if (!facts->started_at) {
         put_child(self, QUEUE, whole, facts->submitted_at, end_at);
         return;
@@ -250,6 +297,7 @@ void tt_otlp_write(const struct tt_otlp_resource *resource, const struct tt_text
         struct tt_trace_record record;
         struct tt_trace_strings strings;
         struct tree tree = {.record = &record,
+                            .bytes = records->bytes + at,
                             .strings = &strings,
                             .wall_offset_ns = wall_offset_ns,
                             .out = out_text};

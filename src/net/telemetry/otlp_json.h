@@ -4,8 +4,9 @@
  * A request becomes a tree of spans whose times nest: the request itself, a child of the client's
  * span; in it `receive` (first byte to inputs in place), `queue` (to its first batch), `batch` (to
  * the end of its last batch) with `run` in it (the model), and `send` (until the answer is
- * written). A request that did not come so far has the first of them only; of an ensemble `batch`
- * is all from its first batch on. What a request came to
+ * written). A request that did not come so far has the first of them only; an ensemble
+ * has `step MODEL` for each step that began, in place of `queue` and `batch`; a step that is an
+ * ensemble itself is one span. What a request came to
  * is in the attributes of its own span.
  *
  * It reads no clock. Implemented in otlp_json.c. */

@@ -5,7 +5,8 @@
 
 enum {
     RECORD_BYTES = sizeof(struct tt_trace_record) + TT_TRACE_STATE_BYTES +
-                   (size_t)TT_TRACER_STRINGS * TT_TRACER_STRING_BYTES
+                   (size_t)TT_TRACER_STRINGS * TT_TRACER_STRING_BYTES +
+                   (size_t)TT_TRACER_STEPS * sizeof(struct tt_trace_step)
 };
 
 enum tt_err tt_tracer_init(struct tt_tracer *self, int32_t writers, size_t room_bytes,
@@ -81,14 +82,18 @@ static char *put_string(char *to, const char *string) {
 }
 
 void tt_tracer_put(struct tt_tracer *self, int32_t writer, const struct tt_traced *traced,
-                   const struct tt_trace_facts *facts, const struct tt_trace_strings *strings) {
+                   const struct tt_trace_facts *facts, const struct tt_trace_strings *strings,
+                   const struct tt_trace_step *steps, int32_t step_count) {
+    tt_assert(step_count >= 0 && step_count <= TT_TRACER_STEPS);
     tt_assert(writer >= 0 && writer < self->writer_count);
     const struct tt_trace_context *context = &traced->context;
     if (!context->is_sampled)
         return;
     char bytes[RECORD_BYTES], *at = bytes + sizeof(struct tt_trace_record);
-    struct tt_trace_record record = {
-        .state_bytes = context->state_bytes, .has_parent = traced->has_parent, .facts = *facts};
+    struct tt_trace_record record = {.state_bytes = context->state_bytes,
+                                     .step_count = step_count,
+                                     .has_parent = traced->has_parent,
+                                     .facts = *facts};
     memcpy(record.trace_id, context->trace_id, TT_TRACE_ID_BYTES);
     memcpy(record.span_id, context->span_id, TT_SPAN_ID_BYTES);
     if (traced->has_parent)
@@ -99,6 +104,9 @@ void tt_tracer_put(struct tt_tracer *self, int32_t writer, const struct tt_trace
                                                 strings->version, strings->why};
     for (int i = 0; i < TT_TRACER_STRINGS; i++)
         at = put_string(at, all[i]);
+    if (step_count)
+        memcpy(at, steps, (size_t)step_count * sizeof(*steps));
+    at += (size_t)step_count * sizeof(*steps);
     record.size_bytes = (uint32_t)(at - bytes);
     memcpy(bytes, &record, sizeof(record));
     if (!tt_byte_ring_put(&self->writers[writer].ring, bytes, record.size_bytes))
@@ -162,5 +170,14 @@ void tt_trace_record_read(const char *bytes, struct tt_trace_record *out_record,
         *all[i] = at;
         at += strlen(at) + 1;
     }
+    at += (size_t)out_record->step_count * sizeof(struct tt_trace_step);
     tt_assert(at == bytes + out_record->size_bytes);
+}
+
+void tt_trace_record_step(const char *bytes, int32_t index, struct tt_trace_step *out_step) {
+    struct tt_trace_record record;
+    memcpy(&record, bytes, sizeof(record));
+    tt_assert(index >= 0 && index < record.step_count);
+    size_t behind = (size_t)(record.step_count - index) * sizeof(*out_step);
+    memcpy(out_step, bytes + record.size_bytes - behind, sizeof(*out_step));
 }

@@ -22,7 +22,9 @@
 enum {
     TT_TRACER_ALL = 1000000000, /* the ratio 1 */
     TT_TRACER_STRINGS = 5,
-    TT_TRACER_STRING_BYTES = 256 /* of one, with its NUL; the rest is cut off */
+    TT_TRACER_STRING_BYTES = 256, /* of one, with its NUL; the rest is cut off */
+    TT_TRACER_STEPS = 64,
+    TT_TRACER_MODEL_BYTES = 64 /* of a step's model, likewise */
 };
 
 struct tt_tracer_writer {
@@ -65,10 +67,22 @@ struct tt_trace_strings {
     const char *method, *path, *model, *version, *why;
 };
 
-/* A record of the ring: this struct, then the state, then the strings, each with its NUL. */
+/* A step of an ensemble; instants as above. */
+struct tt_trace_step {
+    int64_t submitted_at, started_at, ended_at; /* started_at 0: it did not run */
+    int64_t deadline_at;                        /* TT_NEVER: none */
+    int32_t number;                             /* from 1, in the configuration */
+    int32_t batch_rows;                         /* 0: it ran in no batch, or in cells */
+    bool is_failed;
+    char model[TT_TRACER_MODEL_BYTES];
+};
+
+/* A record of the ring: this struct, then the state, then the strings, each with its NUL, then the
+ * steps. */
 struct tt_trace_record {
     uint32_t size_bytes; /* of all of it */
     uint32_t state_bytes;
+    int32_t step_count;
     uint8_t trace_id[TT_TRACE_ID_BYTES];
     uint8_t span_id[TT_SPAN_ID_BYTES], parent_id[TT_SPAN_ID_BYTES];
     bool has_parent;
@@ -85,9 +99,10 @@ void tt_tracer_fini(struct tt_tracer *self);
 /* `parent` NULL: the client sends none. The writer's thread, as the next one. */
 void tt_tracer_begin(struct tt_tracer *self, int32_t writer, const struct tt_trace_context *parent,
                      struct tt_traced *out_traced);
-/* The request has ended; nothing happens if it is not sampled. */
+/* The request has ended; nothing happens if it is not sampled. At most TT_TRACER_STEPS `steps`. */
 void tt_tracer_put(struct tt_tracer *self, int32_t writer, const struct tt_traced *traced,
-                   const struct tt_trace_facts *facts, const struct tt_trace_strings *strings);
+                   const struct tt_trace_facts *facts, const struct tt_trace_strings *strings,
+                   const struct tt_trace_step *steps, int32_t step_count);
 
 /* The exporter's thread: appends whole records to `out_records` until it has `limit_bytes`, or none
  * is left; returns how many. */
@@ -98,5 +113,7 @@ int64_t tt_tracer_lost(const struct tt_tracer *self);
 /* The record at `bytes`, copied out, with its strings, which stay where they are. */
 void tt_trace_record_read(const char *bytes, struct tt_trace_record *out_record,
                           const char **out_state, struct tt_trace_strings *out_strings);
+/* Step `index` of the record at `bytes`, copied out. */
+void tt_trace_record_step(const char *bytes, int32_t index, struct tt_trace_step *out_step);
 
 #endif

@@ -100,7 +100,7 @@ static void *writer_main(void *context) {
         const struct tt_trace_facts facts = {
             .received_at = i + 1, .ended_at = i + 2, .deadline_at = TT_NEVER, .grpc_status = -1};
         tt_tracer_begin(self->tracer, self->index, NULL, &traced);
-        tt_tracer_put(self->tracer, self->index, &traced, &facts, &strings);
+        tt_tracer_put(self->tracer, self->index, &traced, &facts, &strings, NULL, 0);
     }
     return NULL;
 }

@@ -363,6 +363,14 @@ void tt_inference_output(const struct tt_inference *inference, int32_t output,
 }
 
 /* Each runs alone. */
+bool tt_inference_step(const struct tt_inference *inference, int32_t index,
+                       struct tt_inference_step *out_step) {
+    (void)inference;
+    (void)index;
+    (void)out_step;
+    return false;
+}
+
 void tt_inference_account(const struct tt_inference *inference,
                           struct tt_inference_account *out_account) {
     *out_account = (struct tt_inference_account){

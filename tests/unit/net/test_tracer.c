@@ -98,7 +98,7 @@ static void test_records_come_back(void **state) {
         tt_tracer_begin(&tracer, 0, NULL, &traced);
         const struct tt_trace_strings some = {.method = "POST", .path = path, .model = model};
         const struct tt_trace_facts facts = {.received_at = i, .rows = (int32_t)strlen(model)};
-        tt_tracer_put(&tracer, 0, &traced, &facts, &some);
+        tt_tracer_put(&tracer, 0, &traced, &facts, &some, NULL, 0);
         if (tt_prng_below(&prng, 30) && i + 1 < COUNT)
             continue;
         int32_t count;
@@ -139,7 +139,7 @@ static void test_what_is_not_sampled_is_not_put(void **state) {
     tt_text_init(&records);
     assert_int_equal(tt_tracer_init(&tracer, 1, 4096, 0, 5), TT_OK);
     tt_tracer_begin(&tracer, 0, NULL, &traced);
-    tt_tracer_put(&tracer, 0, &traced, &(struct tt_trace_facts){0}, &strings);
+    tt_tracer_put(&tracer, 0, &traced, &(struct tt_trace_facts){0}, &strings, NULL, 0);
     assert_int_equal(tt_tracer_take(&tracer, &records, 4096), 0);
     assert_int_equal(tt_tracer_lost(&tracer), 0);
     tt_text_fini(&records);
@@ -148,7 +148,8 @@ static void test_what_is_not_sampled_is_not_put(void **state) {
 
 /* --- spans --- */
 
-static json_t *spans_of(const struct tt_trace_facts *facts, const struct tt_trace_strings *of) {
+static json_t *spans_with(const struct tt_trace_facts *facts, const struct tt_trace_strings *of,
+                          const struct tt_trace_step *steps, int32_t step_count) {
     struct tt_tracer tracer = {0};
     struct tt_traced traced;
     struct tt_text records, body;
@@ -156,10 +157,10 @@ static json_t *spans_of(const struct tt_trace_facts *facts, const struct tt_trac
         .service_version = "1", .host_name = "a \"host\"", .process_id = 7};
     tt_text_init(&records);
     tt_text_init(&body);
-    assert_int_equal(tt_tracer_init(&tracer, 1, 8192, TT_TRACER_ALL, 5), TT_OK);
+    assert_int_equal(tt_tracer_init(&tracer, 1, 16384, TT_TRACER_ALL, 5), TT_OK);
     tt_tracer_begin(&tracer, 0, NULL, &traced);
-    tt_tracer_put(&tracer, 0, &traced, facts, of);
-    int32_t count = tt_tracer_take(&tracer, &records, 8192);
+    tt_tracer_put(&tracer, 0, &traced, facts, of, steps, step_count);
+    int32_t count = tt_tracer_take(&tracer, &records, 16384);
     assert_int_equal(count, 1);
     tt_otlp_write(&resource, &records, count, 1000, &body);
     json_error_t error;
@@ -174,6 +175,10 @@ static json_t *spans_of(const struct tt_trace_facts *facts, const struct tt_trac
     tt_text_fini(&body);
     tt_tracer_fini(&tracer);
     return spans;
+}
+
+static json_t *spans_of(const struct tt_trace_facts *facts, const struct tt_trace_strings *of) {
+    return spans_with(facts, of, NULL, 0);
 }
 
 static int64_t instant_of(const json_t *span, const char *key) {
@@ -237,6 +242,73 @@ static void test_the_spans_of_an_ensemble(void **state) {
     assert_int_equal(json_array_size(spans), 4);
     expect_times(spans, "queue", 20, 50);
     expect_times(spans, "batch", 50, 95);
+    json_decref(spans);
+}
+
+static const json_t *attribute_of(const json_t *span, const char *key, const char *type) {
+    const json_t *all = json_object_get(span, "attributes");
+    for (size_t i = 0; i < json_array_size(all); i++) {
+        const json_t *one = json_array_get(all, i);
+        if (strcmp(json_string_value(json_object_get(one, "key")), key) == 0)
+            return json_object_get(json_object_get(one, "value"), type);
+    }
+    return NULL;
+}
+
+/* A span for each step, whose times lie within the request's, whatever the clock says. */
+static void test_the_spans_of_steps(void **state) {
+    (void)state;
+    const struct tt_trace_facts facts = {.received_at = 10,
+                                         .submitted_at = 20,
+                                         .started_at = 50,
+                                         .ended_at = 95,
+                                         .deadline_at = TT_NEVER,
+                                         .rows = 1,
+                                         .status = 500,
+                                         .grpc_status = -1};
+    struct tt_trace_step steps[TT_TRACER_STEPS] = {{.submitted_at = 20,
+                                                    .started_at = 30,
+                                                    .ended_at = 40,
+                                                    .deadline_at = 40 + 2 * TT_MS,
+                                                    .number = 2,
+                                                    .batch_rows = 8,
+                                                    .model = "words"},
+                                                   {.submitted_at = 40,
+                                                    .ended_at = 90,
+                                                    .deadline_at = TT_NEVER,
+                                                    .number = 1,
+                                                    .is_failed = true,
+                                                    .model = "a \"b\""}};
+    json_t *spans = spans_with(&facts, &strings, steps, 2);
+    assert_int_equal(json_array_size(spans), 5);
+    expect_times(spans, "receive", 10, 20);
+    expect_times(spans, "step words", 20, 40);
+    expect_times(spans, "step a \"b\"", 40, 90);
+    expect_times(spans, "send", 90, 95);
+    const json_t *first = span_of(spans, "step words"), *second = span_of(spans, "step a \"b\"");
+    assert_string_equal(json_string_value(attribute_of(first, "tutti.step", "intValue")), "2");
+    assert_string_equal(json_string_value(attribute_of(first, "tutti.batch_rows", "intValue")),
+                        "8");
+    assert_true(json_number_value(attribute_of(first, "tutti.slack_ms", "doubleValue")) == 2.0);
+    assert_null(json_object_get(first, "status"));
+    assert_null(attribute_of(second, "tutti.queue_ms", "doubleValue"));
+    assert_null(attribute_of(second, "tutti.slack_ms", "doubleValue"));
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(second, "status"), "code")),
+                     2);
+    json_decref(spans);
+    for (int i = 0; i < TT_TRACER_STEPS; i++) /* as many as there can be, of wild times */
+        steps[i] = (struct tt_trace_step){.submitted_at = 1000 - 20 * i,
+                                          .ended_at = 10 * i,
+                                          .deadline_at = TT_NEVER,
+                                          .number = i};
+    spans = spans_with(&facts, &strings, steps, TT_TRACER_STEPS);
+    assert_int_equal(json_array_size(spans), 3 + TT_TRACER_STEPS);
+    for (size_t i = 2; i < json_array_size(spans); i++) {
+        const json_t *span = json_array_get(spans, i);
+        int64_t from = instant_of(span, "startTimeUnixNano");
+        assert_in_range(from, 1020, 1095);
+        assert_in_range(instant_of(span, "endTimeUnixNano"), from, 1095);
+    }
     json_decref(spans);
 }
 
@@ -310,6 +382,7 @@ int main(void) {
         cmocka_unit_test(test_what_is_not_sampled_is_not_put),
         cmocka_unit_test(test_the_spans_of_an_answer),
         cmocka_unit_test(test_the_spans_of_an_ensemble),
+        cmocka_unit_test(test_the_spans_of_steps),
         cmocka_unit_test(test_the_spans_of_those_that_came_less_far),
         cmocka_unit_test(test_times_nest),
     };

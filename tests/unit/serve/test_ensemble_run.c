@@ -191,6 +191,42 @@ static void test_outputs_in_place(void **state) {
     world_close(&world);
 }
 
+/* Each step's account is there until the whole is released, whatever became of its inference. */
+static void test_accounts_of_steps(void **state) {
+    (void)state;
+    struct world world;
+    struct client client;
+    struct tt_inference_step step;
+    world_open(&world, "serial", 0);
+    client_open(&client, world.serving);
+    client.keeps = true;
+    struct tt_inference *whole = client_send(&client, world.chain, 2, 7, 60 * TT_S);
+    client_wait(&client, 0);
+    assert_int_equal(client.ok, 1);
+    int64_t before_at = whole->submitted_at;
+    for (int32_t i = 0; i < 3; i++) {
+        const struct tt_ensemble_step *planned = &world.chain->ensemble->steps[i];
+        assert_true(tt_inference_step(whole, i, &step));
+        assert_string_equal(step.model, planned->model->name);
+        assert_int_equal(step.number, planned->number);
+        assert_int_equal(step.batch_rows, 2);
+        assert_true(step.submitted_at >= before_at);
+        assert_true(step.started_at > 0);
+        assert_true(step.ended_at >= step.submitted_at);
+        assert_true(step.deadline_at <= whole->deadline_at);
+        assert_false(step.is_failed);
+        before_at = step.submitted_at;
+    }
+    assert_false(tt_inference_step(whole, 3, &step));
+    tt_inference_release(whole);
+    struct tt_inference *alone = client_send(&client, world.parts[0], 1, 1, 0);
+    client_wait(&client, 0);
+    assert_false(tt_inference_step(alone, 0, &step));
+    tt_inference_release(alone);
+    client_close(&client);
+    world_close(&world);
+}
+
 static void test_deadlines(void **state) {
     (void)state;
     struct world world;
@@ -337,6 +373,7 @@ int main(void) {
         cmocka_unit_test(test_answers_under_each_policy),
         cmocka_unit_test(test_no_copies),
         cmocka_unit_test(test_outputs_in_place),
+        cmocka_unit_test(test_accounts_of_steps),
         cmocka_unit_test(test_deadlines),
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_a_step_fails),
