@@ -10,7 +10,7 @@
 
 /* ---- names ---- */
 
-static char *as_json(const char *name) {
+char *tt_trace_as_json(const char *name) {
     json_t *string = json_string(name);
     if (!string)
         string = json_string("?"); /* a directory may have a name that is not UTF-8 */
@@ -21,7 +21,7 @@ static char *as_json(const char *name) {
 
 /* The number of the name, which is kept once; -1: out of memory. Under the lock. */
 static int32_t intern(struct tt_trace *self, const char *name) {
-    char *text = as_json(name);
+    char *text = tt_trace_as_json(name);
     for (int32_t i = 0; text && i < self->name_count; i++)
         if (strcmp(self->names[i], text) == 0) {
             free(text);
@@ -41,6 +41,19 @@ static void put(struct tt_trace_tap *self, const struct tt_trace_record *record)
     uint64_t words[TT_TRACE_RECORD_WORDS];
     memcpy(words, record, sizeof(words));
     tt_recent_put(&self->recent, words);
+}
+
+void tt_trace_identified(struct tt_trace_tap *tap, int64_t now, const struct tt_request *request,
+                         const char *id) {
+    struct tt_trace_id record = {.kind = TT_TRACE_ID,
+                                 .domain = tap->domain,
+                                 .number = tt_request_arrival(request),
+                                 .end_at = now};
+    uint64_t words[TT_TRACE_RECORD_WORDS];
+    tt_assert(tap->in_use);
+    memcpy(record.id, id, strnlen(id, TT_TRACE_ID_BYTES));
+    memcpy(words, &record, sizeof(words));
+    tt_recent_put(&tap->recent, words);
 }
 
 static uint16_t narrow(int32_t value) { return value < UINT16_MAX ? (uint16_t)value : UINT16_MAX; }

@@ -58,6 +58,9 @@ struct tt_trace_copies {
 /* Copies to or from the memory of an asynchronous device, for the task. In a turn. */
 void tt_trace_copied(struct tt_trace_tap *tap, const struct tt_task *task,
                      const struct tt_trace_copies *copies);
+/* The request ends at `now`; its client calls it `id`, whose beginning is kept. In a turn. */
+void tt_trace_identified(struct tt_trace_tap *tap, int64_t now, const struct tt_request *request,
+                         const char *id);
 
 /* Appends what ended at `since_at` or later, as Chrome trace JSON (docs/FORMATS.md). Any thread.
  * Errors: NO_MEMORY. */

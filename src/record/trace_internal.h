@@ -1,4 +1,4 @@
-/* What the tap (trace.c) writes, and trace_write.c and trace_read.c read. Types only. */
+/* What the tap (trace.c) writes, and trace_write.c and trace_read.c read. */
 #ifndef TT_RECORD_TRACE_INTERNAL_H
 #define TT_RECORD_TRACE_INTERNAL_H
 
@@ -6,7 +6,7 @@
 #include "base/threads/recent.h"
 #include "record/trace.h"
 
-enum tt_trace_kind { TT_TRACE_BATCH, TT_TRACE_REQUEST, TT_TRACE_WORD, TT_TRACE_COPY };
+enum tt_trace_kind { TT_TRACE_BATCH, TT_TRACE_REQUEST, TT_TRACE_WORD, TT_TRACE_COPY, TT_TRACE_ID };
 
 struct tt_trace_record {
     uint8_t kind;
@@ -27,8 +27,22 @@ struct tt_trace_record {
     int64_t begin_at, end_at; /* BATCH: of the run; REQUEST: arrived, ended; WORD: arrived, emitted;
                                  COPY: of the copies of a batch */
 };
+/* TT_TRACE_ID, in the place of a record: how its client calls a request. */
+enum { TT_TRACE_ID_BYTES = 43 };
+struct tt_trace_id {
+    uint8_t kind;
+    char id[TT_TRACE_ID_BYTES]; /* UTF-8; ends with a NUL or at the end */
+    int32_t domain;
+    int64_t number; /* the request's */
+    int64_t end_at;
+};
+_Static_assert(sizeof(struct tt_trace_id) == sizeof(struct tt_trace_record), "a record");
+
 enum { TT_TRACE_RECORD_WORDS = sizeof(struct tt_trace_record) / 8 };
 _Static_assert(sizeof(struct tt_trace_record) == 64, "whole words, a cache line");
+
+/* The text as a JSON string, quotes included; malloc'ed. NULL: out of memory. */
+char *tt_trace_as_json(const char *name);
 
 struct tt_trace_tap {
     struct tt_observer observer;

@@ -61,6 +61,8 @@ static uint64_t read_ring(struct reading *self, const struct tt_recent *recent, 
             continue;
         }
         memcpy(&record, words, sizeof(record));
+        if (record.kind == TT_TRACE_ID)
+            continue;
         if (record.end_at > until_at && !belongs_to_batch(self, &record))
             break;
         if (record.end_at < since_at || record.name < 0)

@@ -16,7 +16,8 @@ struct writing {
     struct tt_trace *trace;
     struct tt_text *out;
     struct tt_trace_record *batches, *requests, *words, *copies;
-    int64_t batch_count, request_count, word_count, copy_count;
+    struct tt_trace_id *ids; /* by domain and number */
+    int64_t batch_count, request_count, word_count, copy_count, id_count;
     int64_t hidden; /* requests without a free lane */
     bool any;       /* an event was written: the next one needs a comma */
 };
@@ -51,12 +52,30 @@ static int by_copies(const void *a, const void *b) {
     return (x->begin_at > y->begin_at) - (x->begin_at < y->begin_at);
 }
 
-static void keep(struct writing *self, const struct tt_trace_record *record) {
+static int by_domain_and_number(const void *a, const void *b) {
+    const struct tt_trace_id *x = a, *y = b;
+    if (x->domain != y->domain)
+        return x->domain < y->domain ? -1 : 1;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+static void keep_id(struct writing *self, const struct tt_trace_record *record, int64_t since_at) {
+    struct tt_trace_id id;
+    memcpy(&id, record, sizeof(id));
+    if (id.end_at >= since_at)
+        self->ids[self->id_count++] = id;
+}
+
+static void keep(struct writing *self, const struct tt_trace_record *record, int64_t since_at) {
+    bool is_id = record->kind == TT_TRACE_ID; /* which has other fields */
+    if (!is_id && (record->end_at < since_at || record->name < 0))
+        return;
     switch ((enum tt_trace_kind)record->kind) {
     case TT_TRACE_BATCH: self->batches[self->batch_count++] = *record; break;
     case TT_TRACE_REQUEST: self->requests[self->request_count++] = *record; break;
     case TT_TRACE_WORD: self->words[self->word_count++] = *record; break;
     case TT_TRACE_COPY: self->copies[self->copy_count++] = *record; break;
+    case TT_TRACE_ID: keep_id(self, record, since_at); break;
     }
 }
 
@@ -68,26 +87,27 @@ static enum tt_err collect(struct writing *self, int64_t since_at) {
     self->requests = malloc((size_t)(capacity + 1) * sizeof(*self->requests));
     self->words = malloc((size_t)(capacity + 1) * sizeof(*self->words));
     self->copies = malloc((size_t)(capacity + 1) * sizeof(*self->copies));
-    if (!self->batches || !self->requests || !self->words || !self->copies)
+    self->ids = malloc((size_t)(capacity + 1) * sizeof(*self->ids));
+    if (!self->batches || !self->requests || !self->words || !self->copies || !self->ids)
         return TT_ERR_NO_MEMORY;
     for (struct tt_trace_tap *tap = self->trace->taps; tap; tap = tap->next) {
         uint64_t end = tt_recent_end(&tap->recent), words[TT_TRACE_RECORD_WORDS];
         for (uint64_t i = tt_recent_first(&tap->recent); i < end; i++) {
             struct tt_trace_record record;
-            if (self->batch_count + self->request_count + self->word_count + self->copy_count ==
+            if (self->batch_count + self->request_count + self->word_count + self->copy_count +
+                    self->id_count ==
                 capacity)
                 break; /* newer than the count */
             if (!tt_recent_get(&tap->recent, i, words))
                 continue;
             memcpy(&record, words, sizeof(record));
-            if (record.end_at < since_at || record.name < 0)
-                continue;
-            keep(self, &record);
+            keep(self, &record, since_at);
         }
     }
     qsort(self->batches, (size_t)self->batch_count, sizeof(*self->batches), by_domain_and_run);
     qsort(self->requests, (size_t)self->request_count, sizeof(*self->requests), by_lane);
     qsort(self->copies, (size_t)self->copy_count, sizeof(*self->copies), by_copies);
+    qsort(self->ids, (size_t)self->id_count, sizeof(*self->ids), by_domain_and_number);
     return TT_OK;
 }
 
@@ -235,6 +255,23 @@ static void write_flow(struct writing *self, const struct tt_trace_record *reque
     tt_text_printf(self->out, flow, name, (long long)id, ",\"bp\":\"e\"");
 }
 
+/* The client's name for the request, if it gave one. */
+static void write_id(struct writing *self, const struct tt_trace_record *request) {
+    struct tt_trace_id key = {.domain = request->domain, .number = request->number};
+    const struct tt_trace_id *id =
+        bsearch(&key, self->ids, (size_t)self->id_count, sizeof(*self->ids), by_domain_and_number);
+    if (!id)
+        return;
+    char text[TT_TRACE_ID_BYTES + 1] = "";
+    memcpy(text, id->id, TT_TRACE_ID_BYTES);
+    char *json = tt_trace_as_json(text);
+    if (json)
+        tt_text_printf(self->out, ",\"request_id\":%s", json);
+    else
+        self->out->failed = true;
+    free(json);
+}
+
 static void write_request(struct writing *self, const struct tt_trace_record *request,
                           int64_t thread, int64_t flow) {
     begin(self, "X", request->domain, thread);
@@ -245,6 +282,7 @@ static void write_request(struct writing *self, const struct tt_trace_record *re
                    "\"rows\":%d,\"ending\":\"%s\"",
                    (long long)request->number, self->trace->names[request->name], request->rows,
                    ending_of(request));
+    write_id(self, request);
     if (request->reason != TT_DROP_NONE)
         tt_text_printf(self->out, ",\"reason\":\"%s\"",
                        tt_drop_reason_name((enum tt_drop_reason)request->reason));
@@ -337,5 +375,6 @@ enum tt_err tt_trace_write(struct tt_trace *self, int64_t since_at, struct tt_te
     free(writing.requests);
     free(writing.words);
     free(writing.copies);
+    free(writing.ids);
     return err ? tt_fail(err, why, "out of memory for a trace") : TT_OK;
 }

@@ -187,6 +187,8 @@ static void ended(void *context, int64_t now, struct tt_request *request, enum t
     struct tt_domain *self = context;
     tt_assert(model->domain == self);
     tt_assert(inference->request == request || inference->request == NULL); /* NULL: arriving */
+    if (inference->has_id && self->tap)
+        tt_trace_identified(self->tap, now, request, inference->id);
     if (ending == TT_ENDING_DONE && request->graph && answer_by_cells(inference))
         ending = TT_ENDING_FAILED;
     leave_to_cells(request, inference);

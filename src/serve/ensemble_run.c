@@ -11,6 +11,7 @@
 #include "serve/served_model_state.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static uint64_t bit(int32_t step) { return UINT64_C(1) << step; }
 static bool has(uint64_t set, int32_t step) { return set & bit(step); }
@@ -168,10 +169,12 @@ static void on_step_done(void *context, struct tt_inference *inference, enum tt_
 
 static void submit_step(struct tt_ensemble_run *self, int32_t s, int64_t now) {
     const struct tt_inference *whole = self->whole;
-    const struct tt_inference_options options = {
+    struct tt_inference_options options = {
         .timeout_ns = tt_ensemble_patience(&self->ensemble->steps[s], now, whole->deadline_at),
         .since_at = now,
         .priority = whole->priority};
+    if (whole->has_id)
+        memcpy(options.id, whole->id, sizeof(options.id));
     self->submitted |= bit(s);
     tt_inference_submit(self->places[s].inference, &options, on_step_done, &self->places[s]);
 }

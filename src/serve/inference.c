@@ -14,6 +14,8 @@
 #include "serve/unfolder.h"
 #include "serve/word_stream.h"
 
+#include <string.h>
+
 /* An inference of these shapes, without memory for inputs yet. */
 static enum tt_err take(struct tt_port *port, struct tt_served_model *model, int32_t quota,
                         const struct tt_inference_shape *shapes, int32_t count,
@@ -137,6 +139,9 @@ void tt_inference_submit(struct tt_inference *inference, const struct tt_inferen
     const struct tt_ensemble *ensemble = inference->model->ensemble;
     inference->priority = ensemble ? options->priority /* its steps' models say what it means */
                                    : tt_served_model_priority(inference->model, options->priority);
+    inference->has_id = *options->id != '\0';
+    if (inference->has_id)
+        memcpy(inference->id, options->id, sizeof(inference->id));
     inference->submitted_at = tt_clock_now();
     int64_t since_at = options->since_at ? options->since_at : inference->submitted_at;
     inference->deadline_at = tt_instant_add(since_at, patience_of(inference, options));

@@ -52,10 +52,13 @@ TT_MUST_CHECK enum tt_err tt_inference_begin_lent(struct tt_port *port,
 /* Where the bytes of signature input `input` go, and how many there must be. Before submit. */
 void *tt_inference_input(struct tt_inference *inference, int32_t input, size_t *out_size_bytes);
 
+enum { TT_INFERENCE_ID_BYTES = 44 }; /* the NUL included */
 struct tt_inference_options {
-    int64_t timeout_ns; /* 0: the model's own */
-    int64_t since_at;   /* the timeout counts from here; 0: from now */
-    int32_t priority;   /* 0: the model's default; 1 is the most urgent */
+    int64_t timeout_ns;             /* 0: the model's own */
+    int64_t since_at;               /* the timeout counts from here; 0: from now */
+    int32_t priority;               /* 0: the model's default; 1 is the most urgent */
+    char id[TT_INFERENCE_ID_BYTES]; /* the client's, for traces: UTF-8, the beginning of it; "":
+                                       none */
 };
 /* Hands the request to the model's domain. Once. */
 void tt_inference_submit(struct tt_inference *inference, const struct tt_inference_options *options,

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "core/tensor.h"
+#include "serve/inference.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,6 +39,7 @@ struct tt_inference {
     int64_t submitted_at, deadline_at;
     int32_t priority;
     int32_t rows;
+    bool has_id;
     struct tt_mailbox *mailbox;           /* its port's */
     struct tt_plugin_inbox *plugin_inbox; /* likewise */
     struct tt_lane *lane;
@@ -78,6 +80,7 @@ struct tt_inference {
     struct tt_tensor_view *inputs;
     void **own;
     size_t *own_capacity;
+    char id[TT_INFERENCE_ID_BYTES]; /* if it has one */
 };
 
 #endif

@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
 from needs import needing  # noqa: E402
-from plain_client import PROGRAM, Server, get, load, make_two_models  # noqa: E402
+from plain_client import PROGRAM, Server, get, infer_body, load, make_two_models  # noqa: E402
 
 EXPERIMENT = """
 title: "a trace" seed: 5 duration_s: 2
@@ -131,6 +131,37 @@ class Experiment(unittest.TestCase):
         )
         self.assertEqual(answer.returncode, 2)
         self.assertIn("--trace", answer.stderr)
+
+
+class Ids(unittest.TestCase):
+    """The ids that clients gave to their requests; the model is emulated."""
+
+    def test_they_are_shown_of_any_ending(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = pathlib.Path(folder, "em")
+            (model / "1").mkdir(parents=True)
+            tensor = '{ name: "%s" data_type: TYPE_FP32 dims: [ 16 ] }'
+            (model / "config.pbtxt").write_text(
+                f'backend: "emulated" max_batch_size: 4 input {tensor % "input"} output {tensor % "output"}'
+            )
+            (model / "profile.pbtxt").write_text("linear { alpha_ms: 1 beta_ms: 20 }")
+            server = Server(folder, "--executors", "1")
+            for name, timeout in (("first", None), ('a "b" \u00e9\n', None), ("x" * 300, None), (None, None), ("late", 1000)):
+                body = json.loads(infer_body(timeout))
+                if name is not None:
+                    body["id"] = name
+                code = get(server.address, "/v2/models/em/infer", "POST", json.dumps(body))[0]
+                self.assertEqual(code, 503 if timeout else 200)
+            trace = json.loads(get(server.address, "/v2/debug/trace")[2])
+            self.assertEqual(server.end(signal.SIGTERM), 0)
+        check_well_formed(self, trace)
+        requests = [event["args"] for event in trace["traceEvents"] if event.get("cat") == "request"]
+        ids = [args.get("request_id") for args in requests if args["ending"] == "done"]
+        self.assertEqual(ids, ["first", 'a "b" \u00e9\n', "x" * 43, None])
+        for args in requests:
+            if args["ending"] == "dropped":
+                self.assertEqual(args["request_id"], "late")
+        self.assertEqual(trace["otherData"]["requests"], len(requests))
 
 
 @needing("onnx")

@@ -396,6 +396,7 @@ void tt_grpc_inference_submit(struct grpc_inference *take_self, enum tt_err err,
     }
     call->running_count++;
     tt_list_push_back(&call->running, &self->node);
+    tt_kserve_request_identify(&self->request);
     tt_inference_submit(self->inference, &self->request.options, on_inferred, self);
 }
 

@@ -176,6 +176,7 @@ bool tt_exchange_submit(struct tt_exchange *self) {
         return true;
     }
     self->is_running = true;
+    tt_kserve_request_identify(inputs);
     tt_inference_submit(self->inference, &inputs->options, on_inferred, self);
     return false;
 }

@@ -1,5 +1,6 @@
 #include "net/kserve/kserve_request.h"
 
+#include "net/json/json_scan.h"
 #include "net/kserve/kserve_share.h"
 #include "serve/served_model.h"
 
@@ -52,6 +53,32 @@ const char *tt_kserve_request_id(const struct tt_kserve_request *self, char *out
         snprintf(out, capacity, "%.*s", (int)(self->id.length - 2 * margin),
                  self->id.bytes + margin);
     return out;
+}
+
+void tt_kserve_request_identify(struct tt_kserve_request *self) {
+    enum { MOST_BYTES = 512 }; /* of one with escapes */
+    char unescaped[MOST_BYTES + 1];
+    const char *text = self->id.bytes;
+    size_t length = self->id.length;
+    struct tt_json json;
+    *self->options.id = '\0';
+    if (length == 0)
+        return;
+    if (self->id_margin > 0) {
+        tt_json_init(&json, text, length, NULL);
+        if (!tt_json_string_plain(&json, &text, &length)) {
+            if (length > MOST_BYTES || tt_json_string(&json, unescaped, &length) != TT_OK)
+                return;
+            text = unescaped;
+        }
+    }
+    if (length > sizeof(self->options.id) - 1) {
+        length = sizeof(self->options.id) - 1;
+        while (length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80)
+            length--; /* not within a character */
+    }
+    memcpy(self->options.id, text, length);
+    self->options.id[length] = '\0';
 }
 
 /* --- names to places in the signature --- */

@@ -80,6 +80,9 @@ char *tt_kserve_request_keep(struct tt_kserve_request *self, size_t size_bytes);
 /* The request's id without quotes, for log lines: "" where there is none. */
 const char *tt_kserve_request_id(const struct tt_kserve_request *self, char *out, size_t capacity);
 
+/* Sets options.id, for traces, from the id that was read. A long id with escapes has none there. */
+void tt_kserve_request_identify(struct tt_kserve_request *self);
+
 /* The first half of tt_kserve_begin(): checks the request against the model and reserves memory,
  * which is not filled yet. INVALID (names, datatypes, shapes), BUSY, NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_kserve_reserve(struct tt_kserve_request *self, struct tt_port *port,

@@ -109,6 +109,36 @@ static void test_request_without_json(void **state) {
     tt_kserve_request_fini(&request);
 }
 
+/* What a trace shows of an id: all of it, or its beginning up to a whole character; of one in JSON,
+ * what it means. */
+static void ids_are_bounded_and_unescaped(void **state) {
+    (void)state;
+    static const struct {
+        const char *id;
+        int32_t margin;
+        const char *shown;
+    } cases[] = {
+        {"", 0, ""},
+        {"seven", 0, "seven"},
+        {"\"seven\"", 1, "seven"},
+        {"\"a\\\"b\\u00e9\"", 1, "a\"b\xc3\xa9"},
+        {"0123456789012345678901234567890123456789012345", 0,
+         "0123456789012345678901234567890123456789012"},
+        /* The last character would end one byte too late. */
+        {"\"012345678901234567890123456789012345678901\xc3\xa9\"", 1,
+         "012345678901234567890123456789012345678901"},
+    };
+    for (size_t c = 0; c < TT_COUNT(cases); c++) {
+        struct tt_kserve_request request;
+        tt_kserve_request_init(&request);
+        tt_text_puts(&request.id, cases[c].id);
+        request.id_margin = cases[c].margin;
+        tt_kserve_request_identify(&request);
+        assert_string_equal(request.options.id, cases[c].shown);
+        tt_kserve_request_fini(&request);
+    }
+}
+
 static enum tt_err count_up(const struct tt_kserve_input *input, void *to, size_t size_bytes,
                             struct tt_error *reason) {
     int32_t *values = to;
@@ -280,6 +310,7 @@ static void test_load_bodies(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ids_are_bounded_and_unescaped),
         cmocka_unit_test_setup_teardown(test_request_without_json, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_decoder, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_wrong_inputs, set_up, tear_down),
