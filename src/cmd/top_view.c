@@ -379,11 +379,11 @@ static void put_cells(const struct row *row, const struct layout *layout, struct
     }
     bool serves = !model->state[0] || strcmp(model->state, "READY") == 0;
     tt_text_puts(out, " ");
-    put_word(out,
-             !layout->has_state && !serves ? model->state
-             : model->policy[0]            ? model->policy
-                                           : "-",
-             POLICY_WIDTH);
+    const char *last = !layout->has_state && !serves ? model->state
+                       : model->policy[0]            ? model->policy
+                                                     : "-";
+    /* The last word may be longer than its column, and end_line() cuts what does not fit. */
+    put_word(out, last, (int)strlen(last) > POLICY_WIDTH ? (int)strlen(last) : POLICY_WIDTH);
 }
 
 static void put_row(const struct tt_top_table *self, const struct row *row,

@@ -190,6 +190,7 @@ class Drain(ReadinessCase):
         second = lines.index("stopping: no new connections; requests get 60000 ms to finish")
         self.assertLess(first, second)
         self.assertLess(second, lines.index("stopped"))
+        self.assertEqual(lines.count("stopping: "), 2, lines)  # not again for gRPC
 
 
 class DrainCutShort(ReadinessCase):

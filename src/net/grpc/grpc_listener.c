@@ -133,6 +133,7 @@ static enum tt_err add_worker(struct tt_grpc_listener *self, struct tt_serving *
         }
     }
     worker->server.drain_ms = self->worker_count ? 0 : self->options.drain_ms;
+    worker->server.is_quiet = true;
     start(self, worker, serving);
     self->workers[self->worker_count++] = worker;
     tt_socket_group_add(&self->group, &worker->server);

@@ -173,6 +173,8 @@ static enum tt_err add_worker(struct tt_listener *self, struct tt_serving *servi
         }
     }
     worker->server.drain_ms = self->worker_count ? 0 : self->options.drain_ms;
+    /* They stop with the port for requests, which says so. */
+    worker->server.is_quiet = self->options.is_admin || self->options.dashboard;
     start_connections(self, worker, serving);
     self->workers[self->worker_count++] = worker;
     tt_socket_group_add(&self->group, &worker->server);

@@ -228,7 +228,7 @@ static void stop_accepting(struct tt_socket_server *self) {
 
 static void on_drain_over(uv_timer_t *timer) {
     struct tt_socket_server *self = timer->data;
-    if (!self->inbox)
+    if (!self->inbox && !self->is_quiet)
         tt_log_write(self->log, TT_LOG_INFO, NULL,
                      "stopping: no new connections; requests get %lld ms to finish",
                      (long long)self->grace_ms);
@@ -239,9 +239,10 @@ static void on_drain_over(uv_timer_t *timer) {
 static void begin_drain(struct tt_socket_server *self) {
     self->draining = true;
     tt_serving_retire(self->serving);
-    tt_log_write(self->log, TT_LOG_INFO, NULL,
-                 "stopping: not ready any more; serving for another %lld ms",
-                 (long long)self->drain_ms);
+    if (!self->is_quiet)
+        tt_log_write(self->log, TT_LOG_INFO, NULL,
+                     "stopping: not ready any more; serving for another %lld ms",
+                     (long long)self->drain_ms);
     uv_timer_start(&self->drain, on_drain_over, (uint64_t)self->drain_ms, 0);
 }
 

@@ -76,6 +76,7 @@ struct tt_socket_server {
     int64_t drain_ms, grace_ms; /* grace: of the last _stop */
     bool has_loop, draining, stopping, stopped;
     bool is_local; /* its sockets are Unix sockets; set before _init */
+    bool is_quiet; /* logs no stop: another server of the process does; set before _init */
     bool accept_waits[TT_SOCKET_SERVER_SOCKETS]; /* a client waits for memory */
     int spare_fd; /* closed when no descriptor is left, to accept and refuse a client; an eventfd,
                      which needs no file; -1 */
