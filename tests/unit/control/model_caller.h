@@ -107,6 +107,36 @@ static inline bool caller_ask(struct caller *self, const char *name) {
     return true;
 }
 
+static struct tt_flag enough __attribute__((unused)); /* ends all clients */
+
+/* A thread: keeps eight requests to the model "m" under way. */
+static inline void *client_main(void *context) {
+    struct caller *self = context;
+    while (!tt_flag_is_raised(&enough)) {
+        while (self->waiting < 8 && caller_ask(self, "m"))
+            continue;
+        caller_hear(self, self->waiting ? 60000 : 1);
+    }
+    while (self->waiting)
+        caller_hear(self, 60000);
+    return NULL;
+}
+
+/* Of all versions, by add_stats(). */
+struct sum {
+    int64_t accepted, succeeded, in_flight;
+};
+
+static inline void add_stats(void *context, const char *name, const char *version,
+                             const struct tt_model_stats *stats) {
+    (void)name;
+    (void)version;
+    struct sum *sum = context;
+    sum->accepted += tt_counter_get(&stats->accepted);
+    sum->succeeded += tt_counter_get(&stats->succeeded);
+    sum->in_flight += tt_model_stats_in_flight(stats);
+}
+
 static inline void on_command(void *context, struct tt_model_command *command) {
     struct caller *self = context;
     self->waiting--;

@@ -4,34 +4,6 @@
 
 enum { CLIENTS = 2, ROUNDS = 12 };
 
-static struct tt_flag enough;
-
-static void *client_main(void *context) {
-    struct caller *self = context;
-    while (!tt_flag_is_raised(&enough)) {
-        while (self->waiting < 8 && caller_ask(self, "m"))
-            continue;
-        caller_hear(self, self->waiting ? 60000 : 1);
-    }
-    while (self->waiting)
-        caller_hear(self, 60000);
-    return NULL;
-}
-
-struct sum {
-    int64_t accepted, succeeded, in_flight;
-};
-
-static void add_stats(void *context, const char *name, const char *version,
-                      const struct tt_model_stats *stats) {
-    (void)name;
-    (void)version;
-    struct sum *sum = context;
-    sum->accepted += tt_counter_get(&stats->accepted);
-    sum->succeeded += tt_counter_get(&stats->succeeded);
-    sum->in_flight += tt_model_stats_in_flight(stats);
-}
-
 static void under_load(const char *settings) {
     make_model("m", negate(2), NULL, settings);
     struct tt_control *control = open_control(TT_CONTROL_EXPLICIT);
