@@ -168,6 +168,33 @@ class Serving(unittest.TestCase):
         )
         self.assertEqual(self.server.end(signal.SIGTERM), 0, self.server.said())
 
+    def processor_s(self):
+        """What the thread of policy auto has taken of processors."""
+        for task in pathlib.Path("/proc", str(self.server.process.pid), "task").iterdir():
+            if (task / "comm").read_text().strip() == "tutti-auto":
+                return int((task / "schedstat").read_text().split()[0]) / 1e9
+        return 0.0
+
+    def test_takes_two_percent_of_a_processor(self):
+        """With an interval of 0.1 s only the budget limits it: so many requests take longer to compare."""
+        began_at = time.monotonic()
+        self.server = Server(self.folder / "models", "--executors", "1", "--learn-percent", "0")
+        heavy = Clients(self.server.address, CLIENTS, TIMEOUT_US, 0.01)
+        ended = [0.0]  # what the thread had taken when each comparison ended, or little less
+        while len(ended) < 6:
+            taken = self.processor_s()
+            if self.metric("tutti_auto_comparisons_total") >= len(ended):
+                ended.append(taken)
+            self.assertLess(time.monotonic(), began_at + PATIENCE_S, self.server.said())
+            time.sleep(0.01)
+        elapsed_s = time.monotonic() - began_at
+        heavy.end()
+        longest_s = max(after - before for before, after in zip(ended, ended[1:]))
+        self.assertGreater(longest_s, 0)
+        # The last comparison is not paid for yet, and another one may have begun.
+        self.assertLessEqual(ended[-1], 0.02 * elapsed_s + 2 * longest_s, ended)
+        self.assertEqual(self.server.end(signal.SIGTERM), 0, self.server.said())
+
     def test_keeps_the_policy_of_a_model_that_a_client_described(self):
         self.server = Server(
             self.folder / "models", "--executors", "1", "--learn-percent", "0", "--model-control-mode", "explicit"
