@@ -106,4 +106,8 @@ void tt_ort_plain_sentence(const char *message, char *out, size_t capacity) {
     for (char *c = out; *c; c++)
         if (*c == '\n' || *c == '\r' || *c == '\033')
             *c = ' ';
+    static const char locale[] = "Failed to construct locale with name:";
+    if (strstr(out, locale)) /* text models of scikit-learn name one that images often lack */
+        snprintf(out + length, capacity - length,
+                 "; install that locale (Debian: locales-all), or change `locale` in the model");
 }

@@ -74,6 +74,9 @@ static void test_plain_sentences(void **state) {
         {"Invalid input name: z", "Invalid input name: z"},
         {"/a/b.cc:12 no signature here", "no signature here"},
         {"", ""},
+        {"Exception during initialization: Failed to construct locale with name:en_US.UTF-8",
+         "Failed to construct locale with name:en_US.UTF-8; install that locale (Debian: "
+         "locales-all), or change `locale` in the model"},
         {"two\nlines\033[0m", "two lines [0m"},
     };
     for (size_t i = 0; i < TT_COUNT(cases); i++) {
