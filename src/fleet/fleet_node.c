@@ -151,7 +151,7 @@ static void describe(const struct tt_fleet_node *self, struct tt_text *out) {
                    primary < self->file.count ? self->file.places[primary].name : "");
     tt_text_printf(
         out, ", \"memory\": {\"peers\": %d, \"inputs\": %" PRId64 ", \"results\": %" PRId64 "}",
-        self->memory.shared, self->memory.inputs, self->memory.results);
+        self->memory.agreement.shared, self->memory.inputs, self->memory.results);
     tt_node_coordination_show(&self->coordination, out);
     if (tt_flag_is_raised(&self->has_address))
         tt_text_printf(out, ", \"http\": \"%s\"", self->address);

@@ -142,7 +142,7 @@ static const struct entry *inputs_of(struct frontend_node *self, uint64_t id,
 /* Puts the inputs where backends of this host read them. */
 static void share_inputs(struct frontend_node *self, uint64_t id) {
     struct tt_node_memory *memory = tt_fleet_node_memory(self->node);
-    if (memory->shared == 0)
+    if (memory->agreement.shared == 0)
         return;
     struct tt_tensor_view views[TT_MAX_TENSORS];
     int32_t count;

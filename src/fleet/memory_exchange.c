@@ -31,7 +31,7 @@ struct dial {
 };
 
 struct tt_memory_exchange {
-    struct tt_node_memory *memory;
+    struct tt_memory_agreement *agreement;
     uv_loop_t *loop;
     uv_timer_t timer;
     uv_poll_t listener;
@@ -43,7 +43,7 @@ struct tt_memory_exchange {
 };
 
 static const struct tt_node_memory_options *options_of(const struct tt_memory_exchange *self) {
-    return &self->memory->options;
+    return &self->agreement->options;
 }
 
 static bool is_backend(const struct tt_memory_exchange *self) {
@@ -134,7 +134,8 @@ static enum tt_err verify(struct connection *self, const uint8_t *bytes,
 static enum tt_err offer(struct connection *self, struct tt_error *why) {
     struct tt_memory_message message = {.kind = TT_MEMORY_OFFER};
     int fds[TT_MEMORY_DESCRIPTORS];
-    enum tt_err err = tt_node_memory_offer(self->exchange->memory, self->peer, &message, fds, why);
+    enum tt_err err =
+        tt_memory_agreement_offer(self->exchange->agreement, self->peer, &message, fds, why);
     self->awaited = TT_MEMORY_ACCEPTED;
     return err ? err : say(self, &message, fds, TT_MEMORY_DESCRIPTORS, why);
 }
@@ -146,7 +147,8 @@ static enum tt_err accept_offer(struct connection *self, const struct tt_memory_
         close_both(fds);
         return tt_fail(TT_ERR_INVALID, why, "an offer of memory lacks a descriptor");
     }
-    enum tt_err err = tt_node_memory_accept(self->exchange->memory, self->peer, message, fds, why);
+    enum tt_err err =
+        tt_memory_agreement_accept(self->exchange->agreement, self->peer, message, fds, why);
     return err ? err : say_kind(self, TT_MEMORY_ACCEPTED, NOTHING, why);
 }
 
@@ -160,7 +162,7 @@ static enum tt_err answer(struct connection *self, const struct tt_memory_messag
     case TT_MEMORY_WELCOME: return offer(self, why);
     case TT_MEMORY_ACCEPTED:
         self->exchange->dials[self->peer].is_wanted = false;
-        tt_node_memory_agreed(self->exchange->memory, self->peer);
+        tt_memory_agreement_agreed(self->exchange->agreement, self->peer);
         break;
     case TT_MEMORY_OFFER:
     case TT_MEMORY_KINDS: break;
@@ -313,16 +315,16 @@ void tt_memory_exchange_link(struct tt_memory_exchange *self, uint16_t backend, 
 
 /* ---- opening and closing ---- */
 
-enum tt_err tt_memory_exchange_open(struct tt_node_memory *memory, uv_loop_t *loop,
+enum tt_err tt_memory_exchange_open(struct tt_memory_agreement *agreement, uv_loop_t *loop,
                                     struct tt_memory_exchange **out_exchange,
                                     struct tt_error *why) {
     struct tt_memory_exchange *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    self->memory = memory;
+    self->agreement = agreement;
     self->loop = loop;
     self->listener_fd = -1;
-    self->dials = calloc((size_t)memory->options.file->count, sizeof(*self->dials));
+    self->dials = calloc((size_t)agreement->options.file->count, sizeof(*self->dials));
     if (!self->dials) {
         free(self);
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");

@@ -6,15 +6,20 @@
  * carries the four messages of fleet/memory_greeting.h and is closed. One that takes too long is
  * closed, too.
  *
- * Used by fleet/node_memory.c only. One thread, that of the loop. Implemented in
- * memory_exchange.c. */
+ * What is agreed it notes in the agreement, which it borrows. Used by fleet/node_memory.c only. One
+ * thread, that of the loop. Implemented in memory_exchange.c. */
 #ifndef TT_FLEET_MEMORY_EXCHANGE_H
 #define TT_FLEET_MEMORY_EXCHANGE_H
 
-#include "fleet/node_memory.h"
+#include "fleet/memory_agreement.h"
+
+#include <uv.h>
+
+struct tt_memory_exchange;
 
 /* Errors: NO_MEMORY, IO. */
-TT_MUST_CHECK enum tt_err tt_memory_exchange_open(struct tt_node_memory *memory, uv_loop_t *loop,
+TT_MUST_CHECK enum tt_err tt_memory_exchange_open(struct tt_memory_agreement *agreement,
+                                                  uv_loop_t *loop,
                                                   struct tt_memory_exchange **out_exchange,
                                                   struct tt_error *why);
 /* The handles are free after the loop has run once more. */

@@ -12,54 +12,22 @@
  * (fleet/memory_greeting.h) -> both have the memory -> the link ends, and so does the agreement. If
  * a process ends, the other one keeps its mapping until then.
  *
- * One thread, that of the loop. Implemented in node_memory.c (memory) and memory_exchange.c
- * (the agreement). */
+ * It puts fleet/memory_agreement.h (what is shared) and fleet/memory_exchange.h (the messages)
+ * together. One thread, that of the loop. Implemented in node_memory.c. */
 #ifndef TT_FLEET_NODE_MEMORY_H
 #define TT_FLEET_NODE_MEMORY_H
 
-#include "cluster/cluster.h"
 #include "cluster/frame.h"
-#include "fleet/cluster_file.h"
-#include "fleet/input_board.h"
-#include "fleet/memory_greeting.h"
-#include "fleet/result_ring.h"
+#include "fleet/memory_agreement.h"
 
 #include <uv.h>
 
-struct tt_log;
 struct tt_memory_exchange;
 
-enum tt_memory_use {
-    TT_MEMORY_AUTO, /* where it can be */
-    TT_MEMORY_OFF,
-    TT_MEMORY_REQUIRED, /* a frontend is not ready while a linked backend lacks it */
-};
-
-struct tt_node_memory_options {
-    const struct tt_cluster_file *file; /* borrowed, as all of these */
-    uint16_t number;                    /* of this node */
-    enum tt_memory_use use;
-    int32_t request_limit; /* of a frontend */
-    struct tt_log *log;
-    /* The key of the link's session; NULL: there is no link. */
-    const uint8_t *(*session)(void *context, uint16_t peer);
-    void *context;
-};
-
-struct tt_memory_peer {
-    bool is_linked, is_shared;
-    struct tt_input_reader inputs;   /* of a frontend */
-    struct tt_result_writer writer;  /* the same */
-    struct tt_result_reader results; /* of a backend */
-};
-
 struct tt_node_memory {
-    struct tt_node_memory_options options;
-    struct tt_memory_peer *peers; /* [file->count]; NULL: no memory is shared */
-    struct tt_input_board board;  /* of a frontend */
-    struct tt_memory_exchange *exchange;
-    int32_t shared;          /* peers */
-    int64_t inputs, results; /* read by a backend, or written; taken by a frontend */
+    struct tt_memory_agreement agreement;
+    struct tt_memory_exchange *exchange; /* NULL: no memory is shared */
+    int64_t inputs, results;             /* read by a backend, or written; taken by a frontend */
 };
 
 /* Errors: NO_MEMORY; IO, with TT_MEMORY_REQUIRED only. Schedulers share none. */
@@ -99,22 +67,5 @@ bool tt_node_memory_has_input(struct tt_node_memory *self, uint16_t peer, uint64
 /* Where a result is to be written, and the duration that its record has; NULL: there is no room. */
 uint8_t *tt_node_memory_room(struct tt_node_memory *self, uint16_t peer, size_t bytes,
                              int64_t *out_duration);
-
-/* ---- the agreement (memory_exchange.c) ---- */
-
-/* A frontend makes room for the backend's results. It fills in sizes, and the descriptors of inputs
- * and results, which stay its own. Errors: IO. */
-TT_MUST_CHECK enum tt_err tt_node_memory_offer(struct tt_node_memory *self, uint16_t backend,
-                                               struct tt_memory_message *out_message,
-                                               int out_fds[TT_MEMORY_DESCRIPTORS],
-                                               struct tt_error *why);
-/* The backend accepted that. */
-void tt_node_memory_agreed(struct tt_node_memory *self, uint16_t backend);
-/* A backend maps what a frontend offers, and closes both descriptors in any case. Errors: INVALID,
- * IO, NO_MEMORY. */
-TT_MUST_CHECK enum tt_err tt_node_memory_accept(struct tt_node_memory *self, uint16_t frontend,
-                                                const struct tt_memory_message *message,
-                                                const int take_fds[TT_MEMORY_DESCRIPTORS],
-                                                struct tt_error *why);
 
 #endif
