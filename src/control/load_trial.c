@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/instant.h"
+#include "base/spawn.h"
 #include "base/text.h"
 #include "model/text/json_arena.h"
 
@@ -9,7 +10,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,11 +19,8 @@
 enum {
     MAX_ARGS = 20,
     LOOK_MS = 100, /* between two looks at `stop` */
-    MAX_REPORT_BYTES = 1 << 16,
-    CHILD_FILES = 3 /* from here on, descriptors are closed */
+    MAX_REPORT_BYTES = 1 << 16
 };
-
-extern char **environ;
 
 static enum tt_err failed_call(struct tt_error *why, const char *what, int error) {
     return tt_fail(TT_ERR_IO, why, "the trial load cannot %s: %s", what, strerror(error));
@@ -52,35 +49,6 @@ static enum tt_err open_config(const char *config_json, int *out_fd, struct tt_e
     }
     *out_fd = fd;
     return TT_OK;
-}
-
-static int start(const struct tt_load_trial *self, const char *const *args, int in, int out,
-                 pid_t *out_child) {
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setpgroup(&attributes, 0); /* a terminal's SIGINT is for the server */
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                              POSIX_SPAWN_SETPGROUP);
-    int error = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
-    if (!error)
-        error = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-    if (!error) /* what goes wrong is in the report */
-        error = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    if (!error)
-        error = posix_spawn_file_actions_addclosefrom_np(&actions, CHILD_FILES);
-    if (!error)
-        error = posix_spawn(out_child, self->program, &actions, &attributes,
-                            (char *const *)(uintptr_t)args, environ);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    return error;
 }
 
 /* Starts the program; `*out_fd` reads its report. */
@@ -114,7 +82,8 @@ static enum tt_err spawn(const struct tt_load_trial *self, const char *repositor
         close(in);
         return err;
     }
-    int error = start(self, args, in, pipes[1], out_child);
+    const int files[] = {in, pipes[1], TT_SPAWN_NULL}; /* what goes wrong is in the report */
+    int error = tt_spawn(self->program, args, files, TT_COUNT(files), out_child);
     close(in);
     close(pipes[1]);
     if (error) {
