@@ -4,7 +4,23 @@
 #define TT_CLIENT_HTTP_FETCH_H
 
 #include "base/text.h"
+#include "base/threads/flag.h"
 #include "client/http_address.h"
+
+struct tt_http_ask {
+    const struct tt_http_address *address;
+    const char *method, *path;
+    const char *headers;      /* more lines, each with its end; NULL: none */
+    const char *body;         /* NULL: none */
+    const char *content_type; /* of the body */
+    int64_t give_up_ns;
+    const struct tt_flag *stopping; /* raised: the request is given up, CANCELLED; NULL: never */
+};
+
+/* Any status is an answer. *out_body is set; the caller frees it. UNAVAILABLE: no connection, or
+ * one that broke; TIMEOUT: no answer in `give_up_ns`; INVALID: it is not HTTP, or too long. */
+TT_MUST_CHECK enum tt_err tt_http_ask(const struct tt_http_ask *ask, int32_t *out_status,
+                                      struct tt_text *out_body, struct tt_error *why);
 
 /* Gets `path` (or posts `body`, where it is not NULL). `out_body` is set if the answer's status is
  * 200; the caller frees it. UNAVAILABLE: no connection, a connection that broke, or status 503.
