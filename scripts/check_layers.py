@@ -36,7 +36,7 @@ LAYERS = [
     ["engine/emulated", "engine/onnxruntime", "engine/wordpiece", "engine/streams"],
     ["profile"],
     ["slicer", "serve", "client"],
-    ["control", "metrics", "etcd", "net/kserve", "net/dashboard", "net/sockets", "net/http2"],
+    ["control", "metrics", "etcd", "actuate", "net/kserve", "net/dashboard", "net/sockets", "net/http2"],
     ["net/http", "net/grpc", "fleet", "embed"],
     ["lab/scenario"],
     ["lab/closed_form", "lab/load"],
