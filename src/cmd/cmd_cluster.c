@@ -1,5 +1,7 @@
-/* tutti cluster: the nodes of a cluster, draining one, and handing the primary over. */
+/* tutti cluster: the nodes of a cluster, draining one, handing the primary over, placing models,
+ * and scaling. */
 #include "cmd/cluster_placement.h"
+#include "cmd/cluster_scale.h"
 #include "cmd/cluster_tls_flags.h"
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
@@ -11,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum action { ACTION_STATUS, ACTION_DRAIN, ACTION_PROMOTE, ACTION_PLACEMENT };
+enum action { ACTION_STATUS, ACTION_DRAIN, ACTION_PROMOTE, ACTION_PLACEMENT, ACTION_SCALE };
 
 static const char default_spec[] = "static:build/cluster/nodes";
 
@@ -19,23 +21,30 @@ struct flags {
     int32_t action;
     const char *first, *second, *key;
     struct tt_flag_list moves;
+    struct tt_cluster_scale_flags scale;
     struct tt_cluster_tls_files tls;
     int64_t timeout_ns;
     bool json;
 };
 
 static const struct tt_flag_row flag_rows[] = {
-    TT_OPERAND(TT_FLAG_CHOICE, "ACTION", action, true, "status, drain, promote or placement",
-               .choices = "status|drain|promote|placement", .default_value = -1),
+    TT_OPERAND(TT_FLAG_CHOICE, "ACTION", action, true, "status, drain, promote, placement or scale",
+               .choices = "status|drain|promote|placement|scale", .default_value = -1),
     TT_OPERAND(
         TT_FLAG_TEXT, "NODE|STEP|SPEC", first, false,
-        "drain: the node; placement: show, plan, stop or undo; else the cluster, static:FILE "
-        "or etcd://HOST:PORT/NAME"),
-    TT_OPERAND(TT_FLAG_TEXT, "SPEC", second, false,
-               "drain, placement: the cluster (default: static:build/cluster/nodes, that of make "
-               "cluster)"),
+        "drain: the node; placement: show, plan, stop or undo; scale: show, stop, resume, pin or "
+        "preempt; else the cluster, static:FILE or etcd://HOST:PORT/NAME"),
+    TT_OPERAND(
+        TT_FLAG_TEXT, "SPEC", second, false,
+        "drain, placement, scale: the cluster (default: static:build/cluster/nodes, that of make "
+        "cluster)"),
     TT_LIST("move", "MODEL=POOL", moves, TT_FLAG_MAX_LIST,
             "placement plan: move this model; without any, the primary searches a plan"),
+    TT_TEXT("pool", "POOL", scale.pool, NULL,
+            "scale: pin this pool; stop or resume it (default: all of them)"),
+    TT_INTEGER("devices", "N", scale.devices, 1, INT32_MAX, 0, "scale pin: its devices"),
+    TT_TEXT("node", "NAME", scale.node, NULL,
+            "scale preempt: this backend will be preempted; it is drained and replaced"),
     TT_TEXT("cluster-key", "FILE", key, NULL, "the key that all nodes share"),
     TT_CLUSTER_TLS_FLAGS(tls),
     TT_DECIMAL("timeout", "SECONDS", timeout_ns, 0.01, 600, 2, "how long to wait for each node",
@@ -128,8 +137,8 @@ static json_t *backends_of(const json_t *nodes) {
 /* The domains of the primary, which has one; empty without a primary. */
 static json_t *domains_of(const json_t *nodes) {
     static const char *const keys[] = {
-        "policy",    "devices", "devices_wanted", "devices_wanted_fewest", "devices_wanted_most",
-        "confidence"};
+        "policy",     "devices", "devices_wanted", "devices_wanted_fewest", "devices_wanted_most",
+        "confidence", "scaling"};
     json_t *domains = json_array(), *node;
     size_t i;
     json_array_foreach(nodes, i, node) {
@@ -190,7 +199,12 @@ static int show_status(const struct cluster *self) {
     } else {
         size_t i;
         json_t *domain;
-        json_array_foreach(domains, i, domain) print_domain(domain);
+        json_array_foreach(domains, i, domain) {
+            const json_t *scaling = json_object_get(domain, "scaling");
+            print_domain(domain);
+            if (json_is_array(scaling))
+                tt_cluster_scale_print_pools(scaling);
+        }
         json_decref(nodes);
         json_decref(domains);
     }
@@ -236,29 +250,46 @@ static int promote(const struct cluster *self) {
     return number < 0 ? EXIT_FAILED : act(self, number, "promote");
 }
 
-static int place(const struct cluster *self, const char *line) {
+/* Asks the primary, and shows its answer. */
+static int ask_primary(const struct cluster *self, const char *line,
+                       void (*print)(const json_t *answer)) {
     struct tt_error why;
-    json_t *placement;
+    json_t *answer;
     int32_t number = find_scheduler(self, true);
     if (number < 0)
         return EXIT_FAILED;
-    enum tt_err err = ask(self, number, line, &placement, &why);
+    enum tt_err err = ask(self, number, line, &answer, &why);
     if (err) {
         fprintf(stderr, "tutti cluster: %s\n", why.text);
         return EXIT_FAILED;
     }
     if (self->flags->json) {
-        tt_outcome_print_json(placement);
+        tt_outcome_print_json(answer);
     } else {
-        tt_cluster_placement_print(placement);
-        json_decref(placement);
+        print(answer);
+        json_decref(answer);
     }
     return EXIT_DONE;
 }
 
-static int act_on(const struct flags *flags, const char *line) {
-    bool drains = flags->action == ACTION_DRAIN;
-    bool has_step = drains || flags->action == ACTION_PLACEMENT;
+/* Spares keep it for the time when they are primary. What the primary answers is the outcome. */
+static int scale_all(const struct cluster *self, const char *line) {
+    for (int32_t i = 0; i < self->file.count; i++) {
+        struct tt_error why;
+        json_t *answer;
+        if (self->file.places[i].role != TT_ROLE_SCHEDULER)
+            continue;
+        if (ask(self, i, line, &answer, &why))
+            fprintf(stderr, "tutti cluster: %s\n", why.text);
+        else
+            json_decref(answer);
+    }
+    return ask_primary(self, line, tt_cluster_scale_print);
+}
+
+static int act_on(const struct flags *flags, const char *line, bool to_all) {
+    bool drains = flags->action == ACTION_DRAIN, scales = flags->action == ACTION_SCALE;
+    bool has_step = drains || scales || flags->action == ACTION_PLACEMENT;
     const char *spec = has_step ? flags->second : flags->first;
     struct cluster self = {.flags = flags};
     struct tt_error why;
@@ -272,38 +303,54 @@ static int act_on(const struct flags *flags, const char *line) {
     int code = drains                            ? act(&self, number, "drain")
                : flags->action == ACTION_PROMOTE ? promote(&self)
                : flags->action == ACTION_STATUS  ? show_status(&self)
-                                                 : place(&self, line);
+               : to_all                          ? scale_all(&self, line)
+               : scales                          ? ask_primary(&self, line, tt_cluster_scale_print)
+                        : ask_primary(&self, line, tt_cluster_placement_print);
     tt_cluster_file_fini(&self.file);
     tt_cluster_tls_fini(&self.tls);
     return code;
 }
 
+/* The line of placement or scale, if the flags go together; else NULL, or why they do not. */
+static const char *make_line(const struct flags *flags, struct tt_text *out_line,
+                             bool *out_to_all) {
+    if (flags->action == ACTION_SCALE)
+        return tt_cluster_scale_line(flags->first, &flags->scale, out_line, out_to_all);
+    if (flags->scale.pool || flags->scale.node || flags->scale.devices > 0)
+        return "--pool, --devices and --node need scale";
+    if (flags->action != ACTION_PLACEMENT)
+        return flags->moves.count > 0 ? "--move needs placement plan" : NULL;
+    return tt_cluster_placement_line(flags->first, &flags->moves, out_line)
+               ? NULL
+               : "placement takes show, plan, stop or undo, and --move with plan";
+}
+
 static int run(void *options) {
     const struct flags *flags = options;
-    bool drains = flags->action == ACTION_DRAIN, places = flags->action == ACTION_PLACEMENT;
+    bool drains = flags->action == ACTION_DRAIN, to_all = false;
+    bool has_line = flags->action == ACTION_PLACEMENT || flags->action == ACTION_SCALE;
     if (drains && !flags->first)
         return tt_flags_refuse(&tt_verb_cluster, "drain needs NODE");
-    if (!drains && !places && flags->second)
+    if (!drains && !has_line && flags->second)
         return tt_flags_refuse(&tt_verb_cluster, "unexpected argument '%s'", flags->second);
-    if (!places && flags->moves.count > 0)
+    if (flags->action == ACTION_SCALE && flags->moves.count > 0)
         return tt_flags_refuse(&tt_verb_cluster, "--move needs placement plan");
     struct tt_text line;
     tt_text_init(&line);
-    int code = EXIT_USAGE;
-    if (places && !tt_cluster_placement_line(flags->first, &flags->moves, &line))
-        tt_flags_refuse(&tt_verb_cluster,
-                        "placement takes show, plan, stop or undo, and --move with plan");
-    else
-        code = act_on(flags, tt_text_string(&line));
+    const char *problem = make_line(flags, &line, &to_all);
+    int code = problem ? tt_flags_refuse(&tt_verb_cluster, "%s", problem)
+                       : act_on(flags, tt_text_string(&line), to_all);
     tt_text_fini(&line);
     return code;
 }
 
 const struct tt_verb tt_verb_cluster = {
     .name = "cluster",
-    .summary = "show the nodes of a cluster, drain one, promote the spare scheduler, place models",
+    .summary = "show the nodes of a cluster, drain one, promote the spare scheduler, place models, "
+               "scale",
     .usage = "status [SPEC] | drain NODE [SPEC] | promote [SPEC] |\n"
-             "       placement [show|plan|stop|undo] [SPEC] [OPTIONS]",
+             "       placement [show|plan|stop|undo] [SPEC] [OPTIONS] |\n"
+             "       scale [show|stop|resume|pin|preempt] [SPEC] [OPTIONS]",
     .description =
         "Asks the processes of a cluster, which tutti serve starts with a role. status prints each "
         "node with its role, process, state, the epoch that it obeys, and a backend's devices and "
@@ -314,7 +361,10 @@ const struct tt_verb tt_verb_cluster = {
         "placement shows which pool of backends has which model, and the plan that changes it: "
         "plan "
         "begins one, by the loads that were measured or by --move, stop drops it, and undo moves "
-        "the models back.\n\n"
+        "the models back. "
+        "scale shows how many devices of each pool are wanted, asked for and ready: stop and "
+        "resume end and begin changes, pin holds a number, and preempt announces that a backend "
+        "will be lost.\n\n"
         "Exit code: 0 done, or status found a primary; 1 no primary, or a node refused or does not "
         "answer; 2 usage error, or SPEC cannot be read.",
     TT_VERB_RUNS(flag_rows, run)};

@@ -156,6 +156,8 @@ static const struct tt_flag_row flag_rows[] = {
               "the way of tensors between a frontend and a backend of one host: memory where both "
               "run as one user, TCP only, or a frontend that is not ready while a linked backend "
               "shares none"),
+    TT_HEADING("Scaling"),
+    TT_SERVE_SCALE_FLAGS(role.scale),
     TT_HEADING("Recording and log"),
     TT_TEXT("record", "FILE", record, NULL,
             "record the events and decisions of the policies, for `tutti replay`"),

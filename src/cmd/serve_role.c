@@ -16,6 +16,7 @@ struct tt_serve_role {
     struct tt_option option;
     struct tt_remote_engine *remote; /* NULL: a backend */
     struct tt_command_inbox commands;
+    struct tt_serve_scale scale;
     struct tt_fleet_node *node;
 };
 
@@ -44,6 +45,9 @@ enum tt_err tt_serve_role_check(const struct tt_serve_role_flags *flags,
             "--cluster, --node, the other --cluster-... flags and --emulated need --role");
     if (flags->emulated && flags->role != TT_SERVE_BACKEND)
         return tt_fail(TT_ERR_INVALID, why, "--emulated needs --role backend");
+    enum tt_err err = tt_serve_scale_check(&flags->scale, flags->role == TT_SERVE_SCHEDULER, why);
+    if (err)
+        return err;
     if (has_role && (control->mode == TT_CONTROL_POLL || control->load_count > 0))
         return tt_fail(TT_ERR_INVALID, why,
                        "--role needs --model-control-mode none, or explicit without --load-model: "
@@ -112,6 +116,18 @@ enum tt_err tt_serve_role_new(const struct tt_serve_role_flags *flags,
             return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
         }
     }
+    const struct tt_serve_scale_context context = {.cluster = flags->cluster,
+                                                   .key = flags->key,
+                                                   .tls = &self->flags.tls,
+                                                   .repositories = control->repositories,
+                                                   .repository_count = control->repository_count,
+                                                   .is_explicit =
+                                                       control->mode == TT_CONTROL_EXPLICIT};
+    err = tt_serve_scale_open(&self->scale, &flags->scale, &context, why);
+    if (err) {
+        tt_serve_role_free(self);
+        return err;
+    }
     set_loader(self, devices, control, limits);
     *out_role = self;
     return TT_OK;
@@ -121,19 +137,21 @@ enum tt_err tt_serve_role_join(struct tt_serve_role *self, struct tt_serving *se
                                struct tt_log *log, struct tt_error *why) {
     if (!self)
         return TT_OK;
-    const struct tt_fleet_options options = {.cluster = self->flags.cluster,
-                                             .node = self->flags.node,
-                                             .key = self->flags.key,
-                                             .tls = self->flags.tls,
-                                             .role = role_of(&self->flags),
-                                             .steps = tt_fleet_role_of(role_of(&self->flags)),
-                                             .version = TUTTI_VERSION,
-                                             .request_limit = REQUEST_LIMIT,
-                                             .memory_use = memory_use_of(&self->flags),
-                                             .serving = serving,
-                                             .remote = self->remote,
-                                             .commands = &self->commands,
-                                             .log = log};
+    const struct tt_fleet_options options = {
+        .cluster = self->flags.cluster,
+        .node = self->flags.node,
+        .key = self->flags.key,
+        .tls = self->flags.tls,
+        .role = role_of(&self->flags),
+        .steps = tt_fleet_role_of(role_of(&self->flags)),
+        .version = TUTTI_VERSION,
+        .request_limit = REQUEST_LIMIT,
+        .memory_use = memory_use_of(&self->flags),
+        .scaling = self->scale.has_provider ? &self->scale.options : NULL,
+        .serving = serving,
+        .remote = self->remote,
+        .commands = &self->commands,
+        .log = log};
     enum tt_err err = tt_fleet_node_open(&options, &self->node, why);
     return err ? err : tt_fleet_node_start(self->node, why);
 }
@@ -165,5 +183,6 @@ void tt_serve_role_free(struct tt_serve_role *take_self) {
         return;
     tt_remote_engine_free(take_self->remote);
     tt_command_inbox_fini(&take_self->commands);
+    tt_serve_scale_close(&take_self->scale);
     free(take_self);
 }

@@ -6,6 +6,7 @@
 #ifndef TT_CMD_SERVE_ROLE_H
 #define TT_CMD_SERVE_ROLE_H
 
+#include "cmd/serve_scale.h"
 #include "control/control.h"
 #include "fleet/cluster_tls.h"
 
@@ -24,6 +25,7 @@ struct tt_serve_role_flags {
     const char *cluster, *node, *key;
     struct tt_cluster_tls_files tls;
     bool emulated;
+    struct tt_serve_scale_flags scale; /* of a scheduler */
 };
 
 /* INVALID: the flags do not go together. */

@@ -65,21 +65,59 @@ void tt_cluster_demand_note(struct tt_cluster_demand *self, int64_t now, int32_t
     tt_lock_give(&self->lock);
 }
 
+/* The caller has the lock. `models` may be NULL. */
+static struct tt_demand_copy copy_to(const struct tt_cluster_demand *self,
+                                     struct tt_devices_model *models) {
+    struct tt_demand_copy copy = {.models = models,
+                                  .load = self->load,
+                                  .is_known = models && self->is_primary &&
+                                              self->load.window_s >= TT_RATE_WINDOW_S};
+    copy.load.models = models;
+    if (models)
+        memcpy(models, self->models, (size_t)self->model_count * sizeof(*models));
+    return copy;
+}
+
+struct tt_demand_copy tt_cluster_demand_copy(struct tt_cluster_demand *self) {
+    struct tt_devices_model *models = malloc((size_t)self->model_count * sizeof(*models));
+    tt_lock_take(&self->lock);
+    struct tt_demand_copy copy = copy_to(self, models);
+    tt_lock_give(&self->lock);
+    return copy;
+}
+
+void tt_demand_copy_fini(struct tt_demand_copy *self) {
+    free(self->models);
+    *self = (struct tt_demand_copy){.models = NULL};
+}
+
+struct tt_devices_wanted tt_demand_copy_advise(const struct tt_demand_copy *self,
+                                               const uint16_t *homes, uint16_t pool) {
+    struct tt_devices_load load = self->load;
+    struct tt_devices_model *models = malloc((size_t)load.model_count * sizeof(*models));
+    int32_t count = 0;
+    for (int32_t m = 0; models && m < load.model_count; m++)
+        if (homes[m] == pool)
+            models[count++] = self->models[m];
+    load.models =
+        models ? models : self->models; /* without memory: too many devices, not too few */
+    load.model_count = models ? count : load.model_count;
+    struct tt_devices_wanted wanted = tt_devices_wanted(&load, NULL);
+    free(models);
+    return wanted;
+}
+
 struct tt_cluster_advice tt_cluster_demand_advise(struct tt_cluster_demand *self) {
-    size_t bytes = (size_t)self->model_count * sizeof(*self->models);
-    struct tt_devices_model *models = malloc(bytes);
+    struct tt_devices_model *models = malloc((size_t)self->model_count * sizeof(*models));
     tt_lock_take(&self->lock);
     struct tt_cluster_advice advice = {.devices = self->is_primary ? self->devices : 0,
                                        .is_primary = self->is_primary};
-    struct tt_devices_load load = self->load;
-    if (models)
-        memcpy(models, self->models, bytes);
+    struct tt_demand_copy copy = copy_to(self, models);
     tt_lock_give(&self->lock);
-    advice.is_known = advice.is_primary && models && load.window_s >= TT_RATE_WINDOW_S;
-    load.models = models;
+    advice.is_known = copy.is_known;
     if (advice.is_known)
-        advice.wanted = tt_devices_wanted(&load, NULL);
-    free(models);
+        advice.wanted = tt_devices_wanted(&copy.load, NULL);
+    tt_demand_copy_fini(&copy);
     return advice;
 }
 
@@ -87,19 +125,20 @@ static void put(struct tt_text *page, const char *name, const char *help, double
     tt_text_printf(page, "# HELP %s %s\n# TYPE %s gauge\n%s %.9g\n", name, help, name, name, value);
 }
 
-void tt_cluster_demand_metrics(struct tt_cluster_demand *self, struct tt_text *page) {
+bool tt_cluster_demand_metrics(struct tt_cluster_demand *self, struct tt_text *page) {
     struct tt_cluster_advice advice = tt_cluster_demand_advise(self);
     put(page, "tutti_cluster_primary", "1: this scheduler is primary; 0: it is a spare",
         advice.is_primary);
     if (!advice.is_primary)
-        return;
+        return false;
     put(page, "tutti_cluster_devices", "Devices of the cluster that get batches", advice.devices);
     if (!advice.is_known)
-        return;
+        return true;
     put(page, "tutti_cluster_devices_wanted",
         "Devices that the cluster's load needs, by rates, run times, objectives and bursts",
         advice.wanted.count);
     put(page, "tutti_cluster_devices_wanted_confidence",
         "1 less two standard errors of that, as a share; 0: no load was measured",
         advice.wanted.confidence);
+    return true;
 }

@@ -34,6 +34,13 @@ struct tt_cluster_advice {
     struct tt_devices_wanted wanted; /* if is_known */
 };
 
+/* The load at one instant, to be read without the lock. */
+struct tt_demand_copy {
+    struct tt_devices_model *models; /* [load.model_count]; the copy's */
+    struct tt_devices_load load;
+    bool is_known; /* it was measured for the whole window */
+};
+
 /* Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_cluster_demand_init(struct tt_cluster_demand *self,
                                                  const struct tt_cluster_settings *settings);
@@ -56,8 +63,15 @@ void tt_cluster_demand_note(struct tt_cluster_demand *self, int64_t now, int32_t
 /* ---- any thread ---- */
 
 /* is_known is false without memory, too. */
+struct tt_demand_copy tt_cluster_demand_copy(struct tt_cluster_demand *self);
+void tt_demand_copy_fini(struct tt_demand_copy *self); /* also of zeroed memory */
+/* What the models of one pool need, if is_known. `homes`[model_count]: the pool of each. */
+struct tt_devices_wanted tt_demand_copy_advise(const struct tt_demand_copy *self,
+                                               const uint16_t *homes, uint16_t pool);
+
+/* is_known is false without memory, too. */
 struct tt_cluster_advice tt_cluster_demand_advise(struct tt_cluster_demand *self);
-/* Appends the families tutti_cluster_* of a metrics page. */
-void tt_cluster_demand_metrics(struct tt_cluster_demand *self, struct tt_text *page);
+/* Appends the families of a metrics page. Returns if the scheduler is primary. */
+bool tt_cluster_demand_metrics(struct tt_cluster_demand *self, struct tt_text *page);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/log/log.h"
 #include "fleet/frame_sender.h"
 #include "fleet/node_coordination.h"
+#include "fleet/visit.h"
 #include "serve/serving.h"
 
 #include <errno.h>
@@ -159,25 +160,44 @@ static void describe(const struct tt_fleet_node *self, struct tt_text *out) {
     tt_text_puts(out, "}");
 }
 
+/* What follows "placement " or the like; NULL: the line begins with something else. */
+static const char *behind(const char *line, const char *word) {
+    size_t length = strlen(word);
+    return strncmp(line, word, length) == 0 ? line + length : NULL;
+}
+
+/* "drain", or "drain EPOCH" of a primary: a node that obeys a later one refuses. */
+static enum tt_err on_drain(struct tt_fleet_node *self, const char *line, struct tt_error *why) {
+    const char *number = behind(line, "drain ");
+    uint64_t epoch = number ? strtoull(number, NULL, 10) : UINT64_MAX;
+    uint64_t own = self->role->epoch(self->self);
+    if (epoch < own)
+        return tt_fail(TT_ERR_UNAVAILABLE, why,
+                       "node %s obeys epoch %" PRIu64 "; a primary of epoch %" PRIu64
+                       " does not drain it",
+                       self->file.places[self->number].name, own, epoch);
+    return self->role->drain(self->self, tt_clock_now(), why);
+}
+
 static void on_visited(void *context, const char *line, struct tt_text *answer) {
-    static const char placement[] = "placement ";
     struct tt_fleet_node *self = context;
     struct tt_error why = {{0}};
     enum tt_err err = TT_OK;
-    if (strcmp(line, "drain") == 0)
-        err = self->role->drain(self->self, tt_clock_now(), &why);
+    const char *placement = self->role->place ? behind(line, "placement ") : NULL;
+    const char *scale = self->role->scale ? behind(line, "scale ") : NULL;
+    if (placement)
+        err = self->role->place(self->self, tt_clock_now(), placement, answer, &why);
+    else if (scale)
+        err = self->role->scale(self->self, tt_clock_now(), scale, answer, &why);
+    else if (strcmp(line, "drain") == 0 || behind(line, "drain "))
+        err = on_drain(self, line, &why);
     else if (strcmp(line, "promote") == 0)
         err = self->role->promote(self->self, tt_clock_now(), &why);
-    else if (strncmp(line, placement, sizeof(placement) - 1) == 0 && self->role->place) {
-        err = self->role->place(self->self, tt_clock_now(), line + sizeof(placement) - 1, answer,
-                                &why);
-        if (!err)
-            return;
-    } else if (strcmp(line, "status") != 0)
+    else if (strcmp(line, "status") != 0)
         err = tt_fail(TT_ERR_INVALID, &why, "'%.40s' is no command of a node", line);
     if (err)
         tt_text_printf(answer, "error: %s", why.text);
-    else
+    else if (!placement && !scale)
         describe(self, answer);
 }
 
@@ -439,6 +459,17 @@ const char *tt_fleet_node_name(const struct tt_fleet_node *self, uint16_t number
 }
 const struct tt_cluster_times *tt_fleet_node_times(const struct tt_fleet_node *self) {
     return &self->file.times;
+}
+enum tt_err tt_fleet_node_visit(const struct tt_fleet_node *self, uint16_t peer, const char *line,
+                                int64_t timeout_ns, struct tt_text *out_answer,
+                                struct tt_error *why) {
+    const struct tt_visit visit = {.file = &self->file,
+                                   .number = peer,
+                                   .key = &self->key,
+                                   .tls = &self->tls,
+                                   .release = self->identity.release,
+                                   .timeout_ns = timeout_ns};
+    return tt_visit(&visit, line, out_answer, why);
 }
 uv_loop_t *tt_fleet_node_loop(struct tt_fleet_node *self) { return &self->loop; }
 uint16_t tt_fleet_node_number(const struct tt_fleet_node *self) { return self->number; }

@@ -26,6 +26,7 @@
 #include <pthread.h>
 
 struct tt_fleet_node;
+struct tt_scaling_options;
 struct tt_serving;
 
 /* A role, as the node drives it. */
@@ -58,6 +59,9 @@ struct tt_fleet_role {
      * has none. */
     enum tt_err (*place)(void *self, int64_t now, const char *command, struct tt_text *out_answer,
                          struct tt_error *why);
+    /* The same about scaling (fleet/scaling_service.h). */
+    enum tt_err (*scale)(void *self, int64_t now, const char *command, struct tt_text *out_answer,
+                         struct tt_error *why);
     /* This epoch is recorded by the coordination service. NULL: the role does not ask. */
     void (*recorded)(void *self, int64_t now, uint64_t epoch);
     /* The plan that it records is recorded, or one of a later primary is. NULL: the same. */
@@ -78,9 +82,10 @@ struct tt_fleet_options {
     const char *version;               /* of the program */
     int32_t request_limit;             /* of a frontend */
     enum tt_memory_use memory_use;
-    struct tt_serving *serving;        /* with its models; borrowed, as all of these */
-    struct tt_remote_engine *remote;   /* frontends: where requests come from */
-    struct tt_command_inbox *commands; /* of clients, to load and unload models */
+    const struct tt_scaling_options *scaling; /* of a scheduler; NULL: it does not scale */
+    struct tt_serving *serving;               /* with its models; borrowed, as all of these */
+    struct tt_remote_engine *remote;          /* frontends: where requests come from */
+    struct tt_command_inbox *commands;        /* of clients, to load and unload models */
     struct tt_log *log;
 };
 
@@ -109,6 +114,10 @@ struct tt_fleet_models *tt_fleet_node_models(struct tt_fleet_node *self);
 const char *tt_fleet_node_name(const struct tt_fleet_node *self, uint16_t number);
 /* What the description says of times and plans. */
 const struct tt_cluster_times *tt_fleet_node_times(const struct tt_fleet_node *self);
+/* One line to another node, and its answer (fleet/visit.h). Any thread; blocks. */
+TT_MUST_CHECK enum tt_err tt_fleet_node_visit(const struct tt_fleet_node *self, uint16_t peer,
+                                              const char *line, int64_t timeout_ns,
+                                              struct tt_text *out_answer, struct tt_error *why);
 /* For work beside the node's thread; before the role closes it has ended or is forgotten. */
 uv_loop_t *tt_fleet_node_loop(struct tt_fleet_node *self);
 uint16_t tt_fleet_node_number(const struct tt_fleet_node *self);

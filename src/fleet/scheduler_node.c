@@ -5,10 +5,12 @@
 #include "base/log/log.h"
 #include "cluster/scheduler_role.h"
 #include "fleet/cluster_demand.h"
+#include "fleet/cluster_figures.h"
 #include "fleet/fleet_roles.h"
 #include "fleet/model_service.h"
 #include "fleet/placement_record.h"
 #include "fleet/placement_service.h"
+#include "fleet/scaling_service.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -22,6 +24,8 @@ struct scheduler_node {
     struct tt_text plan_reasons; /* the same, of a plan */
     struct tt_model_wish noted;  /* that they are about */
     struct tt_cluster_demand demand;
+    struct tt_scaling_service scaling;
+    struct tt_cluster_figures figures;
     bool was_primary;
 };
 
@@ -166,6 +170,7 @@ static void received(void *context, int64_t now, uint16_t from,
 static void linked(void *context, int64_t now, uint16_t peer, enum tt_link link) {
     struct scheduler_node *self = context;
     tt_scheduler_role_link(&self->role, now, peer, link);
+    tt_scaling_service_linked(&self->scaling, peer, link);
     show_change(self, now);
 }
 
@@ -174,8 +179,11 @@ static void tick(void *context, int64_t now) {
     tt_scheduler_role_tick(&self->role, now);
     tt_placement_service_tick(&self->placement, now);
     show_change(self, now);
-    if (now >= self->demand.note_at)
-        tt_cluster_demand_note(&self->demand, now, usable_devices(&self->role));
+    tt_scaling_service_tick(&self->scaling, now);
+    if (now < self->demand.note_at)
+        return;
+    tt_cluster_demand_note(&self->demand, now, usable_devices(&self->role));
+    tt_cluster_figures_note(&self->figures, &self->placement, &self->scaling);
 }
 
 /* A client that came to the wrong address gets an answer. */
@@ -202,6 +210,7 @@ static void settle(void *context, int64_t now) {
 static int64_t next_at(const void *context) {
     const struct scheduler_node *self = context;
     int64_t role_at = tt_instant_min(tt_scheduler_role_next_at(&self->role), self->demand.note_at);
+    role_at = tt_instant_min(role_at, tt_scaling_service_next_at(&self->scaling));
     return tt_instant_min(role_at, tt_placement_service_next_at(&self->placement));
 }
 
@@ -220,6 +229,36 @@ static void recorded(void *context, int64_t now, uint64_t epoch) {
     struct scheduler_node *self = context;
     tt_scheduler_role_recorded(&self->role, now, epoch);
     show_change(self, now);
+}
+
+/* The parts are zeroed where they were not made. */
+static void free_parts(struct scheduler_node *take_self) {
+    tt_cluster_figures_fini(&take_self->figures);
+    tt_scaling_service_fini(&take_self->scaling);
+    tt_cluster_demand_fini(&take_self->demand);
+    if (take_self->placement.node)
+        tt_placement_service_fini(&take_self->placement);
+    tt_model_service_fini(&take_self->service);
+    tt_text_fini(&take_self->plan_reasons);
+    tt_text_fini(&take_self->reasons);
+    tt_scheduler_role_fini(&take_self->role);
+    free(take_self);
+}
+
+static enum tt_err open_parts(struct scheduler_node *self, struct tt_error *why) {
+    struct tt_fleet_node *node = self->node;
+    tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a scheduler");
+    enum tt_err err = tt_model_service_init(&self->service, tt_fleet_node_models(node), NULL, NULL,
+                                            tt_fleet_node_options(node)->commands, NULL);
+    if (!err)
+        err = tt_placement_service_init(&self->placement, node, &self->role);
+    if (!err)
+        err = tt_cluster_demand_init(&self->demand, tt_fleet_node_settings(node));
+    if (!err)
+        err = tt_scaling_service_init(&self->scaling, node, &self->role, &self->demand, why);
+    if (!err && (err = tt_cluster_figures_init(&self->figures, &self->scaling)))
+        tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a scheduler");
+    return err;
 }
 
 static enum tt_err open_role(struct tt_fleet_node *node, void **out_self, struct tt_error *why) {
@@ -242,23 +281,10 @@ static enum tt_err open_role(struct tt_fleet_node *node, void **out_self, struct
     self->role.models.placed = on_placed;
     tt_text_init(&self->reasons);
     tt_text_init(&self->plan_reasons);
-    err = tt_model_service_init(&self->service, tt_fleet_node_models(node), NULL, NULL,
-                                tt_fleet_node_options(node)->commands, NULL);
-    if (!err) {
-        err = tt_placement_service_init(&self->placement, node, &self->role);
-        if (err)
-            tt_placement_service_fini(&self->placement);
-    }
-    if (!err) {
-        err = tt_cluster_demand_init(&self->demand, tt_fleet_node_settings(node));
-        if (err)
-            tt_placement_service_fini(&self->placement);
-    }
+    err = open_parts(self, why);
     if (err) {
-        tt_model_service_fini(&self->service);
-        tt_scheduler_role_fini(&self->role);
-        free(self);
-        return tt_fail(err, why, "out of memory for a scheduler");
+        free_parts(self);
+        return err;
     }
     tt_command_inbox_attach(tt_fleet_node_options(node)->commands, tt_fleet_node_wake, node);
     tt_remote_engine_attach(tt_fleet_node_options(node)->remote, tt_fleet_node_wake, node);
@@ -271,13 +297,7 @@ static void close_role(void *take_self) {
     struct scheduler_node *self = take_self;
     tt_command_inbox_close(tt_fleet_node_options(self->node)->commands);
     settle(self, tt_clock_now());
-    tt_model_service_fini(&self->service);
-    tt_cluster_demand_fini(&self->demand);
-    tt_placement_service_fini(&self->placement);
-    tt_text_fini(&self->plan_reasons);
-    tt_text_fini(&self->reasons);
-    tt_scheduler_role_fini(&self->role);
-    free(self);
+    free_parts(self);
 }
 
 static uint64_t epoch(const void *context) {
@@ -310,9 +330,16 @@ static enum tt_err place(void *context, int64_t now, const char *command,
     return tt_placement_service_command(&self->placement, now, command, out_answer, why);
 }
 
+static enum tt_err scale(void *context, int64_t now, const char *command,
+                         struct tt_text *out_answer, struct tt_error *why) {
+    struct scheduler_node *self = context;
+    return tt_scaling_service_command(&self->scaling, now, command, out_answer, why);
+}
+
 static void metrics(void *context, struct tt_text *page) {
     struct scheduler_node *self = context;
-    tt_cluster_demand_metrics(&self->demand, page);
+    if (tt_cluster_demand_metrics(&self->demand, page))
+        tt_cluster_figures_put(&self->figures, page);
 }
 
 static void put_advice(const struct tt_cluster_advice *advice, struct tt_text *out) {
@@ -339,6 +366,10 @@ static void count(void *context, struct tt_text *out) {
     struct tt_cluster_advice advice = tt_cluster_demand_advise(&self->demand);
     if (advice.is_primary)
         put_advice(&advice, out);
+    if (advice.is_primary && self->scaling.options) {
+        tt_text_puts(out, ", \"scaling\": ");
+        tt_scaling_service_show(&self->scaling, out);
+    }
 }
 
 const struct tt_fleet_role tt_scheduler_node_role = {.open = open_role,
@@ -358,4 +389,5 @@ const struct tt_fleet_role tt_scheduler_node_role = {.open = open_role,
                                                      .promote = promote,
                                                      .metrics = metrics,
                                                      .place = place,
+                                                     .scale = scale,
                                                      .count = count};

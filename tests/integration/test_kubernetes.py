@@ -60,6 +60,53 @@ class Schemas(unittest.TestCase):
                 self.assertIn(entry["apiVersion"], CORE)
                 validate(entry)
 
+    def test_objects_of_scaling(self):
+        for entry in objects("scale"):
+            with self.subTest(kind=entry["kind"], name=entry["metadata"]["name"]):
+                validate(entry)
+        validate(self.patched())
+
+    def patched(self):
+        """The StatefulSet of the schedulers as the overlay changes it."""
+        entry = json.loads(json.dumps(manifests.stateful_sets()["scheduler"]))
+        (patch,) = manifests.kustomization("scale")["patches"]
+        self.assertEqual((patch["target"]["kind"], patch["target"]["name"]), (entry["kind"], entry["metadata"]["name"]))
+        for change in yaml.safe_load(patch["patch"]):
+            *path, last = change["path"].strip("/").split("/")
+            at = entry
+            for key in path:
+                at = at[int(key) if isinstance(at, list) else key]
+            self.assertEqual(change["op"], "replace" if isinstance(at, dict) and last in at else "add")
+            if last == "-":
+                at.append(change["value"])
+            else:
+                at[last] = change["value"]
+        return entry
+
+    def test_schedulers_may_do_what_they_are_told(self):
+        entry, found = self.patched(), objects("scale")
+        pod, arguments = entry["spec"]["template"]["spec"], arguments_of(entry)
+        self.assertIs(pod["automountServiceAccountToken"], True)
+        self.assertIn(pod["serviceAccountName"], of_kind("ServiceAccount", found))
+        (role,), (binding,) = of_kind("Role", found).values(), of_kind("RoleBinding", found).values()
+        self.assertEqual(binding["roleRef"]["name"], role["metadata"]["name"])
+        self.assertEqual([subject["name"] for subject in binding["subjects"]], [pod["serviceAccountName"]])
+        (rule,) = role["rules"]
+        self.assertEqual((rule["resources"], sorted(rule["verbs"])), (["statefulsets/scale"], ["get", "patch"]))
+        self.assertEqual(rule["resourceNames"], [arguments["scale-kubernetes"]])
+        self.assertIn(arguments["scale-kubernetes"], of_kind("StatefulSet", objects("base")))
+        pool, _, limits = arguments["scale-limits"].partition("=")
+        least, most = map(int, limits.split(":"))
+        self.assertEqual(pool, "default")
+        self.assertEqual(most, sum(devices for *_, devices in manifests.nodes() if devices))
+        self.assertGreaterEqual(least, 1)
+        flags = [argument for argument in container_of(entry)["args"] if not argument.startswith("--log-format")]
+        done = subprocess.run([PROGRAM, "serve", *flags, "--show-limits"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (policy,) = of_kind("NetworkPolicy", found).values()
+        labels = entry["spec"]["template"]["metadata"]["labels"]
+        self.assertLessEqual(policy["spec"]["podSelector"]["matchLabels"].items(), labels.items())
+
     def test_what_is_wrong_is_found(self):
         entry = manifests.stateful_sets()["backend"]
         for path, value in ((("spec", "replicas"), "two"), (("spec", "template", "spec", "no_such_field"), 1)):
@@ -103,7 +150,7 @@ class Schemas(unittest.TestCase):
     def test_they_are_rendered(self):
         if not shutil.which("kubectl"):
             self.skipTest("kubectl is not installed")
-        for name in ("base", "keda", "kserve"):
+        for name in ("base", "keda", "kserve", "scale"):
             done = subprocess.run(["kubectl", "kustomize", str(FOLDER / name)], capture_output=True, text=True, timeout=120)
             self.assertEqual(done.returncode, 0, done.stderr)
             rendered = [entry for entry in yaml.safe_load_all(done.stdout) if entry]

@@ -134,6 +134,33 @@ static void idleness_is_known(void **state) {
     assert_int_equal(advice.wanted.count, 1);
 }
 
+/* The advice for a pool is that for its models alone; a copy does not change. */
+static void a_pool_wants_what_its_models_need(void **state) {
+    struct world *self = *state;
+    const uint16_t homes[MODELS] = {1, 0, 1};
+    tt_cluster_demand_begin(&self->demand, TT_S, true);
+    struct tt_demand_copy early = tt_cluster_demand_copy(&self->demand);
+    assert_false(early.is_known);
+    tt_demand_copy_fini(&early);
+    play(self, TT_S, 21 * TT_S, 1000);
+    struct tt_demand_copy copy = tt_cluster_demand_copy(&self->demand);
+    assert_true(copy.is_known);
+    tt_cluster_demand_begin(&self->demand, 21 * TT_S, false);
+    struct tt_devices_model others[2] = {copy.models[0], copy.models[2]};
+    struct tt_devices_load load = copy.load;
+    load.models = &copy.models[1];
+    load.model_count = 1;
+    int32_t first = tt_devices_wanted(&load, NULL).count;
+    load.models = others;
+    load.model_count = 2;
+    int32_t second = tt_devices_wanted(&load, NULL).count;
+    assert_true(first > 1 && second > 1);
+    assert_int_equal(tt_demand_copy_advise(&copy, homes, 0).count, first);
+    assert_int_equal(tt_demand_copy_advise(&copy, homes, 1).count, second);
+    assert_int_equal(tt_demand_copy_advise(&copy, homes, 2).count, 1); /* has no model */
+    tt_demand_copy_fini(&copy);
+}
+
 static bool page_has(struct world *self, const char *text) {
     struct tt_text page;
     tt_text_init(&page);
@@ -183,6 +210,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_spare_has_no_advice, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_primary_waits_for_its_window, set_up, tear_down),
         cmocka_unit_test_setup_teardown(it_is_the_advice_for_these_rates, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_pool_wants_what_its_models_need, set_up, tear_down),
         cmocka_unit_test_setup_teardown(idleness_is_known, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_page_says_what_is_known, set_up, tear_down),
         cmocka_unit_test_setup_teardown(readers_may_come_at_any_time, set_up, tear_down),

@@ -1,0 +1,149 @@
+#include "fleet/cluster_figures.h"
+
+#include "metrics/exposition.h"
+
+#include <stdlib.h>
+
+enum tt_err tt_cluster_figures_init(struct tt_cluster_figures *self,
+                                    const struct tt_scaling_service *scaling) {
+    *self = (struct tt_cluster_figures){.pool_count = scaling->pool_count, .plan_stage = ""};
+    tt_lock_init(&self->lock);
+    self->has_lock = true;
+    self->pools =
+        scaling->pool_count ? calloc((size_t)scaling->pool_count, sizeof(*self->pools)) : NULL;
+    return self->pools || !scaling->pool_count ? TT_OK : TT_ERR_NO_MEMORY;
+}
+
+void tt_cluster_figures_fini(struct tt_cluster_figures *self) {
+    if (self->has_lock)
+        tt_lock_fini(&self->lock);
+    free(self->pools);
+    *self = (struct tt_cluster_figures){.pools = NULL};
+}
+
+static struct tt_pool_figures figures_of(const struct tt_scaling_service *scaling,
+                                         const struct tt_scaling_pool *pool) {
+    const struct tt_pool_scaler *scaler = &pool->scaler;
+    return (struct tt_pool_figures){
+        .name = tt_cluster_pool_name(scaling->role->settings, pool->number),
+        .stage = tt_pool_stage_name(scaler->stage),
+        .mode = tt_pool_mode_name(scaler->mode),
+        .is_advised = scaler->is_advised,
+        .is_known = scaler->stage != TT_POOL_OFF && scaler->stage != TT_POOL_OBSERVING,
+        .wanted = scaler->wanted.count,
+        .asked = tt_pool_scaler_devices(scaler, scaler->asked),
+        .ready = tt_pool_scaler_serving(scaler),
+        .calls = scaler->calls,
+        .failures = scaler->failures,
+        .late = scaler->late,
+        .preempted = scaler->preempted};
+}
+
+void tt_cluster_figures_note(struct tt_cluster_figures *self,
+                             const struct tt_placement_service *placement,
+                             const struct tt_scaling_service *scaling) {
+    const struct tt_placement *plan = &placement->role->models.placement;
+    if (!tt_lock_try(&self->lock))
+        return; /* a reader has it just now; the next note is soon */
+    self->plan_stage = tt_placement_stage_name(plan->stage);
+    self->version = plan->version;
+    self->moves = plan->stage == TT_PLACEMENT_NONE ? 0 : plan->moves;
+    self->moves_left = tt_placement_is_open(plan) ? plan->moves : 0;
+    self->plans_done = placement->done;
+    self->plans_dropped = placement->dropped;
+    for (int32_t i = 0; i < self->pool_count; i++)
+        self->pools[i] = figures_of(scaling, &scaling->pools[i]);
+    tt_lock_give(&self->lock);
+}
+
+/* ---- the page ---- */
+
+static void put_plain(struct tt_exposition *page, const char *name, const char *type,
+                      const char *help, int64_t value) {
+    tt_exposition_family(page, name, type, help);
+    tt_exposition_begin(page, name, "");
+    tt_exposition_integer(page, value);
+}
+
+static void put_plans(const struct tt_cluster_figures *self, struct tt_exposition *page) {
+    static const char stage[] = "tutti_cluster_plan_stage", plans[] = "tutti_cluster_plans_total";
+    put_plain(page, "tutti_cluster_placement_version", "gauge",
+              "Plans of the placement that were ever carried out", (int64_t)self->version);
+    tt_exposition_family(page, stage, "gauge", "1 for the stage of the plan; NONE: there is none");
+    tt_exposition_begin(page, stage, "");
+    tt_exposition_label(page, "stage", self->plan_stage);
+    tt_exposition_integer(page, 1);
+    put_plain(page, "tutti_cluster_plan_moves", "gauge", "Models that the plan moves", self->moves);
+    put_plain(page, "tutti_cluster_plan_moves_left", "gauge",
+              "Of those, models whose requests have not moved", self->moves_left);
+    tt_exposition_family(page, plans, "counter", "Plans that ended, since this process started");
+    for (int32_t i = 0; i < 2; i++) {
+        tt_exposition_begin(page, plans, "");
+        tt_exposition_label(page, "end", i ? "dropped" : "done");
+        tt_exposition_integer(page, i ? self->plans_dropped : self->plans_done);
+    }
+}
+
+enum figure { WANTED, ASKED, READY, CALLS, FAILURES, LATE, PREEMPTED };
+
+static const struct {
+    const char *name, *type, *help;
+    enum figure figure;
+} families[] = {
+    {"tutti_cluster_pool_devices_wanted", "gauge", "Devices that the pool's load needs", WANTED},
+    {"tutti_cluster_pool_devices_asked", "gauge", "Devices that the provider was asked for last",
+     ASKED},
+    {"tutti_cluster_pool_devices_ready", "gauge", "Devices of the pool that take work", READY},
+    {"tutti_cluster_scale_calls_total", "counter", "Calls of the provider", CALLS},
+    {"tutti_cluster_scale_failures_total", "counter",
+     "Calls and drains that failed, and late deliveries", FAILURES},
+    {"tutti_cluster_scale_late_total", "counter", "Promises that the provider did not keep in time",
+     LATE},
+    {"tutti_cluster_preemptions_total", "counter", "Announced preemptions of nodes", PREEMPTED},
+};
+
+static int64_t figure_of(const struct tt_pool_figures *pool, enum figure figure) {
+    switch (figure) {
+    case WANTED: return pool->wanted;
+    case ASKED: return pool->asked;
+    case READY: return pool->ready;
+    case CALLS: return pool->calls;
+    case FAILURES: return pool->failures;
+    case LATE: return pool->late;
+    case PREEMPTED: break;
+    }
+    return pool->preempted;
+}
+
+static void put_pools(const struct tt_cluster_figures *self, struct tt_exposition *page) {
+    static const char stage[] = "tutti_cluster_scale_stage";
+    for (size_t i = 0; i < TT_COUNT(families); i++) {
+        tt_exposition_family(page, families[i].name, families[i].type, families[i].help);
+        for (int32_t k = 0; k < self->pool_count; k++) {
+            const struct tt_pool_figures *pool = &self->pools[k];
+            if ((families[i].figure == WANTED && !pool->is_advised) ||
+                (families[i].figure == ASKED && !pool->is_known))
+                continue;
+            tt_exposition_begin(page, families[i].name, "");
+            tt_exposition_label(page, "pool", pool->name);
+            tt_exposition_integer(page, figure_of(pool, families[i].figure));
+        }
+    }
+    tt_exposition_family(page, stage, "gauge", "1 for the stage and the mode of each pool");
+    for (int32_t k = 0; k < self->pool_count; k++) {
+        tt_exposition_begin(page, stage, "");
+        tt_exposition_label(page, "pool", self->pools[k].name);
+        tt_exposition_label(page, "stage", self->pools[k].stage);
+        tt_exposition_label(page, "mode", self->pools[k].mode);
+        tt_exposition_integer(page, 1);
+    }
+}
+
+void tt_cluster_figures_put(struct tt_cluster_figures *self, struct tt_text *page) {
+    struct tt_exposition exposition = {.text = page};
+    tt_lock_take(&self->lock);
+    put_plans(self, &exposition);
+    if (self->pool_count > 0)
+        put_pools(self, &exposition);
+    tt_lock_give(&self->lock);
+}

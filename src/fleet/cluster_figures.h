@@ -1,0 +1,43 @@
+/* What a primary's metrics page says of plans of the placement and of scaling.
+ *
+ * The node's thread copies the figures once a second; any thread writes the page from the copy. So
+ * a page may be a second old, and a scheduler never waits for a reader.
+ * Implemented in cluster_figures.c. */
+#ifndef TT_FLEET_CLUSTER_FIGURES_H
+#define TT_FLEET_CLUSTER_FIGURES_H
+
+#include "base/threads/lock.h"
+#include "fleet/placement_service.h"
+#include "fleet/scaling_service.h"
+
+struct tt_pool_figures {
+    const char *name; /* borrowed */
+    const char *stage, *mode;
+    bool is_advised, is_known;
+    int32_t wanted, asked, ready; /* devices */
+    int64_t calls, failures, late, preempted;
+};
+
+struct tt_cluster_figures {
+    struct tt_lock lock; /* of all that follows */
+    bool has_lock;
+    const char *plan_stage;
+    uint64_t version;
+    int32_t moves, moves_left;
+    int64_t plans_done, plans_dropped;
+    struct tt_pool_figures *pools; /* [pool_count] */
+    int32_t pool_count;
+};
+
+/* Errors: NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_cluster_figures_init(struct tt_cluster_figures *self,
+                                                  const struct tt_scaling_service *scaling);
+void tt_cluster_figures_fini(struct tt_cluster_figures *self); /* also of zeroed memory */
+/* The node's thread. */
+void tt_cluster_figures_note(struct tt_cluster_figures *self,
+                             const struct tt_placement_service *placement,
+                             const struct tt_scaling_service *scaling);
+/* Any thread. */
+void tt_cluster_figures_put(struct tt_cluster_figures *self, struct tt_text *page);
+
+#endif

@@ -1,0 +1,61 @@
+"""What tests of a cluster that scales have in common."""
+import json
+import re
+import unittest
+
+from cluster_process import await_true
+
+
+class ScalingCase(unittest.TestCase):
+    def start(self, *flags):
+        """Schedulers, with these flags, and frontends."""
+        cluster = self.cluster
+        for name, role in cluster.nodes.items():
+            if role != "backend":
+                cluster.start(name, *(flags if role == "scheduler" else ()))
+        for name in cluster.processes:
+            self.assertTrue(cluster.processes[name].wait_ready(60), cluster.said())
+
+    def scale(self, *words):
+        """The scaling, or the error."""
+        result = self.cluster.command("scale", *words, "--json")
+        return json.loads(result.stdout) if result.returncode == 0 else result.stderr
+
+    def pool(self):
+        answer = self.scale("show", self.cluster.spec)
+        self.assertIsInstance(answer, dict, answer)
+        return answer["pools"][0]
+
+    def pin(self, devices):
+        answer = self.scale("pin", self.cluster.spec, "--pool", "default", "--devices", str(devices))
+        self.assertIsInstance(answer, dict, answer)
+
+    def await_pool(self, **wanted):
+        def look():
+            answer = self.scale("show", self.cluster.spec)
+            if not isinstance(answer, dict):
+                return False  # no primary just now
+            self.seen = answer["pools"][0]
+            return all(self.seen[key] == value for key, value in wanted.items())
+
+        self.seen = None
+        await_true(look, 60, lambda: "%s; %s; %s" % (wanted, self.seen, self.cluster.said()))
+        return self.seen
+
+    def await_last(self, pattern):
+        def look():
+            self.seen = self.pool()["last"]
+            return re.search(pattern, self.seen)
+
+        await_true(look, 60, lambda: "%s; %s; %s" % (pattern, self.seen, self.cluster.said()))
+
+    def states(self):
+        return {node["name"]: node["state"] for node in self.pool()["nodes"]}
+
+    def metrics(self, name):
+        """{family: {value of the label, or None: value}}"""
+        found = {}
+        page = self.cluster.get(name, "/metrics")[1].decode()
+        for family, label, value in re.findall(r'^(tutti_cluster_\w+)(?:\{\w+="([^"]*)"[^}]*\})? (\S+)$', page, re.M):
+            found.setdefault(family, {})[label or None] = float(value)
+        return found
