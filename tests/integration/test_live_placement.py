@@ -148,6 +148,7 @@ class LivePlacementTest(unittest.TestCase):
         self.assertEqual((placement["done"], placement["dropped"]), (0, 2))
         self.assertIn("no device of pool p2 takes work", self.place("plan", "--move", "echo=p2"))
         cluster.start("b2", models=cluster.folder / "models-b2")
+        self.assertTrue(cluster.processes["b2"].wait_ready(60), cluster.said())
         await_true(lambda: self.state(1)["usable"], 60, "b2 is back")
         self.await_models("b2", {"fourth", "third"})
         shutil.rmtree(cluster.folder / "models-b2" / "echo")
