@@ -134,6 +134,10 @@ static void event_close(struct tt_async_event *take_event) {
     free(event);
 }
 
+static void *native_stream(struct tt_async_stream *stream) {
+    return TT_CONTAINER_OF(stream, struct cuda_stream, stream)->native;
+}
+
 static void *native_of(struct tt_async_event *event) {
     return TT_CONTAINER_OF(event, struct cuda_event, event)->native;
 }
@@ -181,9 +185,10 @@ static enum tt_err launch(struct cuda_device *self, const struct tt_async_kernel
                           void *stream, struct tt_error *why) {
     if (!kernel->enqueue)
         return tt_fail(TT_ERR_UNSUPPORTED, why, "kernel %s has no form for CUDA", kernel->name);
-    enum tt_err err = kernel->enqueue(&self->device, kernel->context, stream);
+    struct tt_error reason = {""};
+    enum tt_err err = kernel->enqueue(&self->device, kernel->context, stream, &reason);
     return err ? tt_fail(err, why, "kernel %s was not put on its stream: %s", kernel->name,
-                         tt_err_name(err))
+                         *reason.text ? reason.text : tt_err_name(err))
                : TT_OK;
 }
 
@@ -191,7 +196,7 @@ static enum tt_err submit(struct tt_async_stream *stream, const struct tt_async_
                           struct tt_error *why) {
     struct cuda_device *self = cuda_of(stream->device);
     const struct tt_cuda_driver *driver = &self->driver;
-    void *native = TT_CONTAINER_OF(stream, struct cuda_stream, stream)->native;
+    void *native = native_stream(stream);
     enum tt_err err = enter(self, why);
     if (err)
         return err;
@@ -291,33 +296,40 @@ static enum tt_err probe(struct tt_async_device *device, struct tt_error *why) {
                        why);
 }
 
-/* The reset destroys the context, and the next retain makes another; a first allocation shows
- * whether it works. */
-static enum tt_err restart(struct tt_async_device *device, struct tt_error *why) {
-    struct cuda_device *self = cuda_of(device);
+/* A first allocation shows whether the context works. */
+static int try_context(struct cuda_device *self, const char **out_call) {
     const struct tt_cuda_driver *driver = &self->driver;
     uint64_t probe = 0;
-    const char *call = "cuDevicePrimaryCtxReset";
-    (void)driver->cuDevicePrimaryCtxRelease_v2(self->gpu);
-    self->context = NULL;
-    int result = driver->cuDevicePrimaryCtxReset_v2(self->gpu);
-    if (!result) {
-        call = "cuDevicePrimaryCtxRetain";
-        result = driver->cuDevicePrimaryCtxRetain(&self->context, self->gpu);
-    }
+    *out_call = "cuDevicePrimaryCtxRetain";
+    int result = driver->cuDevicePrimaryCtxRetain(&self->context, self->gpu);
     if (!result)
         result = driver->cuCtxSetCurrent(self->context);
     if (!result) {
-        call = "cuMemAlloc";
+        *out_call = "cuMemAlloc";
         result = driver->cuMemAlloc_v2(&probe, 1);
     }
-    if (!result)
-        result = driver->cuMemFree_v2(probe);
+    return result ? result : driver->cuMemFree_v2(probe);
+}
+
+/* The reset destroys the context, and the next retain makes another. */
+static int make_context_again(struct cuda_device *self, const char **out_call) {
+    const struct tt_cuda_driver *driver = &self->driver;
+    *out_call = "cuDevicePrimaryCtxReset";
+    (void)driver->cuDevicePrimaryCtxRelease_v2(self->gpu);
+    self->context = NULL;
+    int result = driver->cuDevicePrimaryCtxReset_v2(self->gpu);
+    return result ? result : try_context(self, out_call);
+}
+
+static enum tt_err restart(struct tt_async_device *device, struct tt_error *why) {
+    struct cuda_device *self = cuda_of(device);
+    const char *call;
+    int result = make_context_again(self, &call);
     if (!result)
         return TT_OK;
     return tt_fail(TT_ERR_UNAVAILABLE, why,
                    "device %s cannot be restarted: %s: %s (%d); restart the process",
-                   device->info.name, call, tt_cuda_result_name(driver, result), result);
+                   device->info.name, call, tt_cuda_result_name(&self->driver, result), result);
 }
 
 static void close_device(struct tt_async_device *take_device) {
@@ -347,6 +359,7 @@ static const struct tt_async_ops cuda_ops = {
     .wait = wait,
     .now = now,
     .probe = probe,
+    .native = native_stream,
 };
 
 static enum tt_err count_gpus(const struct tt_cuda_driver *driver, int32_t *out_count,
@@ -398,11 +411,17 @@ static enum tt_err find_gpu(struct cuda_device *self, const struct tt_async_cuda
     int result = self->driver.cuDeviceGet(&self->gpu, options->index);
     if (!result)
         result = describe(&self->driver, self->gpu, info);
+    const char *call;
     if (!result)
-        result = self->driver.cuDevicePrimaryCtxRetain(&self->context, self->gpu);
-    return result ? tt_fail(TT_ERR_UNAVAILABLE, why, "GPU %d cannot be opened: %s (%d)",
-                            options->index, tt_cuda_result_name(&self->driver, result), result)
-                  : TT_OK;
+        result = try_context(self, &call);
+    if (is_sticky(result)) /* a device that failed and was closed left it so */
+        result = make_context_again(self, &call);
+    if (!result)
+        return TT_OK;
+    if (self->context)
+        (void)self->driver.cuDevicePrimaryCtxRelease_v2(self->gpu);
+    return tt_fail(TT_ERR_UNAVAILABLE, why, "GPU %d cannot be opened: %s (%d)", options->index,
+                   tt_cuda_result_name(&self->driver, result), result);
 }
 
 enum tt_err tt_async_cuda_open(const struct tt_async_cuda_options *options,

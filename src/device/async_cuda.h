@@ -6,7 +6,8 @@
  *
  * Results that leave the context unusable (illegal address, fault of a kernel, lost device) make
  * the device fail. tt_async_device_restart resets the primary context, which ends all of this
- * process's work on that GPU. After some faults the driver refuses that until the process ends.
+ * process's work on that GPU; so does _open, if it finds the context unusable. After some faults
+ * the driver refuses that until the process ends.
  *
  * Differences from other kinds: a wait without a limit ends with the event or with the device's
  * failure as the driver reports it, not by tt_async_device_fail; queues have no limit of ours, and
@@ -17,7 +18,7 @@
 #include "device/async_device.h"
 
 struct tt_async_cuda_options {
-    const char *driver_path;           /* NULL: libcuda.so.1, as the system finds it */
+    const char *driver_path;           /* NULL: see tt_cuda_driver_load */
     int32_t index;                     /* which GPU */
     int32_t max_streams;               /* 0: 64 */
     struct tt_async_order *take_order; /* taken also on failure; NULL: order is not checked */

@@ -63,8 +63,10 @@ struct tt_async_kernel {
      * tt_async_pointer() is allowed. An error makes the device fail. NULL: it computes nothing. */
     enum tt_err (*run)(struct tt_async_device *device, void *context);
     /* CUDA: puts the work on `native_stream` (a CUstream) before it returns; the context is current
-     * on the calling thread. An error is returned to the submitter. NULL: unsupported there. */
-    enum tt_err (*enqueue)(struct tt_async_device *device, void *context, void *native_stream);
+     * on the calling thread. An error is returned to the submitter, with what it says in `why`.
+     * NULL: unsupported there. */
+    enum tt_err (*enqueue)(struct tt_async_device *device, void *context, void *native_stream,
+                           struct tt_error *why);
     void *context; /* valid until the work has ended */
     /* What it touches, for the order checker; valid until the work has ended. */
     const struct tt_async_range *ranges;
@@ -151,6 +153,7 @@ struct tt_async_ops {
     void (*failed)(struct tt_async_device *device); /* ends all waiting; NULL: nothing to do */
     /* A call that has no effect but shows whether the device works. NULL: failures show at once. */
     enum tt_err (*probe)(struct tt_async_device *device, struct tt_error *why);
+    void *(*native)(struct tt_async_stream *stream); /* NULL: kernels are C functions */
 };
 
 /* First member of each kind's device. The fields are async_device.c's. */
@@ -232,6 +235,11 @@ TT_MUST_CHECK enum tt_err tt_async_stream_open(struct tt_async_device *self,
                                                struct tt_error *why);
 /* Its operations have ended, or the device has failed. Waits for the operation that runs. */
 void tt_async_stream_close(struct tt_async_stream *take_stream);
+/* What `enqueue` of a kernel gets; NULL where kernels are C functions. */
+static inline void *tt_async_stream_native(struct tt_async_stream *self) {
+    const struct tt_async_ops *ops = self->device->ops;
+    return ops->native ? ops->native(self) : NULL;
+}
 TT_MUST_CHECK enum tt_err tt_async_event_open(struct tt_async_device *self,
                                               struct tt_async_event **out_event,
                                               struct tt_error *why);
@@ -262,8 +270,9 @@ TT_MUST_CHECK enum tt_err tt_async_fill(struct tt_async_stream *stream, uint64_t
 TT_MUST_CHECK enum tt_err tt_async_launch(struct tt_async_stream *stream,
                                           const struct tt_async_kernel *kernel,
                                           struct tt_error *why);
-/* Calls `call` at its turn, on a thread of the device. It must not call the device. Not called if
- * the device fails before. */
+/* Calls `call` at its turn, on a thread of the device. Not called if the device fails before. Where
+ * kernels are C functions it may submit; CUDA forbids it to call the driver, and to wait for a lock
+ * that is held during such calls. */
 TT_MUST_CHECK enum tt_err tt_async_call(struct tt_async_stream *stream, void (*call)(void *context),
                                         void *context, struct tt_error *why);
 

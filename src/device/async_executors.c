@@ -1,6 +1,7 @@
 #include "device/async_executors.h"
 
 #include "base/instant.h"
+#include "device/async_completions.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,9 +26,10 @@ struct executor {
 struct tt_async_executors {
     struct tt_async_executors_options options;
     struct tt_async_executors_counts counts;
-    bool is_over;               /* _end was called */
-    struct executor *executors; /* [executor_count] */
-    int32_t opened;             /* of them */
+    struct tt_async_completions *completions; /* NULL: `done` is called on the stream */
+    bool is_over;                             /* _end was called */
+    struct executor *executors;               /* [executor_count] */
+    int32_t opened;                           /* of them */
 };
 
 static struct executor *executor_of(struct tt_async_executors *self, int32_t index) {
@@ -105,6 +107,8 @@ void tt_async_executors_end(struct tt_async_executors *self) {
     self->is_over = true;
     for (int32_t i = 0; i < self->options.executor_count; i++)
         close_streams(&self->executors[i], false);
+    tt_async_completions_close(self->completions); /* what has ended comes before what has not */
+    self->completions = NULL;
     for (int32_t i = 0; i < self->options.executor_count; i++)
         return_tasks(self, &self->executors[i]);
 }
@@ -124,6 +128,7 @@ void tt_async_executors_close(struct tt_async_executors *take_set) {
         return;
     for (int32_t i = 0; i < take_set->opened; i++)
         close_streams(&take_set->executors[i], true);
+    tt_async_completions_close(take_set->completions);
     for (int32_t i = 0; i < take_set->opened; i++)
         close_executor(take_set, &take_set->executors[i]);
     free(take_set->executors);
@@ -147,6 +152,9 @@ enum tt_err tt_async_executors_open(const struct tt_async_executors_options *opt
     self->options = *options;
     self->executors = executors;
     enum tt_err err = TT_OK;
+    if (!tt_async_device_runs_kernels(options->device))
+        err = tt_async_completions_open(options->done, options->done_context, &self->completions,
+                                        why);
     for (; !err && self->opened < count; self->opened++)
         err = open_executor(self, &executors[self->opened], why);
     if (err) {
@@ -195,7 +203,10 @@ static void ended(void *context) {
     executor->last_ended_at = task->head.ended_at;
     bool is_done = task->head.outcome == TT_OUTCOME_DONE;
     task->head.last_step_done = is_done ? task->head.last_step : task->head.first_step - 1;
-    self->options.done(self->options.done_context, &task->head);
+    if (self->completions)
+        tt_async_completions_add(self->completions, task);
+    else
+        self->options.done(self->options.done_context, &task->head);
 }
 
 /* The oldest task under way of the executor; NULL: none has begun. Under the lock. */
@@ -322,6 +333,7 @@ void tt_async_executors_submit(struct tt_async_executors *self, struct tt_async_
     struct executor *executor = executor_of(self, task->head.executor);
     task->set = self;
     task->number = executor->submitted;
+    task->in_ended = (struct tt_list_node){0};
     task->refused = TT_OK;
     self->counts.tasks++;
     bool returns = self->is_over || !self->options.keeps_failed;
@@ -331,6 +343,12 @@ void tt_async_executors_submit(struct tt_async_executors *self, struct tt_async_
         return_failed(self, task);
     else
         put(self, executor, task);
+}
+
+struct tt_async_stream *tt_async_executors_stream(const struct tt_async_executors *self,
+                                                  int32_t executor) {
+    tt_assert(executor >= 0 && executor < self->options.executor_count);
+    return self->executors[executor].stream;
 }
 
 bool tt_async_executors_take_back(struct tt_async_executors *self,

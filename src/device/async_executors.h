@@ -10,6 +10,8 @@
  * Life of a task: submit; its stream waits, runs it, and records its event; `done` is called, once,
  * with DONE or FAILED. `done` comes from the executor's stream. With `notify_apart` it comes from a
  * second stream, so that the first never waits for the host (calls on a GPU's stream hold it up).
+ * Where calls on streams must not submit (CUDA), it comes from a thread of the set's
+ * (device/async_completions.h). So `done` may submit in any case.
  *
  * If the device fails, tasks under way stay there until tt_async_executors_end, which returns them
  * as FAILED; a task submitted meanwhile returns as FAILED at once, or stays, too. A task whose work
@@ -24,6 +26,7 @@
 #ifndef TT_DEVICE_ASYNC_EXECUTORS_H
 #define TT_DEVICE_ASYNC_EXECUTORS_H
 
+#include "base/list.h"
 #include "core/device_set.h"
 #include "device/async_device.h"
 
@@ -56,7 +59,8 @@ struct tt_async_task {
     enum tt_err refused;
     /* The set's: */
     struct tt_async_executors *set;
-    uint64_t number; /* of the executor's tasks */
+    uint64_t number;              /* of the executor's tasks */
+    struct tt_list_node in_ended; /* until `done` */
 };
 _Static_assert(offsetof(struct tt_async_task, head) == 0, "a device task is its beginning");
 
@@ -90,6 +94,9 @@ void tt_async_executors_close(struct tt_async_executors *take_set);
 void tt_async_executors_end(struct tt_async_executors *self);
 /* Never blocks. Of the executor at most `depth` tasks have not come back. */
 void tt_async_executors_submit(struct tt_async_executors *self, struct tt_async_task *task);
+/* The stream on which the executor's kernels run, until _end. */
+struct tt_async_stream *tt_async_executors_stream(const struct tt_async_executors *self,
+                                                  int32_t executor);
 /* The caller knows that the task has come back: what it submits from now on comes after it. Only
  * the order checker needs that, before memory of the task is used again. False: the device did not
  * answer; try again. The submitting thread. */

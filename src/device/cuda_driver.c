@@ -1,6 +1,7 @@
 #include "device/cuda_driver.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 
 static enum tt_err bind(void *library, const char *name, void *out_function, struct tt_error *why) {
@@ -14,7 +15,10 @@ static enum tt_err bind(void *library, const char *name, void *out_function, str
 
 enum tt_err tt_cuda_driver_load(const char *path, struct tt_cuda_driver *out_driver,
                                 struct tt_error *why) {
-    void *library = dlopen(path ? path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    const char *named = getenv("TUTTI_CUDA_DRIVER");
+    if (!path)
+        path = named && *named ? named : "libcuda.so.1";
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!library)
         return tt_fail(TT_ERR_NOT_FOUND, why, "no CUDA driver: %s", dlerror());
     struct tt_cuda_driver driver = {0};

@@ -80,7 +80,8 @@ struct tt_cuda_driver {
 #undef TT_CUDA_MEMBER
 };
 
-/* `path`: the library; NULL: libcuda.so.1, as the system finds it. Errors: NOT_FOUND (no driver),
+/* `path`: the library; NULL: that in the environment variable TUTTI_CUDA_DRIVER, else libcuda.so.1,
+ * as the system finds it. Errors: NOT_FOUND (no driver),
  * UNSUPPORTED (a function is missing), UNAVAILABLE (the driver finds no GPU, or cannot start). */
 TT_MUST_CHECK enum tt_err tt_cuda_driver_load(const char *path, struct tt_cuda_driver *out_driver,
                                               struct tt_error *why);

@@ -2,14 +2,16 @@
  *
  * A stream is a thread with a list of operations; device memory is malloc. Operations check that
  * they touch allocated memory. Like the driver it wants a current context, keeps sticky errors
- * until the primary context is reset, and ends waiting when one happens. Tests make it fail through
- * the symbol `cuda_standin` (cuda_standin.h). With STANDIN_OLD it lacks cuLaunchHostFunc. */
+ * until the primary context is reset, and ends waiting when one happens. A function that it calls
+ * on a stream must not call it: that ends the program. Tests make it fail through the symbol
+ * `cuda_standin` (cuda_standin.h). With STANDIN_OLD it lacks cuLaunchHostFunc. */
 #include "cuda_standin.h"
 
 #include <assert.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,7 +63,7 @@ static struct {
     pthread_cond_t changed;
     int gpu_count, sticky, vanished, operation_fault;
     uintptr_t generation; /* of the primary context; 0: none yet */
-    bool retained;
+    int retained;         /* how often */
     struct fault faults[MAX_FAULTS];
     size_t memory_bytes, used_bytes;
     struct {
@@ -74,6 +76,7 @@ static struct {
             .memory_bytes = 1 << 20};
 
 static _Thread_local uintptr_t current;
+static _Thread_local bool is_in_call; /* a stream's thread runs code of the caller's */
 
 static void lock(void) { pthread_mutex_lock(&driver.lock); }
 static void unlock(void) { pthread_mutex_unlock(&driver.lock); }
@@ -95,6 +98,10 @@ static int take_fault(const char *function) {
 
 /* Begins a call: takes the lock, and returns the result with which the call ends at once. */
 static int begin(const char *function) {
+    if (is_in_call) {
+        fprintf(stderr, "%s was called by a function that a stream called\n", function);
+        abort();
+    }
     lock();
     int fault = take_fault(function);
     return fault ? fault : driver.vanished;
@@ -145,6 +152,13 @@ static void standin_fail_operation(int result) {
     unlock();
 }
 
+static void standin_break_context(int result) {
+    lock();
+    driver.sticky = result;
+    pthread_cond_broadcast(&driver.changed);
+    unlock();
+}
+
 static void standin_vanish(int result) {
     lock();
     driver.vanished = result;
@@ -167,6 +181,7 @@ const struct cuda_standin cuda_standin = {
     .reset = standin_reset,
     .fail_call = standin_fail_call,
     .fail_operation = standin_fail_operation,
+    .break_context = standin_break_context,
     .vanish = standin_vanish,
     .all_happened = standin_all_happened,
 };
@@ -197,6 +212,12 @@ static bool may_move(const struct op *op) {
     return result == 0;
 }
 
+static void run_call(const struct op *op) {
+    is_in_call = true;
+    op->call(op->context);
+    is_in_call = false;
+}
+
 /* Under the lock, which is given up while memory moves and code of the caller's runs. */
 static void execute(const struct op *op) {
     if (op->kind == RECORD) {
@@ -213,7 +234,7 @@ static void execute(const struct op *op) {
         else if (op->kind == FILL)
             memset(op->to, op->value, op->bytes);
         else
-            op->call(op->context);
+            run_call(op);
         lock();
     }
 }
@@ -325,9 +346,8 @@ STANDIN(cuDevicePrimaryCtxRetain, void **out_context, int device) {
     int result = begin(__func__);
     (void)device;
     if (!result) {
-        if (!driver.retained)
+        if (driver.retained++ == 0)
             driver.generation++;
-        driver.retained = true;
         *out_context = context();
     }
     return end(result);
@@ -336,7 +356,7 @@ STANDIN(cuDevicePrimaryCtxRetain, void **out_context, int device) {
 STANDIN(cuDevicePrimaryCtxRelease_v2, int device) {
     int result = begin(__func__);
     (void)device;
-    driver.retained = false;
+    driver.retained -= driver.retained > 0;
     return end(result);
 }
 
@@ -345,7 +365,7 @@ STANDIN(cuDevicePrimaryCtxReset_v2, int device) {
     (void)device;
     if (!result) {
         driver.sticky = 0;
-        driver.retained = false;
+        driver.retained = 0;
     }
     return end(result);
 }

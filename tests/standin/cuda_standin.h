@@ -12,6 +12,8 @@ struct cuda_standin {
     void (*fail_call)(const char *function, int skip, int result);
     /* The next copy or fill that runs on a stream leaves the context unusable with `result`. */
     void (*fail_operation)(int result);
+    /* The context is unusable with `result`: a kernel of the caller's was at fault. */
+    void (*break_context)(int result);
     /* The GPU is gone: from now on all calls return `result`, resets too. 0: it is back. */
     void (*vanish)(int result);
     /* Every fault that was armed has happened. */

@@ -1,33 +1,14 @@
-#include "engine/streams/stream_engine.h"
+#include "engine/streams/stream_engine_state.h"
 
-#include "base/array.h"
 #include "base/instant.h"
 #include "core/profile.h"
 #include "engine/engine_result.h"
-#include "engine/streams/stream_inputs.h"
-#include "engine/streams/stream_place.h"
 #include "engine/streams/stream_watch.h"
 
 #include <stdlib.h>
 
-struct stream_engine {
-    struct tt_engine engine; /* first */
-    struct tt_async_device *device;
-    struct tt_async_executors *set;     /* NULL: the device has failed */
-    struct tt_async_executors *ended;   /* what was `set` then */
-    struct tt_async_stream *copies_in;  /* TT_STREAM_EACH */
-    struct tt_stream_arrivals arrivals; /* TT_STREAM_EACH; E1 */
-    struct tt_lock order_lock; /* with the order checker: of what the host submits, any thread */
-    enum tt_stream_transfer transfer;
-    int32_t depth, max_rows;
-    int32_t queue_depth;            /* of a stream; 0: enough */
-    bool has_room;                  /* for max_rows in every place, and for no more */
-    struct tt_stream_place *places; /* [executor_count * depth] */
-    uint64_t *submitted;            /* [executor_count] */
-};
-
-static struct stream_engine *engine_of(struct tt_engine *engine) {
-    return TT_CONTAINER_OF(engine, struct stream_engine, engine);
+static struct tt_stream_engine *engine_of(struct tt_engine *engine) {
+    return TT_CONTAINER_OF(engine, struct tt_stream_engine, engine);
 }
 
 static struct tt_stream_model *model_of(const struct tt_engine_model *model) {
@@ -38,16 +19,12 @@ static struct tt_stream_place *place_of(struct tt_device_task *head) {
     return (struct tt_stream_place *)(void *)head;
 }
 
-static int32_t place_count(const struct stream_engine *self) {
-    return self->engine.executor_count * self->depth;
-}
-
 /* ---- the end of a task ---- */
 
 /* This thread calls `done` of some engine of streams. */
 static _Thread_local bool is_in_done;
 
-static void call_done(struct stream_engine *self, struct tt_engine_task *task) {
+static void call_done(struct tt_stream_engine *self, struct tt_engine_task *task) {
     bool outer = is_in_done;
     is_in_done = true;
     self->engine.done(self->engine.done_context, &task->head);
@@ -73,7 +50,7 @@ static void note_times(const struct tt_stream_place *place) {
 
 /* Called by the set, on a thread of the device or of the caller. */
 static void came_back(void *context, struct tt_device_task *head) {
-    struct stream_engine *self = context;
+    struct tt_stream_engine *self = context;
     struct tt_stream_place *place = place_of(head);
     struct tt_engine_task *task = place->task;
     tt_lock_take(&place->lock);
@@ -118,10 +95,10 @@ static void lost_returned(struct tt_stream_place *place) {
 
 /* For the order checker: what the host knows to have ended comes before all that it submits from
  * now on. */
-static void note_returned(struct stream_engine *self) {
+static void note_returned(struct tt_stream_engine *self) {
     if (!self->device->order || !self->set)
         return;
-    for (int32_t i = 0; i < place_count(self); i++) {
+    for (int32_t i = 0; i < tt_stream_engine_places(self); i++) {
         struct tt_stream_place *place = &self->places[i];
         if (place->is_known || !place->task || !tt_flag_is_raised(&place->has_ended))
             continue;
@@ -133,7 +110,7 @@ static void note_returned(struct stream_engine *self) {
 
 /* The place of the task that this one names: the newest of that address. The caller has not taken
  * that task back. */
-static struct tt_stream_place *place_named(struct stream_engine *self,
+static struct tt_stream_place *place_named(struct tt_stream_engine *self,
                                            const struct tt_engine_task *after) {
     uint64_t depth = (uint64_t)self->depth, count = self->submitted[after->head.executor];
     for (uint64_t k = 1; k <= depth && k <= count; k++) {
@@ -227,9 +204,9 @@ static void describe(struct tt_stream_place *place, struct tt_stream_place *befo
 }
 
 static bool return_failed(struct tt_engine *engine) {
-    struct stream_engine *self = engine_of(engine);
+    struct tt_stream_engine *self = engine_of(engine);
     bool may_wait = !is_in_done; /* else perhaps on a stream, which cannot wait for its own end */
-    for (int32_t i = 0; may_wait && i < place_count(self); i++)
+    for (int32_t i = 0; may_wait && i < tt_stream_engine_places(self); i++)
         may_wait = tt_stream_place_shut(&self->places[i]);
     if (!may_wait || !self->set)
         return may_wait;
@@ -243,17 +220,17 @@ static bool return_failed(struct tt_engine *engine) {
     return true;
 }
 
-static void order_begin(struct stream_engine *self) {
+static void order_begin(struct tt_stream_engine *self) {
     if (self->device->order)
         tt_lock_take(&self->order_lock);
 }
 
-static void order_end(struct stream_engine *self) {
+static void order_end(struct tt_stream_engine *self) {
     if (self->device->order)
         tt_lock_give(&self->order_lock);
 }
 
-static void put_task(struct stream_engine *self, struct tt_device_task *head) {
+static void put_task(struct tt_stream_engine *self, struct tt_device_task *head) {
     struct tt_engine_task *task = tt_engine_task_of(head);
     note_returned(self);
     struct tt_stream_place *before = task->after ? place_named(self, task->after) : NULL;
@@ -286,7 +263,7 @@ static void put_task(struct stream_engine *self, struct tt_device_task *head) {
 }
 
 static void submit(void *engine, struct tt_device_task *head) {
-    struct stream_engine *self = engine;
+    struct tt_stream_engine *self = engine;
     order_begin(self);
     put_task(self, head);
     order_end(self);
@@ -311,7 +288,7 @@ static enum tt_err open_inputs(struct tt_engine_model *engine_model, int32_t slo
 }
 
 static void send_inputs(struct tt_engine_model *model, int32_t first_slot, int32_t rows) {
-    struct stream_engine *self = engine_of(model->engine);
+    struct tt_stream_engine *self = engine_of(model->engine);
     order_begin(self);
     note_returned(self);
     tt_stream_inputs_send(model_of(model)->inputs, first_slot, rows);
@@ -371,7 +348,7 @@ static int32_t stage_slots(const struct tt_engine_model *model) {
 static void unload(struct tt_engine_model *take_model) {
     if (!take_model)
         return;
-    struct stream_engine *self = engine_of(take_model->engine);
+    struct tt_stream_engine *self = engine_of(take_model->engine);
     order_begin(self);
     for (int attempt = 0; attempt < 2; attempt++) /* the device may refuse one query */
         note_returned(self);
@@ -385,15 +362,16 @@ static void unload(struct tt_engine_model *take_model) {
 static void close_engine(struct tt_engine *take_engine) {
     if (!take_engine)
         return;
-    struct stream_engine *self = engine_of(take_engine);
+    struct tt_stream_engine *self = engine_of(take_engine);
     tt_async_executors_close(self->set);
     tt_async_executors_close(self->ended);
     if (self->copies_in)
         tt_async_stream_close(self->copies_in);
     tt_stream_arrivals_stop(&self->arrivals);
+    tt_lock_fini(&self->arrivals.notes);
     tt_lock_fini(&self->arrivals.lock);
     tt_lock_fini(&self->order_lock);
-    for (int32_t i = 0; self->places && i < place_count(self); i++) {
+    for (int32_t i = 0; self->places && i < tt_stream_engine_places(self); i++) {
         struct tt_stream_place *place = &self->places[i];
         if (place->inputs_came)
             tt_async_event_close(place->inputs_came);
@@ -407,6 +385,7 @@ static void close_engine(struct tt_engine *take_engine) {
     }
     free(self->places);
     free(self->submitted);
+    free(self->native_streams);
     free(self);
 }
 
@@ -428,9 +407,9 @@ static const struct tt_engine_ops ops = {
     .close = close_engine,
 };
 
-/* ---- opening and loading ---- */
+/* ---- opening ---- */
 
-static enum tt_err open_streams(struct stream_engine *self,
+static enum tt_err open_streams(struct tt_stream_engine *self,
                                 const struct tt_stream_engine_options *options,
                                 struct tt_error *why) {
     const struct tt_async_executors_options set = {.device = options->device,
@@ -442,6 +421,8 @@ static enum tt_err open_streams(struct stream_engine *self,
                                                    .done = came_back,
                                                    .done_context = self};
     enum tt_err err = tt_async_executors_open(&set, &self->set, why);
+    for (int32_t e = 0; !err && e < self->engine.executor_count; e++)
+        self->native_streams[e] = tt_async_stream_native(tt_async_executors_stream(self->set, e));
     if (err || self->transfer == TT_STREAM_WHOLE)
         return err;
     err = tt_async_stream_open(self->device, &self->copies_in, why);
@@ -449,34 +430,12 @@ static enum tt_err open_streams(struct stream_engine *self,
         err = tt_async_stream_open(self->device, &self->arrivals.stream, why);
     self->arrivals.device = self->device;
     self->arrivals.is_used = !err;
-    for (int32_t i = 0; !err && i < place_count(self); i++) {
+    for (int32_t i = 0; !err && i < tt_stream_engine_places(self); i++) {
         err = tt_async_event_open(self->device, &self->places[i].inputs_came, why);
         if (!err)
             err = tt_async_event_open(self->device, &self->places[i].outputs_left, why);
     }
     return err;
-}
-
-/* Room in every place for batches of `rows` rows. */
-static bool make_room(struct stream_engine *self, int32_t rows) {
-    for (int32_t i = 0; rows > self->max_rows && i < place_count(self); i++) {
-        struct tt_stream_place *place = &self->places[i];
-        struct tt_async_range *ranges =
-            realloc(place->ranges, ((size_t)rows + 1 + TT_MAX_TENSORS) * sizeof(*ranges));
-        if (ranges)
-            place->ranges = ranges;
-        int32_t *slots = realloc(place->slots, (size_t)rows * sizeof(*slots));
-        if (slots)
-            place->slots = slots;
-        int32_t *ring_slots = realloc(place->ring_slots, (size_t)rows * sizeof(*ring_slots));
-        if (ring_slots)
-            place->ring_slots = ring_slots;
-        if (!ranges || !slots || !ring_slots ||
-            !TT_ARRAY_RESERVE(place->valid.members, &place->valid.capacity, rows))
-            return false;
-    }
-    self->max_rows = rows > self->max_rows ? rows : self->max_rows;
-    return true;
 }
 
 enum tt_err tt_stream_engine_open(const struct tt_stream_engine_options *options,
@@ -487,13 +446,14 @@ enum tt_err tt_stream_engine_open(const struct tt_stream_engine_options *options
             TT_ERR_INVALID, why,
             "an engine with %d executors and a queue depth of %d; both must be at least 1",
             executors, depth);
-    struct stream_engine *self = calloc(1, sizeof(*self));
+    struct tt_stream_engine *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d executors", executors);
     self->engine = (struct tt_engine){.ops = &ops,
                                       .executor_count = executors,
                                       .done = options->engine.done,
                                       .done_context = options->engine.done_context};
+    tt_lock_init(&self->arrivals.notes);
     tt_lock_init(&self->arrivals.lock);
     tt_lock_init(&self->order_lock);
     self->arrivals.queue_depth = options->queue_depth;
@@ -504,17 +464,18 @@ enum tt_err tt_stream_engine_open(const struct tt_stream_engine_options *options
     self->queue_depth = options->queue_depth;
     self->places = calloc((size_t)executors * (size_t)depth, sizeof(*self->places));
     self->submitted = calloc((size_t)executors, sizeof(*self->submitted));
-    for (int32_t i = 0; self->places && i < place_count(self); i++) {
+    self->native_streams = calloc((size_t)executors, sizeof(*self->native_streams));
+    for (int32_t i = 0; self->places && i < tt_stream_engine_places(self); i++) {
         tt_lock_init(&self->places[i].lock);
         self->places[i].lost = lost_returned;
     }
     enum tt_err err =
-        self->places && self->submitted
+        self->places && self->submitted && self->native_streams
             ? open_streams(self, options, why)
             : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d executors", executors);
-    for (int32_t i = 0; !err && i < place_count(self); i++)
+    for (int32_t i = 0; !err && i < tt_stream_engine_places(self); i++)
         self->places[i].transfer = self->transfer;
-    if (!err && options->max_rows > 0 && !make_room(self, options->max_rows))
+    if (!err && options->max_rows > 0 && !tt_stream_engine_make_room(self, options->max_rows))
         err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for batches of %d rows",
                       options->max_rows);
     if (err) {
@@ -522,45 +483,5 @@ enum tt_err tt_stream_engine_open(const struct tt_stream_engine_options *options
         return err;
     }
     *out_engine = &self->engine;
-    return TT_OK;
-}
-
-int64_t tt_stream_engine_operations(const struct tt_signature *signature, int32_t places) {
-    enum { WHATEVER_THE_BATCH = 12 };
-    int32_t most = signature->input_count > signature->output_count ? signature->input_count
-                                                                    : signature->output_count;
-    return (int64_t)places * (WHATEVER_THE_BATCH + (int64_t)signature->max_batch * most);
-}
-
-static enum tt_err check_room(const struct stream_engine *self,
-                              const struct tt_signature *signature, struct tt_error *why) {
-    int64_t operations = tt_stream_engine_operations(signature, place_count(self));
-    if (self->has_room && signature->max_batch > self->max_rows)
-        return tt_fail(TT_ERR_INVALID, why, "batches of %d rows; the device's engine runs up to %d",
-                       signature->max_batch, self->max_rows);
-    return self->queue_depth == 0 || operations <= self->queue_depth
-               ? TT_OK
-               : tt_fail(TT_ERR_INVALID, why,
-                         "batches of %d rows may take %lld operations of a stream, which holds %d; "
-                         "give the model a smaller max_batch",
-                         signature->max_batch, (long long)operations, self->queue_depth);
-}
-
-enum tt_err tt_stream_engine_load(struct tt_engine *engine, const struct tt_stream_program *program,
-                                  struct tt_engine_model **out_model, struct tt_error *why) {
-    struct stream_engine *self = engine_of(engine);
-    struct tt_stream_model *model;
-    enum tt_err err = check_room(self, program->signature, why);
-    if (!err)
-        err = tt_stream_model_new(self->device, program, place_count(self), &model, why);
-    if (err)
-        return err;
-    if (!self->has_room && !make_room(self, model->signature.max_batch)) {
-        tt_stream_model_free(model);
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for batches of %d rows",
-                       program->signature->max_batch);
-    }
-    model->model.engine = engine;
-    *out_model = &model->model;
     return TT_OK;
 }

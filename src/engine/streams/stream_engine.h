@@ -30,7 +30,7 @@
  *
  * Models have signatures of fixed shapes. What a step computes is a function of the caller's. The
  * engine stops no task: `yield` and `abort` have no effect. It never decides what runs, and never
- * waits for the device on the submitting thread. Implemented in stream_engine.c and
+ * waits for the device on the submitting thread. Implemented in stream_engine.c, stream_load.c and
  * stream_model.c; stream_watch.c is what watchdogs see. */
 #ifndef TT_ENGINE_STREAMS_STREAM_ENGINE_H
 #define TT_ENGINE_STREAMS_STREAM_ENGINE_H
@@ -69,11 +69,17 @@ struct tt_stream_program {
      * device fail. NULL: the first bytes of a row are copied, others are zero. */
     enum tt_err (*compute)(void *context, int32_t step, int32_t rows, const void *const *in,
                            void *const *out, struct tt_error *why);
-    /* The same for devices that run no C functions: puts a step on `native_stream` (a CUstream).
-     * `in` and `out` are addresses on the device. Another error than NO_MEMORY makes the task fail.
-     * On the submitting thread. NULL: the model does not run there. */
-    enum tt_err (*enqueue)(void *context, void *native_stream, int32_t step, int32_t rows,
-                           const uint64_t *in, const uint64_t *out);
+    /* The same for devices that run no C functions: puts a step on the stream of `executor`, which
+     * is `native_stream` (a CUstream). `in` and `out` are addresses on the device. Errors as of
+     * `compute`, but another one makes only the task fail. On the submitting thread. NULL: the
+     * model does not run there. */
+    enum tt_err (*enqueue)(void *context, int32_t executor, void *native_stream, int32_t step,
+                           int32_t rows, const uint64_t *in, const uint64_t *out,
+                           struct tt_error *why);
+    /* Gets the executors' streams before anything is put on them for the model, on the loading
+     * thread. An error is that of loading. NULL: nothing to do. */
+    enum tt_err (*prepare)(void *context, void *const *native_streams, int32_t count,
+                           struct tt_error *why);
     /* Called when the model is unloaded; not if it could not be loaded. NULL: nothing to do. */
     void (*release)(void *context);
 };

@@ -14,7 +14,7 @@ struct slot {
     struct tt_async_event *came; /* behind the copy whose last row is here */
     uint64_t number;             /* of the copy; 0: none was sent */
     int32_t last;                /* the last slot of the copy */
-    int64_t begin_at, end_at;    /* of the copy whose last row is here; 0: not yet */
+    int64_t begin_at, end_at;    /* of the copy whose last row is here; 0: not yet; notes */
 };
 
 struct tt_stream_inputs {
@@ -26,7 +26,7 @@ struct tt_stream_inputs {
     char *pinned;
     uint64_t reserved;
     struct slot *slots;     /* [slot_count] */
-    uint64_t sent, arrived; /* numbers of the last copies; under the lock */
+    uint64_t sent, arrived; /* numbers of the last copies; under the lock; notes */
 };
 
 /* ---- making ---- */
@@ -133,9 +133,9 @@ static void begun(void *context) {
     struct slot *slot = context;
     struct tt_stream_inputs *self = slot->owner;
     int64_t now = tt_async_device_now(self->device);
-    tt_lock_take(&self->arrivals->lock);
+    tt_lock_take(&self->arrivals->notes);
     slot->begin_at = now;
-    tt_lock_give(&self->arrivals->lock);
+    tt_lock_give(&self->arrivals->notes);
 }
 
 /* A copy per input, two calls, and an event. */
@@ -146,24 +146,31 @@ static void arrived(void *context) {
     struct slot *slot = context;
     struct tt_stream_inputs *self = slot->owner;
     int64_t now = tt_async_device_now(self->device);
-    tt_lock_take(&self->arrivals->lock);
+    tt_lock_take(&self->arrivals->notes);
     slot->end_at = now;
     self->arrived++;
     self->arrivals->under_way -= operations_of(self);
-    tt_lock_give(&self->arrivals->lock);
+    tt_lock_give(&self->arrivals->notes);
+}
+
+/* Counts the copy that follows. False: the stream has no room. */
+static bool find_room(struct tt_stream_inputs *self, struct slot *last) {
+    struct tt_stream_arrivals *arrivals = self->arrivals;
+    tt_lock_take(&arrivals->notes);
+    bool has_room = arrivals->queue_depth == 0 ||
+                    operations_of(self) <= arrivals->queue_depth - arrivals->under_way;
+    arrivals->under_way += has_room ? operations_of(self) : 0;
+    last->begin_at = last->end_at = 0;
+    tt_lock_give(&arrivals->notes);
+    return has_room;
 }
 
 /* False: the stream has no room, or the device has failed. */
 static bool copy(struct tt_stream_inputs *self, int32_t first, int32_t rows) {
-    struct tt_stream_arrivals *arrivals = self->arrivals;
-    struct tt_async_stream *stream = arrivals->stream;
+    struct tt_async_stream *stream = self->arrivals->stream;
     struct slot *last = &self->slots[first + rows - 1];
-    if (!stream)
+    if (!stream || !find_room(self, last))
         return false;
-    if (arrivals->queue_depth > 0 &&
-        operations_of(self) > arrivals->queue_depth - arrivals->under_way)
-        return false;
-    arrivals->under_way += operations_of(self);
     enum tt_err err = tt_async_call(stream, begun, last, NULL);
     for (int32_t i = 0; !err && i < self->count; i++) {
         size_t offset = self->at[i] + (size_t)first * self->row_bytes[i];
@@ -181,8 +188,6 @@ static bool copy(struct tt_stream_inputs *self, int32_t first, int32_t rows) {
 void tt_stream_inputs_send(struct tt_stream_inputs *self, int32_t first_slot, int32_t rows) {
     tt_assert(first_slot >= 0 && rows >= 1 && rows <= self->slot_count - first_slot);
     tt_lock_take(&self->arrivals->lock);
-    struct slot *last = &self->slots[first_slot + rows - 1];
-    last->begin_at = last->end_at = 0;
     uint64_t number = copy(self, first_slot, rows) ? ++self->sent : 0;
     for (int32_t i = first_slot; i < first_slot + rows; i++) {
         self->slots[i].number = number;
@@ -192,10 +197,13 @@ void tt_stream_inputs_send(struct tt_stream_inputs *self, int32_t first_slot, in
 }
 
 static bool has_settled(struct tt_stream_inputs *self, int32_t first_slot, int32_t rows) {
-    bool settled = true;
+    uint64_t newest = 0;
     tt_lock_take(&self->arrivals->lock);
     for (int32_t i = first_slot; i < first_slot + rows; i++)
-        settled &= self->slots[i].number <= self->arrived;
+        newest = self->slots[i].number > newest ? self->slots[i].number : newest;
+    tt_lock_take(&self->arrivals->notes);
+    bool settled = newest <= self->arrived;
+    tt_lock_give(&self->arrivals->notes);
     tt_lock_give(&self->arrivals->lock);
     return settled;
 }
@@ -244,8 +252,10 @@ struct tt_engine_copies tt_stream_inputs_copies(struct tt_stream_inputs *self, i
     tt_lock_take(&self->arrivals->lock);
     const struct slot *first = &self->slots[first_slot], *last = &self->slots[first->last];
     struct tt_engine_copies copies = {0};
+    tt_lock_take(&self->arrivals->notes);
     if (first->number > 0)
         copies = (struct tt_engine_copies){last->begin_at, last->end_at};
+    tt_lock_give(&self->arrivals->notes);
     tt_lock_give(&self->arrivals->lock);
     return copies;
 }

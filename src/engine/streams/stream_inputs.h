@@ -5,9 +5,9 @@
  * nothing else, so copies end in the order in which they were sent. Each has an event behind it,
  * that of its last slot.
  *
- * Life of a copy: sent, under the lock; made by the device; its end is noted under the lock by the
- * stream. Slots are written again only when their last copy has ended. If the device fails, copies
- * that were sent never end.
+ * Life of a copy: sent, under the lock; made by the device; the stream notes its end. Slots are
+ * written again only when their last copy has ended. If the device fails, copies that were sent
+ * never end.
  *
  * The caller decides which slots a request has, and when they are free. All models of an engine
  * share the stream and the lock. Implemented in stream_inputs.c. */
@@ -24,8 +24,11 @@ struct tt_stream_arrivals {
     bool is_used;                   /* else inputs are copied with their batches */
     struct tt_async_stream *stream; /* NULL: it was stopped */
     int32_t queue_depth;            /* operations that the stream holds; 0: enough */
-    struct tt_lock lock; /* guards the stream, what follows, and the copies of all rings */
-    int32_t under_way;   /* operations in the stream */
+    struct tt_lock lock;            /* guards the stream, and which copies of all rings were sent */
+    /* Guards what follows, and which copies have begun and ended. Taken inside of the other one,
+     * and by calls on the stream, so never held during a call of the device. */
+    struct tt_lock notes;
+    int32_t under_way; /* operations in the stream */
 };
 
 /* Closes the stream: no copy is under way then. Copies have ended, or the device has failed. */

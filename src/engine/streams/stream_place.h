@@ -61,7 +61,7 @@ void tt_stream_place_find_inputs(struct tt_stream_place *self);
 /* The kernel, in its two forms; `context` is the place. */
 enum tt_err tt_stream_place_run(struct tt_async_device *device, void *context);
 enum tt_err tt_stream_place_enqueue(struct tt_async_device *device, void *context,
-                                    void *native_stream);
+                                    void *native_stream, struct tt_error *why);
 /* Where the arena holds the state that the kernel reads first, and the one that it leaves. */
 size_t tt_stream_place_state_read(const struct tt_stream_place *self);
 size_t tt_stream_place_state_left(const struct tt_stream_place *self);

@@ -16,7 +16,8 @@ struct tensors {
 /* The steps of a task, in either form. */
 struct work {
     struct tt_stream_place *place;
-    void *native_stream; /* NULL: C functions */
+    void *native_stream;  /* NULL: C functions */
+    struct tt_error *why; /* receives what an error that is not a member's says; may be NULL */
     uint64_t arena;
     int32_t step;
     int32_t most; /* members in a batch; fewer once the device had no memory for more */
@@ -85,8 +86,8 @@ static enum tt_err run_rows(const struct work *work, int32_t first_row, int32_t 
     const struct tensors in = rows_from(&work->in, first_row);
     const struct tensors out = rows_from(&work->out, first_row);
     if (work->native_stream)
-        return program->enqueue(program->context, work->native_stream, work->step, rows, in.at,
-                                out.at);
+        return program->enqueue(program->context, work->place->async.head.executor,
+                                work->native_stream, work->step, rows, in.at, out.at, why);
     if (!program->compute) {
         copy_rows(&in, &out, rows);
         return TT_OK;
@@ -145,7 +146,7 @@ static bool finds_faults(const struct work *work, enum tt_err err) {
 static enum tt_err run_step(struct work *work) {
     struct tt_engine_member **members = work->place->valid.members;
     int32_t row = 0, rows, count;
-    struct tt_error why;
+    struct tt_error why = {""};
     for (int32_t i = 0; i < work->place->valid.count;) {
         count = neighbours(work, i, &rows);
         enum tt_err err = count > 0 ? run_rows(work, row, rows, &why) : TT_OK;
@@ -158,7 +159,7 @@ static enum tt_err run_step(struct work *work) {
         else if (finds_faults(work, err))
             members[i]->err = tt_fail(err, members[i]->why, "%s", why.text);
         else if (err)
-            return err;
+            return *why.text ? tt_fail(err, work->why, "%s", why.text) : err;
         row += count > 0 ? rows : members[i]->rows;
         i += count > 0 ? count : 1;
     }
@@ -248,11 +249,12 @@ enum tt_err tt_stream_place_run(struct tt_async_device *device, void *context) {
 }
 
 enum tt_err tt_stream_place_enqueue(struct tt_async_device *device, void *context,
-                                    void *native_stream) {
+                                    void *native_stream, struct tt_error *why) {
     struct tt_stream_place *place = context;
     (void)device;
     struct work work = {.place = place,
                         .native_stream = native_stream,
+                        .why = why,
                         .arena = place->arena.device,
                         .most = place->valid.count};
     return place->valid.rows > 0 ? run_steps(&work) : TT_OK;

@@ -41,7 +41,7 @@ static void suite_unhang(struct tt_async_stream *stream);
 static void suite_break(struct tt_async_device *device, struct tt_async_stream *stream);
 /* Forms of the kernel `move` below. */
 static enum tt_err suite_enqueue_move(struct tt_async_device *device, void *context,
-                                      void *native_stream);
+                                      void *native_stream, struct tt_error *why);
 /* True if a hung stream stays so, and only a restart helps. */
 static const bool suite_hangs_for_good;
 /* True if `queue_depth` limits what waits in a stream. */

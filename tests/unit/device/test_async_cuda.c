@@ -34,9 +34,10 @@ static struct tt_async_device *suite_open(const struct suite_options *options,
 }
 
 static enum tt_err suite_enqueue_move(struct tt_async_device *device, void *context,
-                                      void *native_stream) {
+                                      void *native_stream, struct tt_error *why) {
     const struct move *self = context;
     (void)device;
+    (void)why;
     return driver.cuMemcpyDtoDAsync_v2(self->to, self->from, BLOCK, native_stream) ? TT_ERR_INTERNAL
                                                                                    : TT_OK;
 }
@@ -115,8 +116,14 @@ static void test_a_gpu_that_cannot_be_opened(void **state) {
     options.index = -1;
     assert_int_equal(open_fails(&options, &why), TT_ERR_INVALID);
     options.index = 1;
-    static const char *const calls[] = {"cuDeviceGet", "cuDeviceGetName", "cuDeviceTotalMem_v2",
-                                        "cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain"};
+    static const char *const calls[] = {"cuDeviceGet",
+                                        "cuDeviceGetName",
+                                        "cuDeviceTotalMem_v2",
+                                        "cuDeviceGetAttribute",
+                                        "cuDevicePrimaryCtxRetain",
+                                        "cuCtxSetCurrent",
+                                        "cuMemAlloc_v2",
+                                        "cuMemFree_v2"};
     for (size_t i = 0; i < TT_COUNT(calls); i++) {
         standin->fail_call(calls[i], 0, TT_CUDA_OUT_OF_MEMORY);
         assert_int_equal(open_fails(&options, &why), TT_ERR_UNAVAILABLE);
@@ -130,6 +137,39 @@ static void test_a_gpu_that_cannot_be_opened(void **state) {
     assert_int_equal(tt_async_device_info(device)->memory_bytes, 1 << 20);
     assert_int_equal(tt_async_device_info(device)->max_streams, 64);
     tt_async_device_close(device);
+}
+
+/* A device that failed was closed, and left its context unusable: opening it again resets it. */
+static void test_a_context_that_was_left_unusable(void **state) {
+    (void)state;
+    struct tt_error why;
+    struct tt_async_cuda_options options = {.driver_path = standin_path};
+    struct tt_async_device *device = NULL;
+    standin->reset(1, 1 << 20);
+    standin->break_context(TT_CUDA_ILLEGAL_ADDRESS);
+    ok(tt_async_cuda_open(&options, &device, &why), &why);
+    ok(tt_async_device_probe(device, &why), &why);
+    tt_async_device_close(device);
+    standin->break_context(TT_CUDA_ILLEGAL_ADDRESS);
+    standin->fail_call("cuDevicePrimaryCtxReset_v2", 0, TT_CUDA_LAUNCH_FAILED);
+    assert_int_equal(open_fails(&options, &why), TT_ERR_UNAVAILABLE);
+    assert_non_null(strstr(why.text, "GPU 0 cannot be opened"));
+    ok(tt_async_cuda_open(&options, &device, &why), &why);
+    tt_async_device_close(device);
+}
+
+/* The driver is that in the environment, unless a path is given. */
+static void test_a_driver_by_the_environment(void **state) {
+    (void)state;
+    struct tt_error why;
+    standin->reset(2, 1 << 20);
+    setenv("TUTTI_CUDA_DRIVER", standin_path, 1);
+    assert_int_equal(count(NULL, &why), TT_OK);
+    setenv("TUTTI_CUDA_DRIVER", "/no/such/driver.so", 1);
+    assert_int_equal(count(NULL, &why), TT_ERR_NOT_FOUND);
+    assert_non_null(strstr(why.text, "/no/such/driver.so"));
+    assert_int_equal(count(standin_path, &why), TT_OK);
+    unsetenv("TUTTI_CUDA_DRIVER");
 }
 
 /* ---- calls that fail ---- */
@@ -454,6 +494,8 @@ int main(void) {
     const struct CMUnitTest own[] = {
         cmocka_unit_test(test_machines_without_a_gpu),
         cmocka_unit_test(test_a_gpu_that_cannot_be_opened),
+        cmocka_unit_test(test_a_context_that_was_left_unusable),
+        cmocka_unit_test(test_a_driver_by_the_environment),
         cmocka_unit_test(test_single_calls_fail),
         cmocka_unit_test(test_sticky_results),
         cmocka_unit_test(test_waiting_ends_with_a_failure),

@@ -48,10 +48,11 @@ static void suite_hang(struct tt_async_stream *stream) {
 static void suite_unhang(struct tt_async_stream *stream) { (void)stream; }
 
 static enum tt_err suite_enqueue_move(struct tt_async_device *device, void *context,
-                                      void *native_stream) {
+                                      void *native_stream, struct tt_error *why) {
     (void)device;
     (void)context;
     (void)native_stream;
+    (void)why;
     return TT_ERR_INTERNAL; /* never called: there is no native stream */
 }
 

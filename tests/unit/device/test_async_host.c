@@ -24,10 +24,11 @@ static struct tt_async_device *suite_open(const struct suite_options *options,
 }
 
 static enum tt_err suite_enqueue_move(struct tt_async_device *device, void *context,
-                                      void *native_stream) {
+                                      void *native_stream, struct tt_error *why) {
     (void)device;
     (void)context;
     (void)native_stream;
+    (void)why;
     return TT_ERR_INTERNAL; /* never called: there is no native stream */
 }
 

@@ -36,8 +36,9 @@ struct stream_bench {
     int32_t row_limit;       /* a step has no memory for more rows; 0: it has for all */
     int32_t limited_step;    /* which one; -1: all */
     /* For devices that run no C functions. */
-    enum tt_err (*enqueue)(void *context, void *native_stream, int32_t step, int32_t rows,
-                           const uint64_t *in, const uint64_t *out);
+    enum tt_err (*enqueue)(void *context, int32_t executor, void *native_stream, int32_t step,
+                           int32_t rows, const uint64_t *in, const uint64_t *out,
+                           struct tt_error *why);
     /* Called at each kernel's begin, by its thread; an error makes it fail. NULL: not wanted. */
     enum tt_err (*computing)(struct stream_bench *self, int32_t step, int32_t rows);
     char conflict[512];

@@ -81,14 +81,18 @@ static void run_launch(void *context) {
     tt_assert(err == TT_OK);
 }
 
-static enum tt_err enqueue(void *context, void *native_stream, int32_t step, int32_t rows,
-                           const uint64_t *in, const uint64_t *out) {
+static enum tt_err enqueue(void *context, int32_t executor, void *native_stream, int32_t step,
+                           int32_t rows, const uint64_t *in, const uint64_t *out,
+                           struct tt_error *why) {
     struct stream_bench *bench = context;
+    (void)executor;
     if (bench->row_limit > 0 && rows > bench->row_limit)
         return TT_ERR_NO_MEMORY;
     struct launch *launch = &launches[launch_count++ % TT_COUNT(launches)];
     *launch = (struct launch){bench, step, rows, in[0], out[0]};
-    return driver.cuLaunchHostFunc(native_stream, run_launch, launch) ? TT_ERR_INTERNAL : TT_OK;
+    return driver.cuLaunchHostFunc(native_stream, run_launch, launch)
+               ? tt_fail(TT_ERR_INTERNAL, why, "the step was not launched")
+               : TT_OK;
 }
 
 /* ---- a case ---- */

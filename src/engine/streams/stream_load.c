@@ -1,0 +1,79 @@
+#include "engine/streams/stream_engine_state.h"
+
+#include "base/array.h"
+
+#include <stdlib.h>
+
+bool tt_stream_engine_make_room(struct tt_stream_engine *self, int32_t rows) {
+    for (int32_t i = 0; rows > self->max_rows && i < tt_stream_engine_places(self); i++) {
+        struct tt_stream_place *place = &self->places[i];
+        struct tt_async_range *ranges =
+            realloc(place->ranges, ((size_t)rows + 1 + TT_MAX_TENSORS) * sizeof(*ranges));
+        if (ranges)
+            place->ranges = ranges;
+        int32_t *slots = realloc(place->slots, (size_t)rows * sizeof(*slots));
+        if (slots)
+            place->slots = slots;
+        int32_t *ring_slots = realloc(place->ring_slots, (size_t)rows * sizeof(*ring_slots));
+        if (ring_slots)
+            place->ring_slots = ring_slots;
+        if (!ranges || !slots || !ring_slots ||
+            !TT_ARRAY_RESERVE(place->valid.members, &place->valid.capacity, rows))
+            return false;
+    }
+    self->max_rows = rows > self->max_rows ? rows : self->max_rows;
+    return true;
+}
+
+int64_t tt_stream_engine_operations(const struct tt_signature *signature, int32_t places) {
+    enum { WHATEVER_THE_BATCH = 12 };
+    int32_t most = signature->input_count > signature->output_count ? signature->input_count
+                                                                    : signature->output_count;
+    return (int64_t)places * (WHATEVER_THE_BATCH + (int64_t)signature->max_batch * most);
+}
+
+static enum tt_err check_room(const struct tt_stream_engine *self,
+                              const struct tt_signature *signature, struct tt_error *why) {
+    int64_t operations = tt_stream_engine_operations(signature, tt_stream_engine_places(self));
+    if (self->has_room && signature->max_batch > self->max_rows)
+        return tt_fail(TT_ERR_INVALID, why, "batches of %d rows; the device's engine runs up to %d",
+                       signature->max_batch, self->max_rows);
+    return self->queue_depth == 0 || operations <= self->queue_depth
+               ? TT_OK
+               : tt_fail(TT_ERR_INVALID, why,
+                         "batches of %d rows may take %lld operations of a stream, which holds %d; "
+                         "give the model a smaller max_batch",
+                         signature->max_batch, (long long)operations, self->queue_depth);
+}
+
+static enum tt_err prepare_program(const struct tt_stream_engine *self,
+                                   const struct tt_stream_program *program, struct tt_error *why) {
+    enum tt_err err = program->prepare ? tt_async_device_status(self->device, why) : TT_OK;
+    return err || !program->prepare ? err
+                                    : program->prepare(program->context, self->native_streams,
+                                                       self->engine.executor_count, why);
+}
+
+enum tt_err tt_stream_engine_load(struct tt_engine *engine, const struct tt_stream_program *program,
+                                  struct tt_engine_model **out_model, struct tt_error *why) {
+    struct tt_stream_engine *self = TT_CONTAINER_OF(engine, struct tt_stream_engine, engine);
+    struct tt_stream_model *model;
+    enum tt_err err = check_room(self, program->signature, why);
+    if (!err)
+        err =
+            tt_stream_model_new(self->device, program, tt_stream_engine_places(self), &model, why);
+    if (err)
+        return err;
+    if (!self->has_room && !tt_stream_engine_make_room(self, model->signature.max_batch))
+        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for batches of %d rows",
+                      program->signature->max_batch);
+    if (!err)
+        err = prepare_program(self, program, why);
+    if (err) {
+        tt_stream_model_free(model);
+        return err;
+    }
+    model->model.engine = engine;
+    *out_model = &model->model;
+    return TT_OK;
+}
