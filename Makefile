@@ -8,7 +8,7 @@ JOBS ?= $(shell nproc)
 CTEST = ctest --output-on-failure --timeout $(if $(filter asan tsan,$@),900,300) -j $(JOBS) \
 	--output-junit test-results.xml
 
-.PHONY: help build program test quick serve demo-models cluster bench format lint tidy clang asan tsan coverage fuzz soak report clean install package setup python
+.PHONY: help build program test quick serve demo-models cluster bench format lint tidy clang asan tsan coverage fuzz soak report clean install package setup python cuda
 
 help:
 	@echo "make build     install what is missing, compile; leaves build/tutti"
@@ -17,6 +17,7 @@ help:
 	@echo "make serve     build, make the demo models, serve them on http://127.0.0.1:8000"
 	@echo "               (SERVE_ARGS='...' adds flags of build/tutti serve)"
 	@echo "make cluster   build, start a cluster of eight processes on this machine; Ctrl-C ends it"
+	@echo "make cuda      fetch an ONNX Runtime with CUDA (gigabytes); says how to serve with it"
 	@echo "make bench     build and run bench/*.sh"
 	@echo "make format    format every C file"
 	@echo "make lint      formatter, linters, layers, language, requirement citations"
@@ -38,6 +39,13 @@ setup:
 # Python packages for tests that talk to the server as strangers do; without them those tests are skipped.
 python: setup
 	@scripts/setup.sh --python || true
+
+# The provider finds NVIDIA's libraries by LD_LIBRARY_PATH only.
+cuda: setup
+	@scripts/setup.sh --cuda
+	@ldconfig -p | grep -q 'libcuda\.so\.1' || echo "this machine has no CUDA driver (libcuda.so.1): no GPU will be found"
+	@echo "serve models with device { kind: CUDA }:"
+	@echo "LD_LIBRARY_PATH=.deps/cuda/lib TUTTI_ONNXRUNTIME=.deps/cuda/lib/libonnxruntime.so build/tutti serve ..."
 
 build: setup
 	@test -f build/build.ninja || cmake --preset default

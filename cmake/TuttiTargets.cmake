@@ -72,6 +72,12 @@ set_target_properties(llhttp::llhttp PROPERTIES IMPORTED_LOCATION ${LLHTTP_LIBRA
   INTERFACE_INCLUDE_DIRECTORIES ${LLHTTP_INCLUDE})
 
 set(ONNXRUNTIME_ROOT "" CACHE PATH "an ONNX Runtime of your own: its include/ is compiled against, its lib/ loaded")
+# Where a program of the build tree finds the library; an installed one looks beside itself first.
+if(ONNXRUNTIME_ROOT)
+  set(TUTTI_ONNXRUNTIME_FOUND_AT TUTTI_ONNXRUNTIME_LIBRARY="${ONNXRUNTIME_ROOT}/lib/libonnxruntime.so")
+else()
+  set(TUTTI_ONNXRUNTIME_FOUND_AT TUTTI_ONNXRUNTIME_LIBRARY="${TUTTI_DEPS}/lib/libonnxruntime.so")
+endif()
 find_path(ONNXRUNTIME_INCLUDE onnxruntime_c_api.h REQUIRED
   HINTS ${ONNXRUNTIME_ROOT}/include PATH_SUFFIXES onnxruntime onnxruntime/core/session)
 
@@ -148,14 +154,7 @@ function(tutti_layer name)
   target_link_libraries(tutti_${name} PUBLIC ${arg_LAYERS} ${arg_LIBS})
   if(name STREQUAL engine)
     target_include_directories(tutti_${name} SYSTEM PUBLIC ${ONNXRUNTIME_INCLUDE})
-    # Where a program of the build tree finds the library; an installed one looks beside itself first.
-    if(ONNXRUNTIME_ROOT)
-      target_compile_definitions(tutti_${name} PRIVATE
-        TUTTI_ONNXRUNTIME_LIBRARY="${ONNXRUNTIME_ROOT}/lib/libonnxruntime.so")
-    else()
-      target_compile_definitions(tutti_${name} PRIVATE
-        TUTTI_ONNXRUNTIME_LIBRARY="${TUTTI_DEPS}/lib/libonnxruntime.so")
-    endif()
+    target_compile_definitions(tutti_${name} PRIVATE ${TUTTI_ONNXRUNTIME_FOUND_AT})
   endif()
 endfunction()
 
@@ -371,10 +370,16 @@ function(tutti_plugins)
   set(standin ${PROJECT_SOURCE_DIR}/tests/standin/cuda_standin.c)
   tutti_plugin(cuda_standin ${standin} FOLDER tests/standin)
   tutti_plugin(cuda_standin_old ${standin} FOLDER tests/standin DEFINES STANDIN_OLD)
+  # An ONNX Runtime with CUDA, over that driver.
+  tutti_plugin(onnxruntime_standin ${PROJECT_SOURCE_DIR}/tests/standin/onnxruntime_standin.c FOLDER tests/standin)
+  target_include_directories(plugin_onnxruntime_standin SYSTEM PRIVATE ${ONNXRUNTIME_INCLUDE})
+  target_compile_definitions(plugin_onnxruntime_standin PRIVATE ${TUTTI_ONNXRUNTIME_FOUND_AT})
+  target_link_libraries(plugin_onnxruntime_standin PRIVATE Threads::Threads)
   foreach(plugin plugin_cuda_standin plugin_cuda_standin_old)
     target_link_libraries(${plugin} PRIVATE Threads::Threads)
     add_dependencies(test_async_cuda ${plugin})
     add_dependencies(test_stream_faults ${plugin})
+    add_dependencies(test_ort_gpu ${plugin} plugin_onnxruntime_standin)
   endforeach()
   foreach(test test_async_host test_async_emulated test_async_cuda)
     target_link_options(${test} PRIVATE -Wl,--wrap=calloc) # tests/unit/device/failing_calloc.h

@@ -16,6 +16,7 @@
 #   scripts/setup.sh --haproxy  also HAProxy, unpacked into .deps/haproxy, for the frontends of a cluster
 #   scripts/setup.sh --slurm    also Slurm, unpacked into .deps/slurm, for the test of packaging/slurm
 #   scripts/setup.sh --kubernetes also --python, and the published schemas of Kubernetes (108 MB), for the test of packaging/kubernetes
+#   scripts/setup.sh --cuda     also an ONNX Runtime with CUDA, and NVIDIA's libraries that it needs (gigabytes; .deps/cuda)
 #   scripts/setup.sh --sklearn  also --python, and scikit-learn with its exporter (46 MB), for the walk of a first day
 #
 # Runs as root or with sudo, and again in well under a second, offline too, when nothing is missing.
@@ -39,6 +40,7 @@ with_python=
 with_sklearn=
 with_kubernetes=
 with_clients=
+with_cuda=
 for option in "$@"; do
   case $option in
     --lint) packages="$packages clang-format cppcheck shellcheck" ;;
@@ -49,13 +51,14 @@ for option in "$@"; do
     --sklearn) with_python=yes with_sklearn=yes ;;
     --kubernetes) with_python=yes with_kubernetes=yes ;;
     --clients) packages="$packages libb64-0d" with_clients=yes ;;
+    --cuda) with_cuda=yes ;;
     --browser) packages="$packages chromium" ;;
     --package) packages="$packages debhelper lintian skopeo" ;;
     --monitoring) packages="$packages prometheus" ;;
     --etcd | --haproxy | --slurm) unpacked="$unpacked ${option#--}" ;;
     *)
       echo "setup: unknown option $option; known are --lint, --fuzz, --tidy, --coverage, --python, --browser, --package," \
-        "--monitoring, --sklearn, --clients, --etcd, --haproxy, --slurm, --kubernetes" >&2
+        "--monitoring, --sklearn, --cuda, --clients, --etcd, --haproxy, --slurm, --kubernetes" >&2
       exit 2
       ;;
   esac
@@ -255,6 +258,24 @@ install_python() {
 [ -z "$with_python" ] || install_python .packages "$python_packages"
 [ -z "$with_kubernetes" ] || install_python .kubernetes "$kubernetes_packages"
 [ -z "$with_sklearn" ] || install_python .sklearn "$sklearn_packages"
+
+# fetch_cuda: the library, its provider and NVIDIA's libraries, found beside each other in .deps/cuda/lib.
+fetch_cuda() {
+  local cuda=$deps/cuda
+  echo "setup: fetching ONNX Runtime $onnxruntime_version with CUDA into .deps/cuda" >&2
+  rm -rf "$cuda" && mkdir -p "$cuda/lib" && python3 -m venv "$cuda/venv" &&
+    "$cuda/venv/bin/pip" install -q --disable-pip-version-check "onnxruntime-gpu[cuda,cudnn]==$onnxruntime_version" &&
+    find "$cuda"/venv/lib/*/site-packages/onnxruntime/capi "$cuda"/venv/lib/*/site-packages/nvidia -name 'lib*.so*' \
+      -exec ln -sf -t "$cuda/lib" {} + &&
+    ln -sf "libonnxruntime.so.$onnxruntime_version" "$cuda/lib/libonnxruntime.so" && [ -e "$cuda/lib/libonnxruntime.so" ] &&
+    touch "$cuda/.complete"
+}
+if [ -n "$with_cuda" ] && [ ! -e "$deps/cuda/.complete" ]; then
+  fetch_cuda || {
+    echo "setup: ONNX Runtime with CUDA cannot be had (offline, or not x86-64?)" >&2
+    exit 3
+  }
+fi
 
 # fetch_file PACKAGE SHA256 OPTION...: the one file that pip downloads, at $deps/clients/download/.
 fetch_file() {

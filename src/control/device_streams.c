@@ -1,6 +1,7 @@
 #include "control/device_streams.h"
 
 #include "base/array.h"
+#include "device/async_cuda.h"
 #include "device/async_emulated.h"
 #include "device/async_host.h"
 #include "engine/streams/stream_engine.h"
@@ -22,6 +23,10 @@ static struct tt_async_transfer transfer_of(const struct tt_copy_engine *copies)
 static enum tt_err open_device(struct tt_device_streams *self, const struct tt_model_device *given,
                                const struct tt_model_emulation *emulation, bool emulates,
                                int32_t streams, struct tt_error *why) {
+    if (given->is_cuda) {
+        const struct tt_async_cuda_options cuda = {.index = given->gpu, .max_streams = streams};
+        return tt_async_cuda_open(&cuda, &self->device, why);
+    }
     if (!emulates) {
         const struct tt_async_host_options host = {.memory_bytes = (uint64_t)given->memory_bytes,
                                                    .max_streams = streams,
@@ -46,6 +51,7 @@ enum tt_err tt_device_streams_open(struct tt_device_streams *self,
                                    struct tt_engine **out_engine, struct tt_error *why) {
     tt_assert(!self->device);
     tt_assert(given->is_given);
+    self->given = *given;
     self->places = options->executor_count * options->queue_depth;
     int64_t operations = tt_stream_engine_operations(signature, self->places);
     if (operations < MIN_QUEUE_DEPTH)
@@ -92,6 +98,8 @@ struct on_streams {
     struct tt_engine_model *model; /* the backend's; NULL: it was taken back */
     const struct tt_engine_kind *kind;
     const struct tt_served_model *served;
+    const struct tt_model_device *device;
+    struct tt_engine_on_gpu *on_gpu; /* NULL: it runs elsewhere */
     struct tt_device_streams_times times;
     struct tt_signature signature; /* all dimensions but the rows are fixed */
 };
@@ -114,8 +122,30 @@ static enum tt_err compute(void *context, int32_t step, int32_t rows, const void
     return self->kind->compute(self->model, &self->signature, rows, in, out, why);
 }
 
+static enum tt_err prepare(void *context, void *const *native_streams, int32_t count,
+                           struct tt_error *why) {
+    struct on_streams *self = context;
+    const struct tt_engine_gpu_options options = {.gpu = self->device->gpu,
+                                                  .signature = &self->signature,
+                                                  .streams = native_streams,
+                                                  .stream_count = count,
+                                                  .memory_bytes = self->device->memory_bytes};
+    return self->kind->gpu->open(self->model, &options, &self->on_gpu, why);
+}
+
+static enum tt_err enqueue(void *context, int32_t executor, void *native_stream, int32_t step,
+                           int32_t rows, const uint64_t *in, const uint64_t *out,
+                           struct tt_error *why) {
+    const struct on_streams *self = context;
+    (void)native_stream; /* its session knows it */
+    tt_assert(step == 0);
+    return self->kind->gpu->enqueue(self->on_gpu, executor, rows, in, out, why);
+}
+
 static void release(void *context) {
     struct on_streams *self = context;
+    if (self->on_gpu)
+        self->kind->gpu->close(self->on_gpu);
     if (self->model)
         self->model->engine->ops->unload(self->model);
     free(self);
@@ -140,7 +170,21 @@ static int32_t slots_of(const struct tt_signature *signature, int32_t steps, int
     return slots < MIN_SLOTS ? MIN_SLOTS : slots < INT32_MAX ? (int32_t)slots : INT32_MAX;
 }
 
-enum tt_err tt_device_streams_put(struct tt_engine *engine, const struct tt_engine_kind *kind,
+static void set_work(struct tt_stream_program *program, const struct tt_engine_kind *kind,
+                     bool is_cuda) {
+    if (kind->traits.emulates) {
+        program->latency_ns = latency;
+        program->demand_ppm = demand;
+    } else if (is_cuda) {
+        program->prepare = prepare;
+        program->enqueue = enqueue;
+    } else {
+        program->compute = compute;
+    }
+}
+
+enum tt_err tt_device_streams_put(const struct tt_device_streams *streams, struct tt_engine *engine,
+                                  const struct tt_engine_kind *kind,
                                   const struct tt_device_streams_times *times,
                                   struct tt_served_model *served, struct tt_error *why) {
     const struct tt_engine_ops *ops = served->engine_model->engine->ops;
@@ -150,6 +194,7 @@ enum tt_err tt_device_streams_put(struct tt_engine *engine, const struct tt_engi
     *self = (struct on_streams){.model = served->engine_model,
                                 .kind = kind,
                                 .served = served,
+                                .device = &streams->given,
                                 .times = *times,
                                 .signature = *ops->signature(served->engine_model)};
     fix_dimensions(&self->signature, served);
@@ -160,12 +205,8 @@ enum tt_err tt_device_streams_put(struct tt_engine *engine, const struct tt_engi
         .slot_count = slots_of(&self->signature, steps, engine->executor_count),
         .state_bytes = steps > 1 ? tt_tensor_row_bytes(&self->signature.inputs[0]) : 0,
         .context = self,
-        .compute = kind->traits.emulates ? NULL : compute,
         .release = release};
-    if (kind->traits.emulates) {
-        program.latency_ns = latency;
-        program.demand_ppm = demand;
-    }
+    set_work(&program, kind, streams->given.is_cuda);
     struct tt_engine_model *model;
     enum tt_err err = tt_stream_engine_load(engine, &program, &model, why);
     if (err) {

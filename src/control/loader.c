@@ -5,6 +5,7 @@
 #include "control/auto_candidates.h"
 #include "control/device_streams.h"
 #include "control/emulated_cells_load.h"
+#include "control/gpu_profile.h"
 #include "control/model_exits.h"
 #include "control/model_memory.h"
 #include "control/placing_check.h"
@@ -395,14 +396,16 @@ static enum tt_err load_cells(const struct bench *bench, const struct tt_reposit
     return TT_OK;
 }
 
+static const struct tt_device_streams_times times = {.latency_ns = emulated_latency,
+                                                     .demand_ppm = emulated_demand};
+
 /* Moves the model from the bench's engine to the site's. */
 static enum tt_err enter_engine(struct site *site, struct tt_served_model *served,
                                 struct tt_error *why) {
-    static const struct tt_device_streams_times times = {.latency_ns = emulated_latency,
-                                                         .demand_ppm = emulated_demand};
     const struct tt_engine_runtime *runtime = &site->bench->runtime;
     if (site->streams.device)
-        return tt_device_streams_put(site->engine, runtime->kind, &times, served, why);
+        return tt_device_streams_put(&site->streams, site->engine, runtime->kind, &times, served,
+                                     why);
     tt_engine_adopt(runtime, site->engine, served->engine_model);
     return TT_OK;
 }
@@ -494,18 +497,16 @@ static enum tt_err check_policy(const struct tt_repository_model *model, struct 
     return err;
 }
 
-/* Loads one graph, its stages or its cells, and finds their profiles. */
-static enum tt_err load_version(struct tt_loader *self, const struct tt_repository_model *model,
-                                const struct tt_repository_version *version,
-                                const struct tt_placing *placing, const struct bench *bench,
-                                struct tt_served_model *served, struct tt_error *why) {
+static struct tt_find_profile_options profiles_of(const struct tt_loader *self,
+                                                  const struct tt_repository_model *model,
+                                                  const struct tt_repository_version *version,
+                                                  const struct tt_placing *placing,
+                                                  struct tt_served_model *served) {
     const struct tt_policy_kind *kind = tt_placing_kind(placing);
-    int32_t instances = tt_placing_instances(model->config);
-    char stages[1024];
-    struct tt_find_profile_options profiles = {
+    return (struct tt_find_profile_options){
         .model = model,
         .path = version->path,
-        .stages = stages,
+        .stages = "",
         .decides = placing->is_auto || !kind || kind->traits.needs_profiles,
         .needs_profile = model->config->engine->needs_profile || self->options.engine,
         .any_device = self->options.engine != NULL,
@@ -514,7 +515,17 @@ static enum tt_err load_version(struct tt_loader *self, const struct tt_reposito
         .out_source = &served->profile_source,
         .say = self->options.say,
         .say_context = self->options.say_context};
-    stages[0] = '\0';
+}
+
+/* Loads one graph, its stages or its cells, and finds their profiles. */
+static enum tt_err load_version(struct tt_loader *self, const struct tt_repository_model *model,
+                                const struct tt_repository_version *version,
+                                const struct tt_placing *placing, const struct bench *bench,
+                                struct tt_served_model *served, struct tt_error *why) {
+    int32_t instances = tt_placing_instances(model->config);
+    struct tt_find_profile_options profiles = profiles_of(self, model, version, placing, served);
+    char stages[1024] = "";
+    profiles.stages = stages;
     enum tt_err err =
         version->cells
             ? load_cells(bench, model, version->path, placing, served, &profiles.loaded, why)
@@ -531,7 +542,8 @@ static enum tt_err load_version(struct tt_loader *self, const struct tt_reposito
     if (!version->cells && !self->options.engine)
         err = check_rows(self, model, profiles.loaded, why);
     if (!err)
-        err = tt_find_profile(&profiles, &whole, &steps, why);
+        err = placing->device.is_cuda ? tt_gpu_profile_none(profiles.loaded, &whole, why)
+                                      : tt_find_profile(&profiles, &whole, &steps, why);
     if (err) {
         profiles.loaded->engine->ops->unload(profiles.loaded);
         return err;
@@ -563,6 +575,19 @@ static enum tt_err load_emulated_cells(const struct bench *bench,
         return tt_fail(TT_ERR_UNSUPPORTED, why, "emulated cells run on emulated devices only");
     served->profile_source = "file";
     return tt_emulated_cells_load(&options, served, why);
+}
+
+static enum tt_err measure_on_gpu(const struct tt_loader *self,
+                                  const struct tt_repository_model *model,
+                                  const struct tt_repository_version *version,
+                                  const struct tt_placing *placing, const struct bench *bench,
+                                  struct tt_served_model *served, struct tt_error *why) {
+    struct tt_find_profile_options profiles = profiles_of(self, model, version, placing, served);
+    const struct tt_gpu_profile_options options = {.device = &placing->device,
+                                                   .kind = bench->runtime.kind,
+                                                   .times = &times,
+                                                   .profiles = &profiles};
+    return tt_gpu_profile_find(&options, served, why);
 }
 
 static enum tt_err check_memory(const struct tt_loader *self,
@@ -610,10 +635,13 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
                   : load_version(self, model, version, placing, bench, served, why);
     if (err)
         return err;
-    warn_of_objective(self, model->settings, served);
     err = tt_served_model_narrow(served, &model->config->signature, why);
     if (!err)
         err = tt_placing_check_served(placing, served, model->settings, why);
+    if (!err && placing->device.is_cuda)
+        err = measure_on_gpu(self, model, version, placing, bench, served, why);
+    if (!err)
+        warn_of_objective(self, model->settings, served);
     if (!err && placing->is_auto)
         err = find_candidates(self, model, served, why);
     if (!err && !self->options.engine)

@@ -129,7 +129,7 @@ static bool same_devices(const struct tt_model_emulation *a, const struct tt_mod
 
 static bool same_device(const struct tt_model_device *a, const struct tt_model_device *b) {
     return a->is_given == b->is_given && a->copies_whole == b->copies_whole &&
-           a->memory_bytes == b->memory_bytes;
+           a->is_cuda == b->is_cuda && a->gpu == b->gpu && a->memory_bytes == b->memory_bytes;
 }
 
 bool tt_placing_same(const struct tt_placing *a, const struct tt_placing *b) {

@@ -1,5 +1,6 @@
 #include "control/placing_check.h"
 
+#include "engine/engine_kind.h"
 #include "serve/input_ring.h"
 #include "serve/served_model_state.h"
 
@@ -95,6 +96,11 @@ static enum tt_err check_device(const struct tt_repository_model *model, struct 
                        "backend '%s' does not run on the streams of a device: leave `device` out "
                        "of tutti.pbtxt",
                        engine->name);
+    if (settings->device.is_cuda && !tt_engine_kind_of(engine)->gpu)
+        return tt_fail(TT_ERR_UNSUPPORTED, why,
+                       "backend '%s' does not run on a GPU: leave `kind` out of `device` in "
+                       "tutti.pbtxt",
+                       engine->name);
     if (settings->stages || settings->unfold)
         return tt_fail(
             TT_ERR_UNSUPPORTED, why,
@@ -119,7 +125,7 @@ enum tt_err tt_placing_check_gpus(const struct tt_repository_model *model, struc
     bool asks = false;
     for (int32_t i = 0; config->has_groups && i < config->group_count; i++)
         asks |= config->groups[i].kind == TT_INSTANCE_GPU || config->groups[i].gpu_count > 0;
-    return !asks || config->engine->uses_gpus
+    return !asks || config->engine->uses_gpus || model->settings->device.is_cuda
                ? TT_OK
                : tt_fail(
                      TT_ERR_UNSUPPORTED, why,

@@ -18,6 +18,7 @@
  *   cutting       the kind cannot cut models: with `stages` in tutti.pbtxt a model is refused if
  *                 the kind emulates, and else served as one step; `tutti slice` reports an error
  *   compute       models do not run on the streams of a device, unless the kind emulates
+ *   gpu           models do not run on the streams of a GPU
  *   check_versions  files of any version are tried when they are loaded
  *   traits        see core/engine_traits.h */
 #ifndef TT_ENGINE_ENGINE_KIND_H
@@ -182,6 +183,33 @@ struct tt_engine_cutting {
                               const char *scratch, int64_t *out_times_ns, struct tt_error *why);
 };
 
+/* ---- on a GPU ---- */
+
+struct tt_engine_gpu_options {
+    int32_t gpu;                          /* counted from 0, as the driver does */
+    const struct tt_signature *signature; /* the model's, with all dimensions but the rows fixed;
+                                             copied */
+    void *const *streams;                 /* native ones (device/async_device.h); they outlive it */
+    int32_t stream_count;
+    int64_t memory_bytes; /* of the GPU, that the runtime may take for each stream */
+};
+
+struct tt_engine_on_gpu;
+
+/* A loaded model of one graph on the streams of a GPU, whose memory this process cannot access. */
+struct tt_engine_gpu {
+    /* Errors: UNSUPPORTED (the runtime cannot use the GPU, or the model is not of one graph),
+     * INVALID, NO_MEMORY. It may take seconds. */
+    enum tt_err (*open)(struct tt_engine_model *model, const struct tt_engine_gpu_options *options,
+                        struct tt_engine_on_gpu **out_self, struct tt_error *why);
+    /* Puts a run on the stream with this index, and does not wait for it. `in` and `out` are the
+     * addresses of the rows of each tensor. One thread at a time per stream. Errors: as `compute`
+     * of the kind; later ones are the device's. */
+    enum tt_err (*enqueue)(struct tt_engine_on_gpu *self, int32_t stream, int32_t rows,
+                           const uint64_t *in, const uint64_t *out, struct tt_error *why);
+    void (*close)(struct tt_engine_on_gpu *take_self); /* NULL-safe; all runs have ended */
+};
+
 /* ---- the kind ---- */
 
 struct tt_engine_kind {
@@ -206,6 +234,7 @@ struct tt_engine_kind {
     enum tt_err (*compute)(struct tt_engine_model *model, const struct tt_signature *signature,
                            int32_t rows, const void *const *in, void *const *out,
                            struct tt_error *why);
+    const struct tt_engine_gpu *gpu;
     /* Checks that the runtime runs ONNX files of these versions (0: not known). Errors:
      * UNSUPPORTED, with the highest one, NO_MEMORY. */
     enum tt_err (*check_versions)(const void *shared, int64_t ir_version, int64_t opset,

@@ -50,10 +50,10 @@ static enum tt_err check_subject(const struct tt_find_profile_options *options,
                                      : tt_digest_file(options->path, digest, why);
     if (err)
         return err;
-    struct tt_profile_subject subject = {.model_sha256 = digest,
-                                         .device = tt_machine_device(device, sizeof(device)),
-                                         .stages = options->loaded ? options->stages
-                                                                   : file->message->stages};
+    struct tt_profile_subject subject = {
+        .model_sha256 = digest,
+        .device = options->device ? options->device : tt_machine_device(device, sizeof(device)),
+        .stages = options->loaded ? options->stages : file->message->stages};
     err = tt_profile_file_check(file->message, &subject, why);
     subject.device = NULL;
     subject.stages = file->message->stages;

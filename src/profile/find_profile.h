@@ -23,6 +23,7 @@ struct tt_find_profile_options {
     bool measure_stale;           /* measure again what is stale; else it is an error */
     bool strict_profile;          /* an error too: a profile of this model from another device */
     bool any_device;              /* a profile of another device is as good: nothing runs here */
+    const char *device; /* where the loaded model runs; NULL: on this machine's processor */
     struct tt_engine_model *loaded; /* NULL: not loaded; for tt_find_profile_check() only */
     const char **out_source; /* where it was found: "file", "measured" or "none"; may be NULL */
     void (*say)(void *context, enum tt_log_level level, const char *line);

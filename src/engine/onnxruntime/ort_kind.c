@@ -3,6 +3,7 @@
 #include "engine/engine_kind.h"
 #include "engine/onnxruntime/onnxruntime.h"
 #include "engine/onnxruntime/ort_compute.h"
+#include "engine/onnxruntime/ort_gpu.h"
 #include "engine/onnxruntime/ort_probe.h"
 #include "engine/onnxruntime/ort_versions.h"
 
@@ -78,6 +79,7 @@ const struct tt_engine_kind tt_onnxruntime_engine_kind = {
     .open = open_engine,
     .load = load,
     .compute = tt_ort_compute,
+    .gpu = &tt_ort_gpu,
     .check_versions = tt_ort_check_versions,
     .cutting = &cutting,
 };

@@ -98,7 +98,9 @@ enum tt_err tt_ort_model_new(const struct tt_ort_library *library,
     if (!err)
         err = tt_ort_signature_read(library, self->steps[0].session, options->batched,
                                     options->max_batch, &self->signature, why);
-    if (!err && !fill_whole(self))
+    if (!err && options->path)
+        self->path = strdup(options->path);
+    if (!err && (!fill_whole(self) || (options->path && !self->path)))
         err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     tt_slots_init(&self->slots, options->batched, self->tensor_count, 0);
     if (err) {
@@ -321,6 +323,7 @@ void tt_ort_model_free(struct tt_ort_model *take_model) {
     tt_ort_cells_free(take_model->cells);
     tt_slices_close(take_model->slices);
     free(take_model->weights);
+    free(take_model->path);
     free(take_model->steps);
     free(take_model->tensors);
     free(take_model);

@@ -42,6 +42,7 @@ struct tt_ort_cells;
 struct tt_ort_model {
     struct tt_engine_model model;
     const struct tt_ort_library *library;
+    char *path; /* of its file; NULL: it was cut, is one of cells, or came from memory */
     struct tt_signature signature;
     int32_t step_count, tensor_count;
     int32_t own_count; /* sessions per step, each with an arena; 0: one session for all executors */

@@ -151,35 +151,43 @@ static OrtStatus *fill_strings(const OrtApi *api, const struct tt_tensor_view *v
     return NULL;
 }
 
+static enum tt_err settle_value(const struct tt_ort_library *library, OrtStatus *take_status,
+                                OrtValue *take_value, OrtValue **out_value, struct tt_error *why) {
+    enum tt_err err = tt_ort_check(library, take_status, why);
+    if (!err)
+        *out_value = take_value;
+    else if (take_value)
+        library->api->ReleaseValue(take_value);
+    return err;
+}
+
+enum tt_err tt_ort_value_in(const struct tt_ort_library *library, const OrtMemoryInfo *memory,
+                            enum tt_dtype dtype, const struct tt_tensor_view *view,
+                            OrtValue **out_value, struct tt_error *why) {
+    OrtValue *value = NULL;
+    tt_assert(dtype != TT_DTYPE_BYTES);
+    /* The cast removes const; a run does not write to its inputs. */
+    OrtStatus *status = library->api->CreateTensorWithDataAsOrtValue(
+        memory, (void *)view->bytes, view->size_bytes, view->shape.dims, (size_t)view->shape.rank,
+        their_type(dtype), &value);
+    return settle_value(library, status, value, out_value, why);
+}
+
 enum tt_err tt_ort_value_new(const struct tt_ort_library *library, enum tt_dtype dtype,
                              const struct tt_tensor_view *view, OrtValue **out_value,
                              struct tt_error *why) {
     const OrtApi *api = library->api;
     OrtValue *value = NULL;
-    OrtStatus *status;
-    size_t rank = (size_t)view->shape.rank;
-    if (dtype == TT_DTYPE_BYTES) {
-        OrtAllocator *allocator = NULL;
-        status = api->GetAllocatorWithDefaultOptions(&allocator);
-        if (!status)
-            status = api->CreateTensorAsOrtValue(allocator, view->shape.dims, rank,
-                                                 ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING, &value);
-        if (!status)
-            status = fill_strings(api, view, value);
-    } else {
-        /* The cast removes const; a run does not write to its inputs. */
-        status = api->CreateTensorWithDataAsOrtValue(library->cpu_memory, (void *)view->bytes,
-                                                     view->size_bytes, view->shape.dims, rank,
-                                                     their_type(dtype), &value);
-    }
-    enum tt_err err = tt_ort_check(library, status, why);
-    if (err) {
-        if (value)
-            api->ReleaseValue(value);
-        return err;
-    }
-    *out_value = value;
-    return TT_OK;
+    OrtAllocator *allocator = NULL;
+    if (dtype != TT_DTYPE_BYTES)
+        return tt_ort_value_in(library, library->cpu_memory, dtype, view, out_value, why);
+    OrtStatus *status = api->GetAllocatorWithDefaultOptions(&allocator);
+    if (!status)
+        status = api->CreateTensorAsOrtValue(allocator, view->shape.dims, (size_t)view->shape.rank,
+                                             ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING, &value);
+    if (!status)
+        status = fill_strings(api, view, value);
+    return settle_value(library, status, value, out_value, why);
 }
 
 enum tt_err tt_ort_value_view(const struct tt_ort_library *library, enum tt_dtype dtype,

@@ -24,6 +24,11 @@ TT_MUST_CHECK enum tt_err tt_ort_value_new(const struct tt_ort_library *library,
 TT_MUST_CHECK enum tt_err tt_ort_value_view(const struct tt_ort_library *library,
                                             enum tt_dtype dtype, OrtValue *value,
                                             struct tt_tensor_view *out_view, struct tt_error *why);
+/* A value over bytes in this memory, of which they need not be readable here. Not for BYTES. */
+TT_MUST_CHECK enum tt_err tt_ort_value_in(const struct tt_ort_library *library,
+                                          const OrtMemoryInfo *memory, enum tt_dtype dtype,
+                                          const struct tt_tensor_view *view, OrtValue **out_value,
+                                          struct tt_error *why);
 /* Makes a value with a copy of the view's bytes. */
 TT_MUST_CHECK enum tt_err tt_ort_value_copy(const struct tt_ort_library *library,
                                             enum tt_dtype dtype, const struct tt_tensor_view *view,

@@ -260,18 +260,27 @@ static void check_emulated_device(const struct tt_model_settings *self,
 }
 
 static void take_device(struct tt_model_settings *self, struct tt_findings *findings) {
-    enum { DEFAULT_MB = 256, MAX_MB = 1 << 20 };
+    enum { DEFAULT_MB = 256, DEFAULT_CUDA_MB = 1024, MAX_MB = 1 << 20 };
     const Tutti__ModelDevice *given = self->message->device;
     if (!given)
         return;
+    bool is_cuda = given->kind == TUTTI__MODEL_DEVICE__KIND__CUDA;
+    int32_t default_mb = is_cuda ? DEFAULT_CUDA_MB : DEFAULT_MB;
     if (given->memory_mb < 0 || given->memory_mb > MAX_MB)
         tt_model_settings_problem(self, findings, given, "memory_mb",
                                   "memory_mb is %lld; it is a number from 1 to %d, 0 for %d",
-                                  (long long)given->memory_mb, MAX_MB, DEFAULT_MB);
+                                  (long long)given->memory_mb, MAX_MB, default_mb);
+    if (given->gpu < 0 || (given->gpu > 0 && !is_cuda))
+        tt_model_settings_problem(self, findings, given, "gpu",
+                                  "gpu is %d; with kind: CUDA it is a number from 0 on, else it is "
+                                  "left out",
+                                  given->gpu);
     self->device = (struct tt_model_device){
         .is_given = true,
         .copies_whole = given->copies == TUTTI__MODEL_DEVICE__COPIES__WHOLE,
-        .memory_bytes = (given->memory_mb > 0 ? given->memory_mb : DEFAULT_MB) * (1 << 20)};
+        .is_cuda = is_cuda,
+        .gpu = given->gpu,
+        .memory_bytes = (given->memory_mb > 0 ? given->memory_mb : default_mb) * (1 << 20)};
     if (self->message->emulation)
         check_emulated_device(self, self->message->emulation, findings);
 }

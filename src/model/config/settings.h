@@ -35,6 +35,8 @@ struct tt_model_emulation {
 struct tt_model_device {
     bool is_given;
     bool copies_whole; /* batches; else each request alone */
+    bool is_cuda;      /* a GPU; else threads, or emulated */
+    int32_t gpu;       /* which one, counted from 0 */
     int64_t memory_bytes;
 };
 
