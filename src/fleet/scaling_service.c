@@ -448,6 +448,7 @@ void tt_scaling_service_tick(struct tt_scaling_service *self, int64_t now) {
         look(self, &self->pools[i], now);
         act(self, &self->pools[i], now);
     }
+    tt_scaling_service_check(self);
 }
 
 int64_t tt_scaling_service_next_at(const struct tt_scaling_service *self) {

@@ -3,9 +3,7 @@
 
 No test states a time: what must hold is what the scaling, the provider and the answers say.
 """
-import os
 import pathlib
-import signal
 import sys
 import unittest
 
@@ -14,39 +12,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
 from cluster_process import Clients, Cluster, await_true  # noqa: E402
-from scaling_case import ScalingCase  # noqa: E402
-
-SOON = ("--scale-hold-s", "1", "--scale-deliver-s", "60", "--scale-retry-s", "0.5")
+from scaling_case import EmulatedCase, ScalingCase  # noqa: E402
 
 
-class EmulatedTest(ScalingCase):
-    def setUp(self):
-        super().setUp()
-        self.folder = None
-
-    def begin_emulated(self, *flags, **shape):
-        self.cluster = Cluster(backends=3, **shape)
-        self.addCleanup(self.cluster.stop)
-        self.folder = self.cluster.folder / "backends"
-        self.addCleanup(self.end_backends)
-        self.start("--scale-emulated", str(self.folder), *SOON, *flags)
-        self.await_pool(ready=2)
-        self.cluster.await_ready("f1")
-
-    def end_backends(self):
-        """They do not end with the scheduler that has started them."""
-        for lock in self.folder.glob("*.lock"):
-            number = int(lock.read_text().strip() or 0)
-            name = "tutti-serve --node " + lock.stem
-            try:
-                words = pathlib.Path("/proc/%d/cmdline" % number).read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if number > 1 and lock.stem.encode() in words:
-                os.kill(number, signal.SIGKILL)
-            else:
-                print("%s is another process" % name)
-
+class EmulatedTest(EmulatedCase):
     # S9: drain before stop; what runs is never stopped with requests in it
     def test_backends_come_and_go_under_load(self):
         self.begin_emulated(schedulers=2)

@@ -1,9 +1,15 @@
 """What tests of a cluster that scales have in common."""
+import atexit
 import json
+import os
+import pathlib
 import re
+import signal
 import unittest
 
-from cluster_process import await_true
+from cluster_process import Cluster, await_true
+
+SOON = ("--scale-hold-s", "1", "--scale-deliver-s", "60", "--scale-retry-s", "0.5")
 
 
 class ScalingCase(unittest.TestCase):
@@ -59,3 +65,34 @@ class ScalingCase(unittest.TestCase):
         for family, label, value in re.findall(r'^(tutti_cluster_\w+)(?:\{\w+="([^"]*)"[^}]*\})? (\S+)$', page, re.M):
             found.setdefault(family, {})[label or None] = float(value)
         return found
+
+
+class EmulatedCase(ScalingCase):
+    """The provider is the one of emulated backends."""
+
+    def setUp(self):
+        super().setUp()
+        self.folder = None
+
+    def begin_emulated(self, *flags, devices=2, profile=None, **shape):
+        self.cluster = Cluster(backends=3, devices=devices, **shape)
+        if profile:
+            (self.cluster.models / "echo" / "profile.pbtxt").write_text(profile)
+        self.folder = self.cluster.folder / "backends"
+        self.addCleanup(self.end_backends)
+        atexit.register(self.end_backends)
+        self.addCleanup(self.cluster.stop)  # before that, or it would start them again
+        self.start("--scale-emulated", str(self.folder), *SOON, *flags)
+        self.await_pool(ready=devices)
+        self.cluster.await_ready("f1")
+
+    def end_backends(self):
+        """They do not end with the scheduler that has started them."""
+        for lock in self.folder.glob("*.lock"):
+            number = int(lock.read_text().strip() or 0)
+            try:
+                words = pathlib.Path("/proc/%d/cmdline" % number).read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if number > 1 and lock.stem.encode() in words:
+                os.kill(number, signal.SIGKILL)
