@@ -31,9 +31,35 @@ struct tt_goodput {
     double median_batch;
     int32_t runs;
     bool interrupted;
+    bool doubtful; /* in real time: at `rate` the load generator fell behind */
 };
 
-/* The scenario's load must be drawn from a rate (no file, segments or steps). */
+/* What one run at one rate gave. */
+struct tt_goodput_run {
+    bool good; /* every model's bad rate is within the limit */
+    bool interrupted;
+    bool doubtful; /* in real time: the load generator fell behind */
+    /* Of a good run: */
+    double worst_bad_rate, total_bad_rate;
+    int64_t requests, requests_per_model;
+    double median_batch;
+};
+
+/* How a rate is tried. `run` may try a rate more than once; its errors end the search. */
+struct tt_goodput_probe {
+    void *context;
+    enum tt_err (*run)(void *context, int64_t rate, struct tt_goodput_run *out_run,
+                       struct tt_error *why);
+};
+
+/* The search by any probe; of the scenario it reads where to begin. INVALID: its load is not drawn
+ * from one rate, but from a file, segments or steps. */
+TT_MUST_CHECK enum tt_err tt_goodput_search_by(const struct tt_scenario *scenario,
+                                               const struct tt_goodput_options *options,
+                                               const struct tt_goodput_probe *probe,
+                                               struct tt_goodput *out_goodput,
+                                               struct tt_error *why);
+/* The search by runs of the scenario in its world. */
 TT_MUST_CHECK enum tt_err tt_goodput_search(const struct tt_scenario *scenario,
                                             const struct tt_goodput_options *options,
                                             const volatile sig_atomic_t *stop,

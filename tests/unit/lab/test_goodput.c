@@ -100,10 +100,62 @@ static void only_bad_runs_are_cut_short(void **state) {
     tear_down(&bench);
 }
 
+/* A probe that knows its limit. */
+struct known {
+    int64_t limit;
+    int32_t runs;
+    int32_t ends_at;      /* this run, counted from 1, ends the search; 0: none */
+    bool is_interruption; /* and not an error */
+};
+
+static enum tt_err try_known(void *context, int64_t rate, struct tt_goodput_run *out_run,
+                             struct tt_error *why) {
+    struct known *self = context;
+    self->runs++;
+    bool ends = self->runs == self->ends_at;
+    if (ends && !self->is_interruption)
+        return tt_fail(TT_ERR_IO, why, "it broke");
+    *out_run = (struct tt_goodput_run){.good = !ends && rate <= self->limit,
+                                       .interrupted = ends,
+                                       .worst_bad_rate = 0.002,
+                                       .total_bad_rate = 0.001,
+                                       .requests = 100,
+                                       .requests_per_model = 50,
+                                       .median_batch = 4};
+    return TT_OK;
+}
+
+static void any_probe_is_searched(void **state) {
+    (void)state;
+    struct bench bench;
+    struct tt_error why = {""};
+    struct tt_goodput found = {.rate = -1};
+    set_up(&bench, 20000);
+    const struct tt_goodput_options options = {.bad_rate = 0.01, .precision = 0.01};
+    struct known known = {.limit = 4321 * TT_RATE_ONE};
+    const struct tt_goodput_probe probe = {.context = &known, .run = try_known};
+    assert_int_equal(tt_goodput_search_by(&bench.scenario, &options, &probe, &found, &why), TT_OK);
+    assert_true(found.rate <= known.limit && found.bad_rate_rate > known.limit);
+    assert_true((double)(found.bad_rate_rate - found.rate) <= 0.01 * (double)found.bad_rate_rate);
+    assert_int_equal(found.runs, known.runs);
+    assert_int_equal(found.requests_per_model, 50);
+    assert_true(found.worst_bad_rate == 0.002 && found.median_batch == 4);
+    known = (struct known){.limit = known.limit, .ends_at = 3};
+    assert_int_equal(tt_goodput_search_by(&bench.scenario, &options, &probe, &found, &why),
+                     TT_ERR_IO);
+    assert_string_equal(why.text, "it broke");
+    known = (struct known){.limit = known.limit, .ends_at = 3, .is_interruption = true};
+    assert_int_equal(tt_goodput_search_by(&bench.scenario, &options, &probe, &found, &why), TT_OK);
+    assert_true(found.interrupted);
+    assert_int_equal(known.runs, 3);
+    tear_down(&bench);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_start_of_the_search_does_not_matter),
         cmocka_unit_test(only_bad_runs_are_cut_short),
+        cmocka_unit_test(any_probe_is_searched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
