@@ -44,8 +44,9 @@ LAYERS = [
     ["lab/experiment"],
     ["lab/report"],
     ["lab/sweep", "lab/autoscale", "lab/bench"],
-    ["lab/facts", "lab/replay"],
+    ["lab/replay"],
     ["lab/plan"],
+    ["lab/facts"],
     ["cmd"],
 ]
 LAYER_OF = {folder: layer for layer, folders in enumerate(LAYERS, 1) for folder in folders}

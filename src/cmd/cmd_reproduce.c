@@ -1,106 +1,41 @@
 /* tutti reproduce [SYSTEM]: runs the experiments of a paper, or of all, and compares the results
  * with what it publishes and with our earlier ones. */
 #include "base/clock.h"
+#include "cmd/facts_folder.h"
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
 #include "lab/facts/fact_report.h"
 #include "lab/facts/fact_runs.h"
 #include "lab/scenario/allocate.h"
+#include "lab/scenario/scenario.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* The page of all tables, from the folder of the facts. */
 #define PAGE "../docs/results/REPRODUCTION.md"
 
 struct flags {
-    const char *system, *sweeps, *output;
+    const char *system, *resume, *sweeps, *output;
+    int32_t world; /* enum tt_world */
     struct tt_flag_list only, values;
     int32_t workers;
     bool quick, json, list, markdown;
 };
 
-/* ---- the folder of facts ---- */
-
-/* "facts/" in the working directory, or beside or above the program; to be freed. NULL: none. */
-static char *facts_folder(void) {
-    if (access("facts", R_OK | X_OK) == 0)
-        return tt_copy_text("facts/");
-    char program[4096];
-    ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
-    if (length <= 0)
-        return NULL;
-    program[length] = '\0';
-    *strrchr(program, '/') = '\0';
-    static const char *const places[] = {"facts/", "../facts/", "../share/tutti/facts/"};
-    for (size_t i = 0; i < TT_COUNT(places); i++) {
-        char *folder = tt_format_text("%s/%s", program, places[i]);
-        if (access(folder, R_OK | X_OK) == 0)
-            return folder;
-        free(folder);
-    }
-    return NULL;
-}
-
-/* The systems that have a file in the folder (may be NULL), each followed by `separator`. */
-static void list_systems(const char *folder, const char *separator, struct tt_text *out) {
-    DIR *dir = folder ? opendir(folder) : NULL;
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        const char *dot = strstr(entry->d_name, ".pbtxt");
-        if (dot && !dot[6])
-            tt_text_printf(out, "%.*s%s", (int)(dot - entry->d_name), entry->d_name, separator);
-    }
-    if (dir)
-        closedir(dir);
-}
-
 static void complete_systems(struct tt_text *out_lines) {
-    char *folder = facts_folder();
-    list_systems(folder, "\n", out_lines);
+    char *folder = tt_facts_folder("simulated");
+    tt_facts_list_systems(folder, "\n", out_lines);
     free(folder);
 }
 
-static void refuse_unknown(const char *system, const char *folder) {
-    struct tt_text known;
-    tt_text_init(&known);
-    list_systems(folder, ", ", &known);
-    if (known.length)
-        fprintf(stderr, "tutti reproduce: there are no facts about '%s'; known systems: %.*s\n",
-                system, (int)known.length - 2, known.bytes);
-    else
-        fprintf(stderr,
-                "tutti reproduce: there are no facts about '%s' and no folder facts/ here or "
-                "beside the program; name a file\n",
-                system);
-    tt_text_fini(&known);
+static const char *world_of(const struct flags *a) {
+    return tt_world_name((enum tt_world)a->world);
 }
 
-static int open_facts(const char *system, struct tt_facts *facts) {
-    struct tt_error why;
-    bool is_path = strchr(system, '/') || strstr(system, ".pbtxt");
-    char *folder = is_path ? NULL : facts_folder(), *path = NULL;
-    enum tt_err err = TT_ERR_NOT_FOUND;
-    if (is_path)
-        path = tt_copy_text(system);
-    else if (folder)
-        path = tt_format_text("%s%s.pbtxt", folder, system);
-    int code = EXIT_DONE;
-    if (path)
-        err = tt_facts_open(facts, path, &why);
-    if (err == TT_ERR_NOT_FOUND && !is_path) {
-        refuse_unknown(system, folder);
-        code = EXIT_USAGE;
-    } else if (err) {
-        code = tt_outcome_print_error(NULL, err, &why);
-    }
-    free(folder);
-    free(path);
-    return code;
-}
+static bool in_real_time(const struct flags *a) { return a->world != TT_WORLD_SIMULATED; }
 
 /* The facts of one file that the flags select. */
 struct choice {
@@ -188,14 +123,23 @@ static void progress(int32_t finished, int32_t count) {
     tt_outcome_progress(NULL, finished, count);
 }
 
-/* The row `id` of `system` in the output of an earlier call with --json; NULL: none. Borrowed. */
-static const json_t *find_kept(const json_t *kept, const char *system, const char *id) {
-    static const char *const tables[] = {"published", "regression"};
+static void say(const char *line) { fprintf(stderr, "%s\n", line); }
+
+/* Whether the output of an earlier call with --json is of this system in this world. */
+static bool is_output_of(const json_t *output, const char *system, const char *world) {
+    const char *name = json_string_value(json_object_get(output, "system"));
+    const char *of = json_string_value(json_object_get(output, "world"));
+    return name && strcmp(name, system) == 0 && strcmp(of ? of : "", world) == 0;
+}
+
+/* The row `id` of `system` in such outputs; NULL: none. Borrowed. */
+static const json_t *find_kept(const json_t *kept, const char *system, const char *world,
+                               const char *id) {
+    static const char *const tables[] = {"published", "measured", "regression"};
     size_t file, i;
     const json_t *output, *row;
     json_array_foreach(kept, file, output) {
-        const char *name = json_string_value(json_object_get(output, "system"));
-        if (!name || strcmp(name, system) != 0)
+        if (!is_output_of(output, system, world))
             continue;
         for (size_t t = 0; t < TT_COUNT(tables); t++)
             json_array_foreach(json_object_get(output, tables[t]), i, row) {
@@ -208,16 +152,26 @@ static const json_t *find_kept(const json_t *kept, const char *system, const cha
 }
 
 /* The kept value of the fact, of a mean that of its parts; NAN: one is missing. */
-static double kept_value(const json_t *kept, const char *system, const Tutti__Fact *fact) {
-    const json_t *row = find_kept(kept, system, fact->id);
+static double kept_value(const json_t *kept, const char *system, const char *world,
+                         const Tutti__Fact *fact) {
+    const json_t *row = find_kept(kept, system, world, fact->id);
     if (row)
         return json_number_value(json_object_get(row, "ours"));
     double sum = fact->n_mean_of > 0 ? 0 : NAN;
     for (size_t i = 0; i < fact->n_mean_of; i++) {
-        const json_t *part = find_kept(kept, system, fact->mean_of[i]);
+        const json_t *part = find_kept(kept, system, world, fact->mean_of[i]);
         sum += part ? json_number_value(json_object_get(part, "ours")) : NAN;
     }
     return sum / (double)(fact->n_mean_of > 0 ? fact->n_mean_of : 1);
+}
+
+static void add_conditions(const struct tt_fact_runs *runs, size_t fact, struct tt_text *note) {
+    struct tt_text conditions;
+    tt_text_init(&conditions);
+    tt_fact_runs_conditions(runs, fact, &conditions);
+    if (conditions.length)
+        tt_text_printf(note, "%s%s", note->length ? "; " : "", tt_text_string(&conditions));
+    tt_text_fini(&conditions);
 }
 
 /* The rows of the facts that are shown. `runs` is NULL if the values are kept ones. Returns their
@@ -226,19 +180,22 @@ static size_t fill_rows(const struct flags *a, const char *system, const struct 
                         const struct choice *choice, const struct tt_fact_runs *runs,
                         const json_t *kept, struct tt_fact_row *rows) {
     size_t count = 0;
+    const char *world = facts->message->world;
     for (size_t i = 0; i < facts->message->n_fact; i++) {
         if (!choice->shown[i])
             continue;
         struct tt_fact_row *row = &rows[count++];
         row->fact = facts->message->fact[i];
         tt_text_init(&row->note);
-        row->ours = kept ? kept_value(kept, system, row->fact) : NAN;
+        row->ours = kept ? kept_value(kept, system, world, row->fact) : NAN;
         row->left_out = isnan(row->ours) && !choice->needed[i];
-        const json_t *old = kept ? find_kept(kept, system, row->fact->id) : NULL;
+        const json_t *old = kept ? find_kept(kept, system, world, row->fact->id) : NULL;
         if (old)
             tt_text_puts(&row->note, json_string_value(json_object_get(old, "note")));
         else if (runs && !row->left_out)
             row->ours = tt_fact_runs_value(runs, i, &row->note);
+        if (runs && !old && !row->left_out)
+            add_conditions(runs, i, &row->note);
         if (row->left_out && !row->fact->not_attempted[0])
             tt_text_puts(&row->note, a->quick ? "left out by --quick" : "--sweeps DIR runs it");
     }
@@ -252,7 +209,10 @@ static int reproduce(const struct flags *a, const char *system, const struct tt_
                                            .workers = a->workers,
                                            .sweeps = a->sweeps,
                                            .stop = &tt_interrupted,
-                                           .progress = progress};
+                                           .progress = in_real_time(a) ? NULL : progress};
+    char *state = a->resume ? tt_facts_state_path(a->resume, system, world_of(a)) : NULL;
+    options.state_path = state;
+    options.say = say;
     struct tt_error why;
     struct tt_fact_runs *runs = NULL;
     int64_t started_at = tt_clock_now();
@@ -261,13 +221,17 @@ static int reproduce(const struct flags *a, const char *system, const struct tt_
         err = tt_fact_runs_new(facts, choice->needed, &options, &runs, &why);
     if (!err && runs)
         err = tt_fact_runs_run(runs, &why);
+    free(state);
     if (err) {
         tt_fact_runs_free(runs);
         return tt_outcome_print_error(NULL, err, &why);
     }
     struct tt_fact_row *rows = tt_allocate(facts->message->n_fact, sizeof(*rows));
-    struct tt_fact_table table = {
-        .system = system, .title = facts->message->title, .quick = a->quick, .rows = rows};
+    struct tt_fact_table table = {.system = system,
+                                  .title = facts->message->title,
+                                  .world = facts->message->world,
+                                  .quick = a->quick,
+                                  .rows = rows};
     table.count = fill_rows(a, system, facts, choice, runs, output->kept, rows);
     report(a, &table, output);
     fprintf(stderr, "%s: %.1f s\n", system, (double)(tt_clock_now() - started_at) / 1e9);
@@ -283,6 +247,13 @@ static const struct tt_flag_row flag_rows[] = {
                "facts/SYSTEM.pbtxt, such as symphony; with a slash or .pbtxt, a file; not given: "
                "all systems",
                .candidates = complete_systems),
+    TT_CHOICE(
+        "world", world, "simulated|emulated|real", TT_WORLD_SIMULATED,
+        "the facts about this world: virtual time, devices that wait as long as profiles say, "
+        "or models on this machine"),
+    TT_TEXT("resume", "DIR", resume, NULL,
+            "in the worlds emulated and real: keep what each run gave in DIR, and repeat no run "
+            "that is kept there; made on another machine or by another program, remove it"),
     TT_SWITCH(
         "quick", quick,
         "shorter runs and one seed; goals, earlier simulations and bounds are 3 points wider"),
@@ -306,7 +277,7 @@ static const struct tt_flag_row flag_rows[] = {
 
 static int run_system(const struct flags *a, const char *system, struct output *output) {
     struct tt_facts facts;
-    int code = open_facts(system, &facts);
+    int code = tt_facts_open_system(system, world_of(a), &facts);
     if (code)
         return code;
     size_t count = facts.message->n_fact;
@@ -333,7 +304,7 @@ static int compare_names(const void *a, const void *b) {
 static int run_all(const struct flags *a, const char *folder, struct output *output) {
     struct tt_text names;
     tt_text_init(&names);
-    list_systems(folder, "\n", &names);
+    tt_facts_list_systems(folder, "\n", &names);
     size_t count = 0;
     char *systems[64], *rest = NULL, *text = tt_copy_text(tt_text_string(&names));
     for (char *name = strtok_r(text, "\n", &rest); name && count < TT_COUNT(systems);
@@ -404,8 +375,9 @@ static int read_kept(const struct flags *a, struct output *output) {
 
 /* Refuses a flag in place of a name: without SYSTEM such a slip would run everything. */
 static bool has_names(const struct flags *a) {
-    const char *const names[] = {a->output, a->sweeps, a->values.count ? a->values.texts[0] : NULL};
-    static const char *const flags[] = {"output", "sweeps", "values"};
+    const char *const names[] = {a->output, a->sweeps, a->resume,
+                                 a->values.count ? a->values.texts[0] : NULL};
+    static const char *const flags[] = {"output", "sweeps", "resume", "values"};
     for (size_t i = 0; i < TT_COUNT(names); i++)
         if (names[i] && strncmp(names[i], "--", 2) == 0) {
             fprintf(stderr, "tutti reproduce: --%s is '%s'; a name is missing after it\n", flags[i],
@@ -419,13 +391,19 @@ static int run(void *options) {
     const struct flags *a = options;
     if (!has_names(a))
         return EXIT_USAGE;
+    if (a->resume && !in_real_time(a)) {
+        fprintf(stderr,
+                "tutti reproduce: --resume keeps runs of --world emulated and --world real; "
+                "those in virtual time are quick to repeat\n");
+        return EXIT_USAGE;
+    }
     if (!a->system && a->only.count > 0) {
         fprintf(stderr, "tutti reproduce: --only needs SYSTEM: ids are names within one\n");
         return EXIT_USAGE;
     }
-    char *folder = a->system ? NULL : facts_folder();
+    char *folder = a->system ? NULL : tt_facts_folder(world_of(a));
     if (!a->system && !folder) {
-        refuse_unknown("", NULL);
+        tt_facts_refuse_unknown("", world_of(a), NULL);
         return EXIT_USAGE;
     }
     tt_outcome_catch_interrupt();
@@ -434,9 +412,10 @@ static int run(void *options) {
     int code = read_kept(a, &output);
     if (code == EXIT_DONE)
         code = a->system ? run_system(a, a->system, &output) : run_all(a, folder, &output);
-    char *page = a->output               ? tt_copy_text(a->output)
-                 : a->system || a->quick ? NULL
-                                         : tt_format_text("%s" PAGE, folder);
+    bool has_page = !a->system && !a->quick && !in_real_time(a);
+    char *page = a->output  ? tt_copy_text(a->output)
+                 : has_page ? tt_format_text("%s" PAGE, folder)
+                            : NULL;
     if (code == EXIT_DONE && !a->list && page)
         code = write_page(page, &output);
     if (!a->list && (code == EXIT_DONE || code == EXIT_INTERRUPTED)) {

@@ -51,9 +51,13 @@ static bool is_formula(Tutti__FactMeasure measure) {
             measure <= TUTTI__FACT_MEASURE__ONES_OVER_BEST_IN_TURNS);
 }
 
-static const char *world_name(const Tutti__Fact *fact) {
+static const char *world_name(const struct tt_fact_table *table, const Tutti__Fact *fact) {
     if (fact->not_attempted[0])
         return "-";
+    if (fact->ours && fact->ours->served)
+        return "emulated, by processes";
+    if (table->world && table->world[0])
+        return table->world;
     if (fact->ours && is_formula(fact->ours->measure))
         return "formula";
     if (fact->ours && fact->ours->measure == TUTTI__FACT_MEASURE__SCHEDULER_PER_S)
@@ -72,8 +76,15 @@ static void print_command(const struct tt_fact_table *table, const Tutti__Fact *
                           struct tt_text *out) {
     if (!fact->ours && fact->n_mean_of == 0)
         return;
-    tt_text_printf(out, "tutti reproduce %s --only %s%s%s", table->system, fact->id,
+    bool has_world = table->world && table->world[0];
+    tt_text_printf(out, "tutti reproduce %s%s%s --only %s%s%s", table->system,
+                   has_world ? " --world " : "", has_world ? table->world : "", fact->id,
                    is_sweep(fact) ? " --sweeps DIR" : "", table->quick ? " --quick" : "");
+}
+
+/* A value of a run in real time that no paper publishes. */
+static bool is_measured(const Tutti__Fact *fact) {
+    return !tt_fact_is_evidence(fact) && !fact->holds;
 }
 
 static const struct tt_fact_row *find_row(const struct tt_fact_table *table, const char *id) {
@@ -143,6 +154,7 @@ void tt_fact_counts_add(struct tt_fact_counts *self, const struct tt_fact_table 
             self->published++;
             self->classes[tt_fact_class_of(fact, row->ours)]++;
         }
+        self->measured += is_measured(fact) && !isnan(row->ours);
         if (!fact->holds || isnan(row->ours))
             continue;
         enum tt_fact_verdict verdict = tt_fact_judge(fact, row->ours, table->quick);
@@ -153,6 +165,8 @@ void tt_fact_counts_add(struct tt_fact_counts *self, const struct tt_fact_table 
 }
 
 void tt_fact_counts_print(const struct tt_fact_counts *self, struct tt_text *out) {
+    if (self->measured > 0)
+        tt_text_printf(out, "measured %d, without a published value\n", self->measured);
     tt_text_printf(out, "published %d: ", self->published);
     for (int32_t c = 0; c < TT_FACT_CLASSES; c++)
         tt_text_printf(out, "%s%d %s", c ? ", " : "", self->classes[c],
@@ -189,12 +203,38 @@ static void text_row(const struct tt_fact_table *table, const struct tt_fact_row
     print_cells(row, published, ours, ratio);
     tt_text_printf(out, "%-*s  %14s  %14s  %6s  %s\n", width, fact->what, published, ours, ratio,
                    tt_fact_class_name(tt_fact_class_of(fact, row->ours)));
-    tt_text_printf(out, "    %s; %s; %s\n    ", fact->source, variant_name(fact), world_name(fact));
+    tt_text_printf(out, "    %s; %s; %s\n    ", fact->source, variant_name(fact),
+                   world_name(table, fact));
     size_t start = out->length;
     print_reason(table, row, out);
     tt_text_puts(out, out->length > start ? "\n    " : "");
     print_command(table, fact, out);
     tt_text_puts(out, "\n");
+}
+
+static bool has_measured(const struct tt_fact_table *table) {
+    for (size_t i = 0; i < table->count; i++)
+        if (is_measured(table->rows[i].fact))
+            return true;
+    return false;
+}
+
+static void text_measured(const struct tt_fact_table *table, int width, struct tt_text *out) {
+    tt_text_printf(out, "\n%-*s  %14s\n", width, "measured", "ours");
+    for (size_t i = 0; i < table->count; i++) {
+        const struct tt_fact_row *row = &table->rows[i];
+        if (!is_measured(row->fact))
+            continue;
+        char ours[CELL];
+        print_value(ours, row->ours, row->fact->unit);
+        tt_text_printf(out, "%-*s  %14s\n    %s; %s; %s\n    ", width, row->fact->what, ours,
+                       row->fact->source, variant_name(row->fact), world_name(table, row->fact));
+        size_t start = out->length;
+        print_reason(table, row, out);
+        tt_text_puts(out, out->length > start ? "\n    " : "");
+        print_command(table, row->fact, out);
+        tt_text_puts(out, "\n");
+    }
 }
 
 void tt_fact_report_text(const struct tt_fact_table *table, struct tt_text *out) {
@@ -204,6 +244,8 @@ void tt_fact_report_text(const struct tt_fact_table *table, struct tt_text *out)
     for (size_t i = 0; i < table->count; i++)
         if (tt_fact_is_evidence(table->rows[i].fact))
             text_row(table, &table->rows[i], width, out);
+    if (has_measured(table))
+        text_measured(table, width, out);
     tt_text_printf(out, "\n%-*s  %30s  %14s  %s\n", width, "regression", "bound", "ours", "");
     for (size_t i = 0; i < table->count; i++) {
         const struct tt_fact_row *row = &table->rows[i];
@@ -244,8 +286,28 @@ static void markdown_published(const struct tt_fact_table *table, struct tt_text
         char published[CELL], ours[CELL], ratio[CELL];
         print_cells(row, published, ours, ratio);
         tt_text_printf(out, "| %s | %s | %s | %s | %s | %s | %s | %s | ", row->fact->what,
-                       row->fact->source, variant_name(row->fact), world_name(row->fact), published,
-                       ours, ratio, tt_fact_class_name(tt_fact_class_of(row->fact, row->ours)));
+                       row->fact->source, variant_name(row->fact), world_name(table, row->fact),
+                       published, ours, ratio,
+                       tt_fact_class_name(tt_fact_class_of(row->fact, row->ours)));
+        print_reason(table, row, out);
+        tt_text_puts(out, " | ");
+        markdown_command(table, row->fact, out);
+        tt_text_puts(out, " |\n");
+    }
+}
+
+static void markdown_measured(const struct tt_fact_table *table, struct tt_text *out) {
+    tt_text_puts(out,
+                 "\n| measured | source | variant | world | ours | why, and notes | command |\n"
+                 "|---|---|---|---|---|---|---|\n");
+    for (size_t i = 0; i < table->count; i++) {
+        const struct tt_fact_row *row = &table->rows[i];
+        if (!is_measured(row->fact))
+            continue;
+        char ours[CELL];
+        print_value(ours, row->ours, row->fact->unit);
+        tt_text_printf(out, "| %s | %s | %s | %s | %s | ", row->fact->what, row->fact->source,
+                       variant_name(row->fact), world_name(table, row->fact), ours);
         print_reason(table, row, out);
         tt_text_puts(out, " | ");
         markdown_command(table, row->fact, out);
@@ -255,6 +317,8 @@ static void markdown_published(const struct tt_fact_table *table, struct tt_text
 
 void tt_fact_report_markdown(const struct tt_fact_table *table, struct tt_text *out) {
     markdown_published(table, out);
+    if (has_measured(table))
+        markdown_measured(table, out);
     tt_text_puts(out, "\n| regression | source | variant | bound | ours | status | why | command "
                       "|\n|---|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < table->count; i++) {
@@ -303,10 +367,17 @@ static json_t *published_json(const struct tt_fact_table *table, const struct tt
     json_t *own = json_pack(
         "{s:o,s:o,s:s,s:s,s:s,s:o}", "published", number_or_null(fact->trace ? 1 : fact->published),
         "ratio", number_or_null(ratio_of(row)), "class",
-        tt_fact_class_name(tt_fact_class_of(fact, row->ours)), "world", world_name(fact), "why",
-        fact->not_attempted[0] ? fact->not_attempted : fact->why, "tested_by", tested_by);
+        tt_fact_class_name(tt_fact_class_of(fact, row->ours)), "world", world_name(table, fact),
+        "why", fact->not_attempted[0] ? fact->not_attempted : fact->why, "tested_by", tested_by);
     json_object_update(out, own);
     json_decref(own);
+    return out;
+}
+
+static json_t *measured_json(const struct tt_fact_table *table, const struct tt_fact_row *row) {
+    json_t *out = common_json(table, row);
+    json_object_set_new(out, "world", json_string(world_name(table, row->fact)));
+    json_object_set_new(out, "why", json_string(row->fact->why));
     return out;
 }
 
@@ -322,17 +393,25 @@ static json_t *regression_json(const struct tt_fact_table *table, const struct t
 }
 
 json_t *tt_fact_report_json(const struct tt_fact_table *table) {
-    json_t *published = json_array(), *regression = json_array();
+    json_t *published = json_array(), *regression = json_array(), *measured = json_array();
     for (size_t i = 0; i < table->count; i++) {
         const struct tt_fact_row *row = &table->rows[i];
         if (tt_fact_is_evidence(row->fact))
             json_array_append_new(published, published_json(table, row));
         if (row->fact->holds && !row->left_out)
             json_array_append_new(regression, regression_json(table, row));
+        if (is_measured(row->fact))
+            json_array_append_new(measured, measured_json(table, row));
     }
     struct tt_fact_counts counts = {0};
     tt_fact_counts_add(&counts, table);
-    return json_pack("{s:s,s:s,s:b,s:o,s:o,s:o}", "system", table->system, "title", table->title,
-                     "quick", table->quick, "published", published, "regression", regression,
-                     "counts", tt_fact_counts_json(&counts));
+    json_t *out = json_pack("{s:s,s:s,s:b,s:o,s:o,s:o}", "system", table->system, "title",
+                            table->title, "quick", table->quick, "published", published,
+                            "regression", regression, "counts", tt_fact_counts_json(&counts));
+    if (json_array_size(measured) > 0)
+        json_object_set(out, "measured", measured);
+    if (table->world && table->world[0])
+        json_object_set_new(out, "world", json_string(table->world));
+    json_decref(measured);
+    return out;
 }

@@ -1,155 +1,41 @@
 #include "lab/facts/fact_runs.h"
 
-#include "lab/experiment/experiment.h"
-#include "lab/facts/fact_compute.h"
+#include "lab/facts/fact_conditions.h"
 #include "lab/facts/fact_group.h"
-#include "lab/facts/fact_sweep.h"
+#include "lab/facts/fact_measure.h"
+#include "lab/facts/fact_piece.h"
 #include "lab/scenario/allocate.h"
 #include "lab/sweep/jobs.h"
+#include "lab/sweep/sweep_state.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_SEEDS = TT_FACT_SEEDS_MAX, MAX_ALTERNATIVES = 64, MEDIAN = -1 };
-
-/* Whether the value is a statistic over requests: more seeds and longer runs make it better. */
-static bool is_sampled(enum tt_fact_kind kind) { return kind <= TT_FACT_DEVICES; }
-
-/* What finds a measure, and its path in the result: nested keys. */
-static const struct measure {
-    enum tt_fact_kind kind;
-    const char *keys[3];
-} measures[] = {
-    [TUTTI__FACT_MEASURE__GOODPUT] = {TT_FACT_SEARCH, {"goodput_per_s"}},
-    [TUTTI__FACT_MEASURE__GOODPUT_MEDIAN_BATCH] = {TT_FACT_SEARCH, {"median_batch"}},
-    [TUTTI__FACT_MEASURE__GOOD_PER_S] = {TT_FACT_RUN, {"total", "good_per_s"}},
-    [TUTTI__FACT_MEASURE__BAD_RATE] = {TT_FACT_RUN, {"total", "bad_rate"}},
-    [TUTTI__FACT_MEASURE__MEDIAN_BATCH] = {TT_FACT_RUN, {"total", "batch", "median"}},
-    [TUTTI__FACT_MEASURE__UTILISATION] = {TT_FACT_RUN, {"utilisation"}},
-    [TUTTI__FACT_MEASURE__TRACE] = {TT_FACT_GOLDEN, {"share"}},
-    [TUTTI__FACT_MEASURE__STAGGERED_BOUND] = {TT_FACT_BOUND, {"staggered"}},
-    [TUTTI__FACT_MEASURE__UNCOORDINATED_BOUND] = {TT_FACT_BOUND, {"uncoordinated"}},
-    [TUTTI__FACT_MEASURE__QUEUEING_MEAN_MS] = {TT_FACT_RUN, {"total", "queueing_ms", "mean"}},
-    [TUTTI__FACT_MEASURE__QUEUEING_P99_MS] = {TT_FACT_RUN, {"total", "queueing_ms", "p99"}},
-    [TUTTI__FACT_MEASURE__QUEUEING_MAX_MS] = {TT_FACT_RUN, {"total", "queueing_ms", "max"}},
-    [TUTTI__FACT_MEASURE__DEVICES_USED] = {TT_FACT_RUN, {"devices_used"}},
-    [TUTTI__FACT_MEASURE__ADD_DEVICES] = {TT_FACT_RUN, {"advice", "add_devices"}},
-    [TUTTI__FACT_MEASURE__RELEASE_DEVICES] = {TT_FACT_RUN, {"advice", "release_devices"}},
-    [TUTTI__FACT_MEASURE__DEVICES_NEEDED] = {TT_FACT_DEVICES, {"devices_needed"}},
-    [TUTTI__FACT_MEASURE__LATENCY_MEAN_MS] = {TT_FACT_RUN, {"total", "latency_ms", "mean"}},
-    [TUTTI__FACT_MEASURE__LATENCY_P99_MS] = {TT_FACT_RUN, {"total", "latency_ms", "p99"}},
-    [TUTTI__FACT_MEASURE__LATENCY_P90_MS] = {TT_FACT_RUN, {"total", "latency_ms", "p90"}},
-    [TUTTI__FACT_MEASURE__GOOD_SHARE] = {TT_FACT_RUN, {"total", "bad_rate"}},
-    [TUTTI__FACT_MEASURE__OVERLAP_TIME_SHARE] = {TT_FACT_PLAN, {"time_share"}},
-    [TUTTI__FACT_MEASURE__OVERLAP_GAIN] = {TT_FACT_PLAN, {"gain"}},
-    [TUTTI__FACT_MEASURE__BEST_WORKERS_MS] = {TT_FACT_PLAN, {"workers_ms"}},
-    [TUTTI__FACT_MEASURE__BEST_WORKERS] = {TT_FACT_PLAN, {"workers"}},
-    [TUTTI__FACT_MEASURE__BEST_WORKERS_IN_TURNS_MS] = {TT_FACT_PLAN, {"turns_ms"}},
-    [TUTTI__FACT_MEASURE__BEST_WORKERS_IN_TURNS] = {TT_FACT_PLAN, {"turns"}},
-    [TUTTI__FACT_MEASURE__ONES_OVER_BEST_IN_TURNS] = {TT_FACT_PLAN, {"ones_over_best"}},
-    [TUTTI__FACT_MEASURE__SCHEDULER_PER_S] = {TT_FACT_SCHEDULER, {"requests_per_s"}},
-    [TUTTI__FACT_MEASURE__FLEET_BAD_RATE] = {TT_FACT_FLEET, {"bad_settled"}},
-    [TUTTI__FACT_MEASURE__FLEET_OVER_FEWEST] = {TT_FACT_FLEET, {"over_fewest"}},
-    [TUTTI__FACT_MEASURE__PLACE_IMBALANCE_RATE] = {TT_FACT_PLACEMENT, {"imbalance_rate"}},
-    [TUTTI__FACT_MEASURE__PLACE_IMBALANCE_MEMORY] = {TT_FACT_PLACEMENT, {"imbalance_memory"}},
-    [TUTTI__FACT_MEASURE__RANDOM_IMBALANCE_RATE] = {TT_FACT_PLACEMENT, {"random_rate"}},
-    [TUTTI__FACT_MEASURE__RANDOM_IMBALANCE_MEMORY] = {TT_FACT_PLACEMENT, {"random_memory"}},
-    [TUTTI__FACT_MEASURE__SWEEP_GAIN] = {.kind = TT_FACT_SWEEP},
-};
-
-/* A run or search, shared by the facts that need it. */
-struct piece {
-    char *key; /* equal for equal runs */
-    enum tt_fact_kind kind;
-    const Tutti__Fact *fact; /* the first fact that needs it; TT_FACT_GOLDEN: the only one */
-    struct tt_scenario scenario;
-    struct tt_goodput_options goodput;
-    struct tt_fact_sweep *sweep; /* TT_FACT_SWEEP: replaces scenario and seeds */
-    char *placement;             /* TT_FACT_PLACEMENT: the problem's file; replaces the scenario */
-    int32_t seeds;               /* of all facts */
-    int32_t median_seeds;        /* of facts that say nothing of seeds */
-    json_t *results[MAX_SEEDS];  /* NULL: not known */
-};
+enum { MAX_ALTERNATIVES = 64 };
 
 struct tt_fact_runs {
     const struct tt_facts *facts;
     struct tt_fact_runs_options options;
-    struct piece *pieces;
+    struct tt_fact_piece *pieces;
     int32_t count, capacity;
     struct tt_fact_group *ours, *relative_to; /* per fact, its pieces */
-    int32_t *job_piece, *job_seed;
-    int32_t jobs, finished;
+    int32_t *job_piece, *job_seed;            /* first those that are to be run */
+    int32_t jobs, todo, finished;
+    bool in_real_time;
+    struct tt_sweep_state state; /* fd -1: none */
+    enum tt_err state_err;
+    struct tt_error state_why;
 };
 
 /* ---- preparation ---- */
 
-static void shorten(struct piece *piece) {
-    piece->seeds = 1;
-    if (piece->goodput.precision < 0.01)
-        piece->goodput.precision = 0.01;
-    struct tt_scenario *s = &piece->scenario;
-    if (s->duration_ns != TT_NEVER && s->duration_ns > s->warm_up_ns)
-        s->duration_ns = s->warm_up_ns + (s->duration_ns - s->warm_up_ns) / 5;
-}
-
-/* `said`: the run in the file, for messages; `run`: the same with the changes of one alternative.
- */
-static enum tt_err open_experiment(const struct tt_facts *facts, const Tutti__FactRun *said,
-                                   const Tutti__FactRun *run, const char *path,
-                                   struct tt_experiment *experiment, struct tt_error *why) {
-    enum tt_err err = tt_experiment_open(experiment, path, why);
-    if (err)
-        return err;
-    for (size_t i = 0; !err && i < run->n_set; i++) {
-        char *name = tt_copy_text(run->set[i]), *equals = strchr(name, '=');
-        tt_assert(equals != NULL); /* as tt_facts_open checked */
-        *equals = '\0';
-        err = tt_experiment_set(experiment, name, equals + 1, why);
-        if (err == TT_ERR_INVALID) {
-            struct tt_error inner = *why;
-            (void)tt_facts_wrong(facts, said, "set", why, "%s", inner.text);
-        }
-        free(name);
-    }
-    if (err)
-        tt_experiment_close(experiment);
-    return err;
-}
-
-static enum tt_err build(const struct tt_facts *facts, const Tutti__FactRun *said,
-                         const Tutti__FactRun *run, const char *path, struct piece *piece,
-                         struct tt_error *why) {
-    if (piece->kind == TT_FACT_PLACEMENT) {
-        if (run->n_set > 0)
-            return tt_facts_wrong(facts, said, NULL, why,
-                                  "a placement problem is used as it is; remove `%s`", run->set[0]);
-        piece->placement = tt_copy_text(path);
-        piece->seeds = 1;
-        return TT_OK;
-    }
-    struct tt_experiment experiment;
-    enum tt_err err = open_experiment(facts, said, run, path, &experiment, why);
-    if (err)
-        return err;
-    if (piece->kind == TT_FACT_SWEEP)
-        return tt_fact_sweep_new(&experiment, &piece->sweep, why);
-    err = tt_experiment_build(&experiment, &piece->scenario, why);
-    const Tutti__ExperimentGoodput *goodput = experiment.message->goodput;
-    piece->goodput = tt_experiment_goodput(&experiment);
-    piece->seeds = goodput && goodput->seeds > 0 ? goodput->seeds : 1;
-    if (piece->seeds > MAX_SEEDS)
-        piece->seeds = MAX_SEEDS;
-    if (!is_sampled(piece->kind))
-        piece->seeds = 1;
-    tt_experiment_close(&experiment);
-    return err;
-}
-
 static enum tt_err check_sweep(const struct tt_fact_runs *self, const Tutti__FactRun *run,
-                               const struct piece *piece, struct tt_error *why) {
+                               const struct tt_fact_piece *piece, struct tt_error *why) {
     if (!self->options.sweeps)
         return tt_facts_wrong(self->facts, run, NULL, why,
                               "this takes long: --sweeps FOLDER says where to keep what is found");
@@ -170,12 +56,13 @@ static int32_t add_piece(struct tt_fact_runs *self, const Tutti__Fact *fact,
     struct tt_text key, path;
     tt_text_init(&key);
     tt_text_init(&path);
-    enum tt_fact_kind kind = measures[run->measure].kind;
-    tt_assert(kind == TT_FACT_SWEEP || measures[run->measure].keys[0]); /* it has its row */
+    enum tt_fact_kind kind = tt_fact_measure_kind(run);
     tt_text_printf(&key, "%d|%s|%s", (int)kind, kind == TT_FACT_GOLDEN ? fact->id : "",
                    run->experiment);
     for (size_t i = 0; i < run->n_set; i++)
         tt_text_printf(&key, "|%s", run->set[i]);
+    if (run->reply_ms > 0)
+        tt_text_printf(&key, "|reply_ms=%.9g", run->reply_ms);
     tt_text_printf(&path, "%s%s", run->experiment[0] == '/' ? "" : self->facts->folder,
                    run->experiment);
     int32_t at = 0;
@@ -184,15 +71,18 @@ static int32_t add_piece(struct tt_fact_runs *self, const Tutti__Fact *fact,
     *out_err = TT_OK;
     if (at == self->count) {
         tt_assert(at < self->capacity);
-        struct piece *piece = &self->pieces[at];
-        *piece =
-            (struct piece){.kind = kind, .fact = fact, .key = tt_copy_text(tt_text_string(&key))};
+        struct tt_fact_piece *piece = &self->pieces[at];
+        *piece = (struct tt_fact_piece){
+            .kind = kind, .fact = fact, .key = tt_copy_text(tt_text_string(&key))};
         self->count++;
-        *out_err = build(self->facts, said, run, tt_text_string(&path), piece, why);
-        if (!*out_err && self->options.quick && is_sampled(kind))
-            shorten(piece);
+        *out_err = tt_fact_piece_build(self->facts, said, run, tt_text_string(&path), piece, why);
+        if (!*out_err && self->options.quick && tt_fact_measure_is_sampled(kind))
+            tt_fact_piece_shorten(piece);
         piece->median_seeds = piece->seeds;
     }
+    /* In real time always, so that what is kept of a run does not depend on the facts chosen. */
+    self->pieces[at].follows_batches |=
+        self->in_real_time || tt_fact_measure_follows_batches(run->measure);
     if (!*out_err && kind != TT_FACT_SWEEP && !self->options.quick && fact->seeds > 0 &&
         fact->seeds > self->pieces[at].seeds)
         self->pieces[at].seeds = fact->seeds;
@@ -239,6 +129,8 @@ enum tt_err tt_fact_runs_new(const struct tt_facts *facts, const bool *chosen,
     struct tt_fact_runs *self = tt_allocate(1, sizeof(*self));
     self->facts = facts;
     self->options = *options;
+    self->in_real_time = tt_facts_in_real_time(facts);
+    self->state.fd = -1;
     self->capacity = (int32_t)count_runs(facts);
     self->pieces = tt_allocate((size_t)self->capacity, sizeof(*self->pieces));
     self->ours = tt_allocate(n, sizeof(*self->ours));
@@ -262,6 +154,7 @@ enum tt_err tt_fact_runs_new(const struct tt_facts *facts, const bool *chosen,
             self->job_piece[job] = p;
             self->job_seed[job] = s;
         }
+    self->todo = self->jobs;
     if (err)
         tt_fact_runs_free(self);
     else
@@ -272,15 +165,8 @@ enum tt_err tt_fact_runs_new(const struct tt_facts *facts, const bool *chosen,
 void tt_fact_runs_free(struct tt_fact_runs *take_runs) {
     if (!take_runs)
         return;
-    for (int32_t p = 0; p < take_runs->count; p++) {
-        struct piece *piece = &take_runs->pieces[p];
-        for (int32_t s = 0; s < MAX_SEEDS; s++)
-            json_decref(piece->results[s]);
-        tt_scenario_fini(&piece->scenario);
-        tt_fact_sweep_free(piece->sweep);
-        free(piece->placement);
-        free(piece->key);
-    }
+    for (int32_t p = 0; p < take_runs->count; p++)
+        tt_fact_piece_fini(&take_runs->pieces[p]);
     free(take_runs->pieces);
     for (size_t i = 0; i < take_runs->facts->message->n_fact; i++) {
         tt_fact_group_fini(&take_runs->ours[i]);
@@ -288,22 +174,61 @@ void tt_fact_runs_free(struct tt_fact_runs *take_runs) {
     }
     free(take_runs->ours);
     free(take_runs->relative_to);
+    tt_sweep_state_close(&take_runs->state);
     free(take_runs->job_piece);
     free(take_runs->job_seed);
     free(take_runs);
+}
+
+/* ---- results that are kept ---- */
+
+/* To be freed. */
+static char *state_key(const struct tt_fact_runs *self, int32_t job) {
+    const struct tt_fact_piece *piece = &self->pieces[self->job_piece[job]];
+    return tt_format_text("%s|seed %" PRIu64 "|%016" PRIx64 "%s", piece->key,
+                          piece->scenario.seed + (uint64_t)self->job_seed[job], piece->identity,
+                          self->options.quick ? "|quick" : "");
+}
+
+/* Opens the state file, takes what it holds, and leaves the other jobs to be done, in their order.
+ */
+static enum tt_err take_kept(struct tt_fact_runs *self, struct tt_error *why) {
+    if (!self->options.state_path)
+        return TT_OK;
+    enum tt_err err = tt_sweep_state_open(&self->state, self->options.state_path, 0,
+                                          self->facts->message->world, why);
+    int32_t left = 0;
+    for (int32_t job = 0; !err && job < self->jobs; job++) {
+        int32_t piece = self->job_piece[job], seed = self->job_seed[job];
+        char *key = state_key(self, job);
+        json_t *kept = tt_sweep_state_find(&self->state, key);
+        free(key);
+        if (kept) {
+            self->pieces[piece].results[seed] = json_incref(kept);
+            continue;
+        }
+        self->job_piece[job] = self->job_piece[left];
+        self->job_seed[job] = self->job_seed[left];
+        self->job_piece[left] = piece;
+        self->job_seed[left++] = seed;
+    }
+    self->todo = left;
+    return err;
 }
 
 /* ---- running ---- */
 
 static json_t *compute(struct tt_fact_runs *self, int32_t job, enum tt_err *out_err,
                        struct tt_error *why) {
-    struct piece *piece = &self->pieces[self->job_piece[job]];
+    struct tt_fact_piece *piece = &self->pieces[self->job_piece[job]];
     struct tt_scenario scenario = piece->scenario; /* a shallow copy with a seed of its own */
     scenario.seed += (uint64_t)self->job_seed[job];
     struct tt_fact_job one = {.kind = piece->kind,
                               .scenario = &scenario,
                               .goodput = &piece->goodput,
                               .trace = piece->fact->trace,
+                              .reply_ns = piece->reply_ns,
+                              .follows_batches = piece->follows_batches,
                               .placement = piece->placement,
                               .stop = self->options.stop};
     json_t *out = NULL;
@@ -311,33 +236,70 @@ static json_t *compute(struct tt_fact_runs *self, int32_t job, enum tt_err *out_
     return out;
 }
 
+static void say(const struct tt_fact_runs *self, int32_t index, const char *end) {
+    const struct tt_fact_piece *piece = &self->pieces[self->job_piece[index]];
+    if (!self->in_real_time || !self->options.say)
+        return;
+    char line[400];
+    snprintf(line, sizeof(line), "%d of %d: %s, policy %s, seed %" PRIu64 "%s", index + 1,
+             self->todo, piece->fact->id, piece->scenario.policy,
+             piece->scenario.seed + (uint64_t)self->job_seed[index], end);
+    self->options.say(line);
+}
+
 static void work(void *context, int32_t index, struct tt_text *result) {
     struct tt_error why;
     enum tt_err err;
+    say(context, index, "");
     json_t *value = compute(context, index, &err, &why);
     tt_jobs_answer(value, err, &why, result);
 }
 
+/* Keeps the result, unless it is an error or incomplete. */
+static void keep(struct tt_fact_runs *self, int32_t job, json_t *result) {
+    if (self->state.fd < 0 || self->state_err || !result || json_object_get(result, "error") ||
+        json_is_true(json_object_get(result, "interrupted")))
+        return;
+    char *key = state_key(self, job);
+    self->state_err = tt_sweep_state_add(&self->state, key, result, &self->state_why);
+    free(key);
+}
+
 static void done(void *context, int32_t index, const char *result) {
     struct tt_fact_runs *self = context;
-    struct piece *piece = &self->pieces[self->job_piece[index]];
-    piece->results[self->job_seed[index]] = json_loads(result, 0, NULL);
+    struct tt_fact_piece *piece = &self->pieces[self->job_piece[index]];
+    json_t *value = json_loads(result, 0, NULL);
+    piece->results[self->job_seed[index]] = value;
     self->finished++;
+    char end[32];
+    double took_s =
+        json_number_value(json_object_get(json_object_get(value, "conditions"), "took_s"));
+    snprintf(end, sizeof(end), ": %.0f s", took_s);
+    if (took_s > 0)
+        say(self, index, end);
+    keep(self, index, value);
     if (self->options.progress)
-        self->options.progress(self->finished, self->jobs);
+        self->options.progress(self->finished, self->todo);
 }
 
 enum tt_err tt_fact_runs_run(struct tt_fact_runs *self, struct tt_error *why) {
-    struct tt_jobs jobs = {.count = self->jobs,
-                           .workers = self->options.workers,
+    enum tt_err err = take_kept(self, why);
+    if (err)
+        return err;
+    struct tt_jobs jobs = {.count = self->todo,
+                           .workers = self->in_real_time ? 1 : self->options.workers,
                            .context = self,
                            .work = work,
                            .done = done,
                            .stop = self->options.stop};
-    enum tt_err err = tt_jobs_run(&jobs, why);
+    err = self->todo > 0 ? tt_jobs_run(&jobs, why) : TT_OK;
+    if (!err && self->state_err) {
+        *why = self->state_why;
+        err = self->state_err;
+    }
     bool stopped = self->options.stop && *self->options.stop;
     for (int32_t j = 0; !err && j < self->jobs; j++) {
-        const struct piece *piece = &self->pieces[self->job_piece[j]];
+        const struct tt_fact_piece *piece = &self->pieces[self->job_piece[j]];
         const json_t *result = piece->results[self->job_seed[j]];
         const json_t *error = json_object_get(result, "error");
         if (error)
@@ -358,42 +320,6 @@ enum tt_err tt_fact_runs_run(struct tt_fact_runs *self, struct tt_error *why) {
 
 /* ---- values ---- */
 
-static double read_measure(const json_t *result, Tutti__FactMeasure measure) {
-    const json_t *value = result;
-    const char *const *keys = measures[measure].keys;
-    for (size_t i = 0; i < TT_COUNT(measures[0].keys) && keys[i]; i++)
-        value = json_object_get(value, keys[i]);
-    if (!json_is_number(value) || json_is_true(json_object_get(result, "interrupted")))
-        return NAN;
-    double number = json_number_value(value);
-    return measure == TUTTI__FACT_MEASURE__GOOD_SHARE ? 1 - number : number;
-}
-
-/* The value with that seed; MEDIAN: the median over the seeds (the lower one of two). NAN if one is
- * not known. */
-static double value_of(const struct piece *piece, const Tutti__FactRun *run, int32_t seed,
-                       struct tt_text *note) {
-    if (seed != MEDIAN)
-        return read_measure(piece->results[seed < piece->seeds ? seed : 0], run->measure);
-    if (piece->kind == TT_FACT_SWEEP)
-        return tt_fact_sweep_value(piece->sweep, run->sweep, note);
-    double values[MAX_SEEDS] = {0};
-    for (int32_t s = 0; s < piece->median_seeds; s++) {
-        values[s] = read_measure(piece->results[s], run->measure);
-        if (isnan(values[s]))
-            return NAN;
-    }
-    tt_fact_group_sort(values, piece->median_seeds);
-    double low = values[0], high = values[piece->median_seeds - 1];
-    if (note && piece->median_seeds > 1 && high > low)
-        tt_text_printf(note, "%s%d seeds: %.5g .. %.5g", note->length ? "; " : "",
-                       piece->median_seeds, low, high);
-    const char *left = json_string_value(json_object_get(piece->results[0], "note"));
-    if (note && left && left[0])
-        tt_text_printf(note, "%s%s", note->length ? "; " : "", left);
-    return values[(piece->median_seeds - 1) / 2];
-}
-
 /* The value of one side of a fact under its change number `over`. */
 static double side(const struct tt_fact_runs *self, const Tutti__FactRun *run,
                    const struct tt_fact_group *group, int32_t over, int32_t seed,
@@ -402,8 +328,9 @@ static double side(const struct tt_fact_runs *self, const Tutti__FactRun *run,
     tt_assert(group->alternatives <= MAX_ALTERNATIVES);
     struct tt_text *own = group->alternatives == 1 && group->overs == 1 ? note : NULL;
     for (int32_t i = 0; i < group->alternatives; i++) {
-        const struct piece *piece = &self->pieces[group->pieces[over * group->alternatives + i]];
-        values[i] = value_of(piece, run, seed, own);
+        const struct tt_fact_piece *piece =
+            &self->pieces[group->pieces[over * group->alternatives + i]];
+        values[i] = tt_fact_piece_value(piece, run, seed, own);
     }
     return tt_fact_group_choose(run, values, group->alternatives);
 }
@@ -458,9 +385,26 @@ double tt_fact_runs_value(const struct tt_fact_runs *self, size_t fact, struct t
         return NAN;
     int32_t seeds = self->options.quick ? 0 : f->seeds;
     if (seeds <= 1)
-        return value_with(self, fact, MEDIAN, out_note);
-    double values[MAX_SEEDS];
+        return value_with(self, fact, TT_FACT_MEDIAN, out_note);
+    double values[TT_FACT_SEEDS_MAX];
     for (int32_t s = 0; s < seeds; s++)
         values[s] = value_with(self, fact, s, NULL);
     return tt_fact_group_seeds(values, seeds, out_note);
+}
+
+/* Adds the conditions of the runs of one side. */
+static void add_conditions(const struct tt_fact_runs *self, const struct tt_fact_group *group,
+                           struct tt_fact_conditions_sum *sum) {
+    for (int32_t i = 0; group->pieces && i < group->overs * group->alternatives; i++) {
+        const struct tt_fact_piece *piece = &self->pieces[group->pieces[i]];
+        for (int32_t s = 0; s < piece->seeds; s++)
+            tt_fact_conditions_add(sum, piece->results[s]);
+    }
+}
+
+void tt_fact_runs_conditions(const struct tt_fact_runs *self, size_t fact, struct tt_text *out) {
+    struct tt_fact_conditions_sum sum = {.count = 0};
+    add_conditions(self, &self->ours[fact], &sum);
+    add_conditions(self, &self->relative_to[fact], &sum);
+    tt_fact_conditions_describe(&sum, out);
 }

@@ -1,6 +1,8 @@
 #include "lab/facts/facts.h"
 
+#include "lab/facts/fact_measure.h"
 #include "lab/scenario/allocate.h"
+#include "lab/scenario/scenario.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -57,6 +59,25 @@ static enum tt_err check_run(const struct tt_facts *self, const Tutti__FactRun *
         (run->above != 0 && run->choose != TUTTI__FACT_CHOICE__SHARE_ABOVE))
         return tt_facts_wrong(self, run, "above", why,
                               "above is %g; it goes with choose: SHARE_ABOVE", run->above);
+    for (size_t i = 0; i < run->n_set && tt_facts_in_real_time(self); i++)
+        if (strncmp(run->set[i], "world=", 6) == 0)
+            return tt_facts_wrong(self, run, "set", why,
+                                  "set is '%s'; all runs are of the file's world, %s", run->set[i],
+                                  self->message->world);
+    if (run->served && (strcmp(self->message->world, "emulated") != 0 ||
+                        !tt_fact_measure_is_of_client(run->measure)))
+        return tt_facts_wrong(self, run, "served", why,
+                              "a served run is of the world emulated, and measures what a client "
+                              "sees: goodput, shares and latencies");
+    if (!(run->reply_ms >= 0 && run->reply_ms < 1e6) || (run->reply_ms > 0 && !run->served))
+        return tt_facts_wrong(self, run, "reply_ms", why,
+                              "reply_ms is %g; it must be >= 0, and belongs to a served run",
+                              run->reply_ms);
+    enum tt_fact_kind kind = tt_fact_measure_kind(run);
+    if (tt_facts_in_real_time(self) && !tt_fact_measure_is_timed(kind))
+        return tt_facts_wrong(self, run, "measure", why,
+                              "in the world %s a fact measures a run or a search for the goodput",
+                              self->message->world);
     bool is_sweep = run->measure == TUTTI__FACT_MEASURE__SWEEP_GAIN;
     if (is_sweep != (run->sweep != NULL))
         return tt_facts_wrong(self, run, "measure", why,
@@ -180,7 +201,12 @@ static enum tt_err check_fact(const struct tt_facts *self, const Tutti__Fact *fa
     if (!(fact->published >= 0))
         return tt_facts_wrong(self, fact, "published", why, "'%s': published must be > 0",
                               fact->id);
-    if (!fact->holds && !tt_fact_is_evidence(fact))
+    if (fact->holds && tt_facts_in_real_time(self))
+        return tt_facts_wrong(self, fact->holds, NULL, why,
+                              "'%s' holds no bounds: no run in real time gives the same value "
+                              "again",
+                              fact->id);
+    if (!fact->holds && !tt_fact_is_evidence(fact) && !tt_facts_in_real_time(self))
         return tt_facts_wrong(self, fact, NULL, why,
                               "'%s' shows nothing: give published, a trace or holds { }", fact->id);
     for (size_t i = 0; i < fact->n_tested_by; i++)
@@ -189,6 +215,21 @@ static enum tt_err check_fact(const struct tt_facts *self, const Tutti__Fact *fa
                                   fact->tested_by[i]);
     enum tt_err err = fact->ours ? check_runs(self, fact, why) : check_without_run(self, fact, why);
     return !err && fact->holds ? check_holds(self, fact, why) : err;
+}
+
+/* The worlds of facts, by enum tt_world; "" is simulated. */
+static enum tt_err check_world(const struct tt_facts *self, struct tt_error *why) {
+    const char *world = self->message->world;
+    for (int w = 0; w < TT_WORLDS; w++)
+        if (!world[0] || strcmp(world, tt_world_name((enum tt_world)w)) == 0)
+            return TT_OK;
+    return tt_facts_wrong(self, self->message, "world", why,
+                          "world is '%s'; it must be simulated, emulated or real", world);
+}
+
+bool tt_facts_in_real_time(const struct tt_facts *self) {
+    const char *world = self->message->world;
+    return world[0] && strcmp(world, tt_world_name(TT_WORLD_SIMULATED)) != 0;
 }
 
 enum tt_err tt_facts_open(struct tt_facts *self, const char *path, struct tt_error *why) {
@@ -203,6 +244,8 @@ enum tt_err tt_facts_open(struct tt_facts *self, const char *path, struct tt_err
     facts.message = (Tutti__Facts *)message;
     if (!err && facts.message->n_fact == 0)
         err = tt_facts_wrong(&facts, NULL, NULL, why, "there is no fact in it");
+    if (!err)
+        err = check_world(&facts, why);
     for (size_t i = 0; !err && i < facts.message->n_fact; i++)
         err = check_fact(&facts, facts.message->fact[i], why);
     if (err)

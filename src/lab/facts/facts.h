@@ -2,7 +2,8 @@
  * reads (proto/facts.proto), checked.
  *
  * A fact is *evidence* if the paper publishes its number or worked example; a class says how near
- * ours is, by the same limits for all. It is *regression* if it has `holds`. It may be both.
+ * ours is, by the same limits for all. It is *regression* if it has `holds`. It may be both. In a
+ * file about a world in real time it may be neither: then it is *measured*.
  *
  * Life: _open reads a file and rejects invalid ones with file:line; _class and _judge compare a
  * measured value; _close. It measures nothing (fact_runs.h does), and it knows no paper: all
@@ -49,6 +50,8 @@ const Tutti__Fact *tt_facts_find(const struct tt_facts *self, const char *id);
 enum tt_err tt_facts_wrong(const struct tt_facts *self, const void *message, const char *field,
                            struct tt_error *why, const char *format, ...) TT_PRINTF(5, 6);
 
+/* Whether the runs take place in real time: the world is emulated or real. */
+bool tt_facts_in_real_time(const struct tt_facts *self);
 static inline bool tt_fact_is_evidence(const Tutti__Fact *fact) { return fact->published > 0; }
 /* The class of evidence. `ours` is in the fact's unit, of a trace the share that is reproduced;
  * NAN: not attempted. */
