@@ -68,7 +68,7 @@ class Worlds(unittest.TestCase):
         [head, line] = (self.kept / "facts-emulated.state").read_text().splitlines()
         self.assertEqual(json.loads(head)["kind"], "emulated")
         self.assertGreater(json.loads(line)["result"]["processors"], 0)
-        self.assertIn("1 of 1: share, policy eager, seed", answer.stderr)
+        self.assertIn("1 of 1: share, policy eager (rate=20), seed", answer.stderr)
 
     def test_streams_of_a_device(self):
         """E1, E7: workers with inputs copied one by one, and a baseline with whole batches, on the device of a server."""

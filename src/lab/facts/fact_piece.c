@@ -89,6 +89,7 @@ void tt_fact_piece_fini(struct tt_fact_piece *piece) {
     tt_scenario_fini(&piece->scenario);
     tt_fact_sweep_free(piece->sweep);
     free(piece->placement);
+    free(piece->changes);
     free(piece->key);
 }
 

@@ -1,7 +1,7 @@
 /* A run or search that facts need, with a seed or several: how it is made from the text of a fact,
  * and the value of its results.
  *
- * Life: zeroed, with key, kind and fact; _build opens and checks the experiment; the owner
+ * Life: zeroed, with key, changes, kind and fact; _build opens and checks the experiment; the owner
  * (fact_runs.h) runs it and sets the results; _value; _fini. Facts that need equal runs share one.
  * Implemented in fact_piece.c. */
 #ifndef TT_LAB_FACTS_FACT_PIECE_H
@@ -14,7 +14,8 @@
 enum { TT_FACT_MEDIAN = -1 };
 
 struct tt_fact_piece {
-    char *key; /* equal for equal runs */
+    char *key;     /* equal for equal runs */
+    char *changes; /* to its experiment, "NAME=VALUE NAME=VALUE"; for people */
     enum tt_fact_kind kind;
     const Tutti__Fact *fact; /* the first fact that needs it; TT_FACT_GOLDEN: the only one */
     uint64_t identity;       /* of the experiment, as it runs */

@@ -53,14 +53,17 @@ static enum tt_err check_sweep(const struct tt_fact_runs *self, const Tutti__Fac
 static int32_t add_piece(struct tt_fact_runs *self, const Tutti__Fact *fact,
                          const Tutti__FactRun *said, const Tutti__FactRun *run,
                          enum tt_err *out_err, struct tt_error *why) {
-    struct tt_text key, path;
+    struct tt_text key, path, changes;
+    tt_text_init(&changes);
     tt_text_init(&key);
     tt_text_init(&path);
     enum tt_fact_kind kind = tt_fact_measure_kind(run);
     tt_text_printf(&key, "%d|%s|%s", (int)kind, kind == TT_FACT_GOLDEN ? fact->id : "",
                    run->experiment);
-    for (size_t i = 0; i < run->n_set; i++)
+    for (size_t i = 0; i < run->n_set; i++) {
         tt_text_printf(&key, "|%s", run->set[i]);
+        tt_text_printf(&changes, "%s%s", i ? " " : "", run->set[i]);
+    }
     if (run->reply_ms > 0)
         tt_text_printf(&key, "|reply_ms=%.9g", run->reply_ms);
     tt_text_printf(&path, "%s%s", run->experiment[0] == '/' ? "" : self->facts->folder,
@@ -72,8 +75,10 @@ static int32_t add_piece(struct tt_fact_runs *self, const Tutti__Fact *fact,
     if (at == self->count) {
         tt_assert(at < self->capacity);
         struct tt_fact_piece *piece = &self->pieces[at];
-        *piece = (struct tt_fact_piece){
-            .kind = kind, .fact = fact, .key = tt_copy_text(tt_text_string(&key))};
+        *piece = (struct tt_fact_piece){.kind = kind,
+                                        .fact = fact,
+                                        .key = tt_copy_text(tt_text_string(&key)),
+                                        .changes = tt_copy_text(tt_text_string(&changes))};
         self->count++;
         *out_err = tt_fact_piece_build(self->facts, said, run, tt_text_string(&path), piece, why);
         if (!*out_err && self->options.quick && tt_fact_measure_is_sampled(kind))
@@ -88,6 +93,7 @@ static int32_t add_piece(struct tt_fact_runs *self, const Tutti__Fact *fact,
         self->pieces[at].seeds = fact->seeds;
     if (!*out_err && kind == TT_FACT_SWEEP)
         *out_err = check_sweep(self, run, &self->pieces[at], why);
+    tt_text_fini(&changes);
     tt_text_fini(&key);
     tt_text_fini(&path);
     return *out_err ? -1 : at;
@@ -240,11 +246,11 @@ static void say(const struct tt_fact_runs *self, int32_t index, const char *end)
     const struct tt_fact_piece *piece = &self->pieces[self->job_piece[index]];
     if (!self->in_real_time || !self->options.say)
         return;
-    char line[400];
-    snprintf(line, sizeof(line), "%d of %d: %s, policy %s, seed %" PRIu64 "%s", index + 1,
-             self->todo, piece->fact->id, piece->scenario.policy,
-             piece->scenario.seed + (uint64_t)self->job_seed[index], end);
+    char *line = tt_format_text("%d of %d: %s, policy %s (%s), seed %" PRIu64 "%s", index + 1,
+                                self->todo, piece->fact->id, piece->scenario.policy, piece->changes,
+                                piece->scenario.seed + (uint64_t)self->job_seed[index], end);
     self->options.say(line);
+    free(line);
 }
 
 static void work(void *context, int32_t index, struct tt_text *result) {
