@@ -673,6 +673,9 @@ static enum tt_err carry_out(struct tt_control *self, const struct tt_model_comm
                        self->options.mode == TT_CONTROL_NONE
                            ? " or model control is off; start with --model-control-mode explicit"
                            : "");
+    if (strlen(command->name) > TT_REPOSITORY_NAME_BYTES)
+        return tt_fail(TT_ERR_INVALID, why, "the name of a model has at most %d bytes, not %zu",
+                       TT_REPOSITORY_NAME_BYTES, strlen(command->name));
     if (!tt_repository_name_ok(command->name))
         return tt_fail(TT_ERR_INVALID, why, "'%s' is not a valid name of a model", command->name);
     if (command->file_count > 0 && !tt_repository_new_name_ok(command->name))

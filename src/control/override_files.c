@@ -1,5 +1,7 @@
 #include "control/override_files.h"
 
+#include "model/repository/repository.h"
+
 #include <errno.h>
 #include <ftw.h>
 #include <stdio.h>
@@ -29,9 +31,16 @@ static bool path_ok(const char *path) {
     if (digits == 0 || digits > 18 || path[digits] != '/' || strlen(path) > 512)
         return false;
     for (const char *part = path + digits; part; part = strchr(part + 1, '/'))
-        if (part[1] == '.' || part[1] == '/' || part[1] == '\0')
+        if (part[1] == '.' || part[1] == '/' || part[1] == '\0' ||
+            strcspn(part + 1, "/") > TT_REPOSITORY_NAME_BYTES)
             return false;
     return true;
+}
+
+/* Whether a file cannot be written because of its path: it is also the directory of another file,
+ * or stands twice. */
+static bool is_of_path(int error) {
+    return error == ENOTDIR || error == EISDIR || error == EEXIST || error == ENAMETOOLONG;
 }
 
 static enum tt_err write_file(const char *base, const struct tt_model_file *file,
@@ -52,8 +61,12 @@ static enum tt_err write_file(const char *base, const struct tt_model_file *file
         saved = errno;
         good = false;
     }
-    enum tt_err err =
-        good ? TT_OK : tt_fail(TT_ERR_IO, why, "cannot write %s: %s", path, strerror(saved));
+    enum tt_err err = good ? TT_OK
+                      : is_of_path(saved)
+                          ? tt_fail(TT_ERR_INVALID, why,
+                                    "parameter 'file:%s': it does not fit the other files: %s",
+                                    file->path, strerror(saved))
+                          : tt_fail(TT_ERR_IO, why, "cannot write %s: %s", path, strerror(saved));
     free(path);
     return err;
 }
@@ -62,9 +75,11 @@ enum tt_err tt_override_files_write(const struct tt_model_command *command, char
                                     struct tt_error *why) {
     for (int32_t i = 0; i < command->file_count; i++)
         if (!path_ok(command->files[i].path))
-            return tt_fail(TT_ERR_INVALID, why,
-                           "parameter 'file:%s': the path must be <version>/<name>",
-                           command->files[i].path);
+            return tt_fail(
+                TT_ERR_INVALID, why,
+                "parameter 'file:%s': the path must be <version>/<name>, each name of at most "
+                "%d bytes",
+                command->files[i].path, TT_REPOSITORY_NAME_BYTES);
     const char *temporary = getenv("TMPDIR");
     char *repository, *base = NULL;
     if (asprintf(&repository, "%s/tutti-load-XXXXXX", temporary ? temporary : "/tmp") < 0)

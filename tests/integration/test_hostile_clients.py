@@ -264,6 +264,33 @@ class Names(HostileCase):
         for path in ("/v2/models/stats", "/v2/debug/trace"):
             self.assertEqual(self.ask("GET", path)[0], 200)
 
+    def test_that_are_long(self):
+        """What cannot be the name of a folder is the client's fault, and the answer says the rule."""
+        file = base64.b64encode(adder(1.0)).decode()
+
+        def load(name, files):
+            text = {"file:" + path: file for path in ["1/model.onnx"] + files}
+            body = json.dumps({"parameters": dict(text, config="{}")})
+            return self.ask("POST", "/v2/repository/models/%s/load" % name, body)
+
+        self.assertEqual(load("n" * 255, ["1/" + "f" * 255]), (200, None))
+        self.assertEqual(self.infer("n" * 255), (1.0, "1"))
+        for name, files, rule in (
+            ("n" * 256, [], "at most 255 bytes, not 256"),
+            ("%C3%A4" * 128, [], "at most 255 bytes, not 256"),
+            ("one", ["1/" + "f" * 256], "each name of at most 255 bytes"),
+            ("one", ["1/d/" + "f" * 256 + "/g"], "each name of at most 255 bytes"),
+            ("one", ["1/model.onnx/x"], "1/model.onnx/x': it does not fit the other files"),
+            ("one", ["1/d/x", "1/d"], "1/d': it does not fit the other files"),
+        ):
+            status, answer = load(name, files)
+            self.assertEqual(status, 400, answer)
+            self.assertIn(rule, answer["error"])
+        for path, body in (("infer", BODY), ("ready", None), ("stats", None)):
+            status, answer = self.ask("POST" if body else "GET", "/v2/models/%s/%s" % ("n" * 256, path), body)
+            self.assertIn(status, (400, 404))
+            self.assertTrue(answer["error"])
+        self.assertEqual(self.infer("one"), (1.0, "1"))
 
     def test_that_are_many(self):
         """Names that clients make up do not stay for ever: the last 100 do."""

@@ -325,7 +325,9 @@ bool tt_repository_model_ok(const struct tt_repository_model *model) {
     return model->findings.problem_count == 0;
 }
 
-bool tt_repository_name_ok(const char *name) { return *name && *name != '.' && !strchr(name, '/'); }
+bool tt_repository_name_ok(const char *name) {
+    return *name && *name != '.' && strlen(name) <= TT_REPOSITORY_NAME_BYTES && !strchr(name, '/');
+}
 
 bool tt_repository_new_name_ok(const char *name) {
     size_t length = strlen(name);

@@ -65,7 +65,10 @@ TT_MUST_CHECK enum tt_err tt_repository_list(const char *path, tt_repository_lis
                                              void *context, struct tt_error *why);
 /* The fingerprint of one model; 0: it does not exist. */
 uint64_t tt_repository_fingerprint(const char *path, const char *name);
-/* True if a model may have this name: not empty, no '/', not beginning with a dot. */
+/* The longest name of a model: it is the name of a folder. */
+enum { TT_REPOSITORY_NAME_BYTES = 255 };
+/* True if a model may have this name: not empty, at most TT_REPOSITORY_NAME_BYTES, no '/', not
+ * beginning with a dot. */
 bool tt_repository_name_ok(const char *name);
 /* True if a client may give a new model this name: as above, and printable, without any of
  * `\ " < >`, not beginning with '-', and without blanks at its ends. */
