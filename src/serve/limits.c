@@ -9,10 +9,12 @@
 #define GIB (1024 * MIB)
 #define HOUR_MS INT64_C(3600000)
 
+enum { SMALLEST_RESERVING = 8 }; /* connections of which one is reserved */
+
 static const struct tt_limit limit_rows[] = {
     {"max-connections", "",
-     "open connections; one more gets 503 and is closed, and the last 1 of 64 (at most 64) serve "
-     "health and metrics only",
+     "open connections; one more gets 503 and is closed, and the last 1 of 64 (at least 1, at most "
+     "64; below 8 connections none) serve health and metrics only",
      OF(connections), 16384, 1, 1000000},
     {"limit-per-address", "",
      "connections of one client address at a time, and as many requests over HTTP/2 and gRPC; one "
@@ -124,5 +126,8 @@ void tt_limits_fit(struct tt_limits *limits, int64_t usable_bytes) {
 }
 
 int64_t tt_network_reserve(int64_t connections) {
-    return connections / 64 < 64 ? connections / 64 : 64;
+    int64_t share = connections / 64;
+    if (connections < SMALLEST_RESERVING)
+        return 0;
+    return share < 1 ? 1 : share < 64 ? share : 64;
 }

@@ -47,7 +47,8 @@ struct tt_network_quotas {
     struct tt_quota connections, receive_bytes;
     struct tt_largest bodies; /* which thread holds the largest body in receipt */
 };
-/* Connections of those allowed that are kept for health and metrics: 1 of 64, at most 64. */
+/* Connections of those allowed that are kept for health and metrics: 1 of 64, at
+ * least 1 and at most 64; of fewer than 8 connections none. */
 int64_t tt_network_reserve(int64_t connections);
 void tt_network_quotas_init(struct tt_network_quotas *self, const struct tt_limits *of);
 

@@ -31,6 +31,7 @@ struct tt_connection {
     bool reading;
     bool only_metrics;
     bool has_place; /* in the quota of connections */
+    bool is_extra;  /* the one of its loop beside the quota, for a probe */
     bool is_reserved;
     bool is_handed_over; /* its client speaks HTTP/2, and its socket is another's */
 };
@@ -119,6 +120,8 @@ static void on_closed(uv_handle_t *handle) {
     tt_text_fini(&self->ahead);
     if (self->has_place)
         tt_quota_give(all->places, 1);
+    if (self->is_extra)
+        all->has_extra = false;
     tt_address_limits_leave(all->addresses, self->place);
     tt_tls_session_free(self->tls);
     bool is_handed_over = self->is_handed_over;
@@ -577,7 +580,8 @@ static void hand_over(struct tt_connection *self, bool has_preface, const char *
                                          .count = count};
     tt_assert(!self->sending);
     bool is_busy = uv_stream_get_write_queue_size((uv_stream_t *)&self->tcp) > 0;
-    if (!is_busy && tt_http2_connections_adopt(self->all->http2, &newcomer)) {
+    /* An extra one is counted here only. */
+    if (!is_busy && !self->is_extra && tt_http2_connections_adopt(self->all->http2, &newcomer)) {
         self->tls = NULL;
         self->place = NULL;
         self->has_place = false;
@@ -776,11 +780,34 @@ void tt_connections_close_all(struct tt_connections *self) {
         close_waiting(self, wait);
 }
 
+/* Without a place in the quota the connection gets that of the reserved one of this loop which has
+ * waited longest for its request, and is answered 503; if none waits, the loop's extra one. So
+ * clients that hold reserved connections without a request do not hide the server from its probes,
+ * whichever loops they are on. */
+static void take_reserved_place(struct tt_connection *self) {
+    struct tt_connections *all = self->all;
+    struct tt_list_node *node = tt_list_first(&all->waits[TT_WAIT_PROBE]);
+    if (tt_network_reserve(all->places->limit) == 0)
+        return;
+    self->is_reserved = true;
+    if (!node) {
+        self->is_extra = !all->has_extra;
+        all->has_extra = true;
+        return;
+    }
+    struct tt_connection *waiting = TT_CONTAINER_OF(node, struct tt_connection, node);
+    tt_assert(waiting->has_place || waiting->is_extra);
+    self->has_place = waiting->has_place;
+    self->is_extra = waiting->is_extra;
+    waiting->has_place = waiting->is_extra = false;
+    expire(waiting);
+}
+
 /* Takes a new connection into the limits, or ends it. */
 static void admit(struct tt_connection *self, bool is_full) {
     struct tt_address_limits *addresses = self->all->addresses;
     struct tt_error why;
-    is_full = is_full || !self->has_place;
+    is_full = is_full || !(self->has_place || self->is_extra);
     if (!is_full &&
         (!addresses || tt_address_limits_enter(addresses, &self->client, &self->place, &why)))
         return;
@@ -825,9 +852,11 @@ bool tt_connections_accept(struct tt_connections *self, tt_take_socket_fn *take,
     connection->tcp.data = connection;
     self->connection_count++;
     tt_counter_add(&transactions->counts.opened, 1);
-    connection->has_place = tt_quota_take(self->places, 1);
-    connection->is_reserved =
-        tt_quota_used(self->places) > self->places->limit - tt_network_reserve(self->places->limit);
+    connection->has_place = !is_full && tt_quota_take(self->places, 1);
+    if (!is_full && !connection->has_place)
+        take_reserved_place(connection);
+    int64_t shared = self->places->limit - tt_network_reserve(self->places->limit);
+    connection->is_reserved |= tt_quota_used(self->places) > shared;
     wait_for(connection, connection->is_reserved ? TT_WAIT_PROBE
                          : self->tls             ? TT_WAIT_HEAD
                                                  : TT_WAIT_IDLE);
@@ -858,6 +887,7 @@ void tt_connections_init(struct tt_connections *self, struct tt_http_transaction
     self->addresses = NULL;
     self->is_local = false;
     self->connection_count = 0;
+    self->has_extra = false;
     self->places = &quotas->connections;
     for (int wait = 0; wait < TT_WAIT_COUNT; wait++) {
         tt_list_init(&self->waits[wait]);

@@ -9,8 +9,9 @@
  * `head`, under its time limit; a client that does not finish it is closed without a reply.
  *
  * When nearly all places are taken (tt_network_reserve()), the last ones are reserved: such a
- * connection has one request, of health or metrics, and little time for it. So a client that holds
- * all other connections does not hide the server from its probes.
+ * connection has one request, of health or metrics, and little time for it. One that waits for its
+ * request gives its place to a newer one; each loop has one more for that. So clients that hold all
+ * connections do not hide the server from its probes.
  *
  * A client whose first bytes are the preface of HTTP/2, or that chooses it in the TLS handshake, is
  * handed over with its socket, its TLS session and its places in the limits (net/http2).
@@ -54,6 +55,7 @@ struct tt_connections {
     struct tt_list waits[TT_WAIT_COUNT];
     uint64_t limits_ms[TT_WAIT_COUNT];      /* 0: none */
     int32_t connection_count;               /* not closed yet */
+    bool has_extra;                         /* one of them is beside the quota, for a probe */
     struct tt_tls_loop *tls;                /* borrowed; NULL: without TLS */
     bool is_local;                          /* the clients come by a Unix socket */
     char read_buffer[TT_READ_BUFFER_BYTES]; /* one for all: libuv reads and delivers at once */

@@ -738,6 +738,42 @@ static void test_reserved(void **state) {
     world_close(&world, 5000);
 }
 
+/* Clients that hold all connections, the reserved ones too, and ask nothing there, are in no one's
+ * way: the one that has waited longest gives its place to the next. */
+static void test_reserved_are_taken_over(void **state) {
+    (void)state;
+    enum { PLACES = 50, IDLE = 3 };
+    struct tt_listener_options options;
+    struct world world;
+    int fds[PLACES - 1], idle[IDLE];
+    tt_listener_options_default(&options);
+    options.limits.connections = PLACES;
+    world_open(&world, &options);
+    for (size_t i = 0; i < TT_COUNT(fds); i++) {
+        fds[i] = dial(&world);
+        say_text(fds[i], GET("/v2"));
+        assert_int_equal(hear(fds[i], true, &head, &body), 200);
+    }
+    for (size_t i = 0; i < IDLE; i++)
+        idle[i] = dial(&world); /* each takes the place of the one before */
+    for (size_t i = 0; i < 2 * IDLE; i++) {
+        int fd = dial(&world);
+        say_text(fd, i % 2 ? GET("/v2/health/ready") : GET("/metrics"));
+        assert_int_equal(hear(fd, true, &head, &body), 200);
+        close(fd);
+    }
+    for (size_t i = 0; i < IDLE; i++) {
+        assert_int_equal(hear(idle[i], true, &head, &body), 503);
+        assert_non_null(strstr(tt_text_string(&body), "too many connections"));
+        close(idle[i]);
+    }
+    say_text(fds[0], GET("/v2")); /* no other place was touched */
+    assert_int_equal(hear(fds[0], true, &head, &body), 200);
+    for (size_t i = 0; i < TT_COUNT(fds); i++)
+        close(fds[i]);
+    world_close(&world, 5000);
+}
+
 /* The limit of connections holds for all threads together, and a place that is left can be taken on
  * another thread. */
 static void test_limit_of_all_threads(void **state) {
@@ -978,6 +1014,7 @@ int main(void) {
     const struct CMUnitTest tests_of_threads[] = {
         cmocka_unit_test(test_clients_are_spread),
         cmocka_unit_test(test_reserved),
+        cmocka_unit_test(test_reserved_are_taken_over),
         cmocka_unit_test(test_limit_of_all_threads),
         cmocka_unit_test(test_slow_clients_hold_no_one),
         cmocka_unit_test(test_stop_of_all_threads),
