@@ -1,6 +1,5 @@
 #include "metrics/exposition.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_:"
@@ -29,24 +28,31 @@ void tt_exposition_begin(struct tt_exposition *self, const char *name, const cha
 static void next_label(struct tt_exposition *self, const char *label) {
     tt_assert(self->in_sample);
     tt_assert(is_name(label));
-    tt_text_printf(self->text, "%s%s=\"", self->has_labels ? "," : "{", label);
+    tt_text_puts(self->text, self->has_labels ? "," : "{");
+    tt_text_puts(self->text, label);
+    tt_text_puts(self->text, "=\"");
     self->has_labels = true;
 }
 
 void tt_exposition_label(struct tt_exposition *self, const char *label, const char *value) {
     next_label(self, label);
-    for (const char *at = value; *at; at++) {
-        if (*at == '\n')
-            tt_text_puts(self->text, "\\n");
-        else
-            tt_text_printf(self->text, "%s%c", *at == '"' || *at == '\\' ? "\\" : "", *at);
+    for (const char *at = value;;) {
+        size_t plain = strcspn(at, "\n\"\\");
+        tt_text_append(self->text, at, plain);
+        at += plain;
+        if (!*at)
+            break;
+        tt_text_append(self->text, "\\", 1);
+        tt_text_append(self->text, *at == '\n' ? "n" : at, 1);
+        at++;
     }
     tt_text_puts(self->text, "\"");
 }
 
 void tt_exposition_label_integer(struct tt_exposition *self, const char *label, int64_t value) {
     next_label(self, label);
-    tt_text_printf(self->text, "%" PRId64 "\"", value);
+    tt_text_put_integer(self->text, value);
+    tt_text_puts(self->text, "\"");
 }
 
 /* Ends the labels. What follows is the value. */
@@ -57,7 +63,10 @@ static const char *end(struct tt_exposition *self) {
 }
 
 void tt_exposition_integer(struct tt_exposition *self, int64_t value) {
-    tt_text_printf(self->text, "%s %" PRId64 "\n", end(self), value);
+    tt_text_puts(self->text, end(self));
+    tt_text_puts(self->text, " ");
+    tt_text_put_integer(self->text, value);
+    tt_text_puts(self->text, "\n");
 }
 
 void tt_exposition_real(struct tt_exposition *self, double value) {

@@ -9,7 +9,6 @@
 #include "serve/catalogue.h"
 #include "serve/domain.h"
 #include "serve/domain_advice.h"
-#include "serve/port.h"
 #include "serve/scheduler.h"
 #include "serve/served_model.h"
 #include "serve/served_model_state.h"
@@ -19,8 +18,8 @@
 
 struct page {
     struct tt_exposition out;
-    struct tt_serving *serving;
-    const struct tt_catalogue *catalogue;   /* NULL: none yet */
+    struct tt_serving *serving;             /* of the server's part; else NULL */
+    const struct tt_catalogue *catalogue;   /* of the models' part; NULL: none yet */
     const struct tt_catalogue_entry *model; /* whose samples are written */
 };
 
@@ -497,7 +496,7 @@ static void per_process(struct page *page, const struct family *family) {
 #define GAUGE "gauge"
 #define HISTOGRAM "histogram"
 
-/* In the order of the page. */
+/* In the order of each part of the page. */
 static const struct family families[] = {
     {"nv_inference_request_success", COUNTER, AS_COUNTED, "Number of successful inference requests",
      MODEL(succeeded)},
@@ -668,19 +667,32 @@ static const struct family families[] = {
      PROCESS(tt_process_max_files)},
 };
 
-void tt_metrics_write(struct tt_serving *serving, struct tt_port *port, struct tt_text *out_page) {
-    struct page page = {
-        .out = {.text = out_page}, .serving = serving, .catalogue = tt_port_catalogue(port)};
-    for (size_t i = 0; i < TT_COUNT(families); i++) {
-        const struct family *family = &families[i];
-        tt_assert(!family->samples == (family->of_model != NULL));
-        if (family->shown && !family->shown(&page))
-            continue;
-        tt_exposition_family(&page.out, family->name, family->type, family->help);
-        if (family->samples)
-            family->samples(&page, family);
-        int32_t at = 0;
-        while (family->of_model && (page.model = next_model(&page, &at)))
-            family->of_model(&page, family);
-    }
+static bool is_of_models(const struct family *family) {
+    return family->of_model || family->samples == readiness;
+}
+
+static void write_family(struct page *page, const struct family *family) {
+    tt_assert(!family->samples == (family->of_model != NULL));
+    if (family->shown && !family->shown(page))
+        return;
+    tt_exposition_family(&page->out, family->name, family->type, family->help);
+    if (family->samples)
+        family->samples(page, family);
+    int32_t at = 0;
+    while (family->of_model && (page->model = next_model(page, &at)))
+        family->of_model(page, family);
+}
+
+void tt_metrics_write_models(const struct tt_catalogue *catalogue, struct tt_text *out_page) {
+    struct page page = {.out = {.text = out_page}, .catalogue = catalogue};
+    for (size_t i = 0; i < TT_COUNT(families); i++)
+        if (is_of_models(&families[i]))
+            write_family(&page, &families[i]);
+}
+
+void tt_metrics_write_server(struct tt_serving *serving, struct tt_text *out_page) {
+    struct page page = {.out = {.text = out_page}, .serving = serving};
+    for (size_t i = 0; i < TT_COUNT(families); i++)
+        if (!is_of_models(&families[i]))
+            write_family(&page, &families[i]);
 }

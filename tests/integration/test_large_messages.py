@@ -36,18 +36,8 @@ def repeater():
     return one_node(helper.make_node("Tile", ["x", "repeats"], ["y"]), ["N", 1], ["N", COLUMNS], [repeats])
 
 
-class LargeMessages(ControlCase):
-    def fill(self):
-        self.repository.put("repeat", {1: repeater()})
-        self.repository.put("same", {1: identity()})
-
-    def setUp(self):
-        self.grpc_port = free_port()
-        self.flags = ["--grpc-port", str(self.grpc_port), "--model-control-mode", "explicit", "--load-model", "*"]
-        self.flags += ["--isolate-loads", "false"]
-        super().setUp()
-        self.grpc = triton.InferenceServerClient("127.0.0.1:%d" % self.grpc_port)
-        self.addCleanup(self.grpc.close)
+class Beside(ControlCase):
+    """What the threads of the pool do, and what those of the connections."""
 
     def ticks(self):
         """Processor time so far: of the pool's threads, and of those that serve connections."""
@@ -72,6 +62,20 @@ class LargeMessages(ControlCase):
                 break
         self.assertGreater(pool_after - pool, others_after - others, "the connections' threads did it")
         return result
+
+
+class LargeMessages(Beside):
+    def fill(self):
+        self.repository.put("repeat", {1: repeater()})
+        self.repository.put("same", {1: identity()})
+
+    def setUp(self):
+        self.grpc_port = free_port()
+        self.flags = ["--grpc-port", str(self.grpc_port), "--model-control-mode", "explicit", "--load-model", "*"]
+        self.flags += ["--isolate-loads", "false"]
+        super().setUp()
+        self.grpc = triton.InferenceServerClient("127.0.0.1:%d" % self.grpc_port)
+        self.addCleanup(self.grpc.close)
 
     def ask_raw(self, model, inputs, outputs, data=b"", **headers):
         head = json.dumps({"inputs": inputs, "outputs": outputs}).encode()
@@ -204,6 +208,52 @@ class LargeMessages(ControlCase):
         self.wait_until(settled, "requests stay in flight")
         values = np.ones((1, 4), np.float32)
         np.testing.assert_array_equal(self.infer_grpc(values), values)
+
+
+class ManyModels(Beside):
+    """Pages that grow with the models."""
+
+    COUNT = 150
+
+    def fill(self):
+        for i in range(self.COUNT):
+            model = self.repository.path / ("model_%03d" % i)
+            (model / "1").mkdir(parents=True)
+            tensor = '{ name: "%s" data_type: TYPE_FP32 dims: 4 }'
+            text = 'backend: "emulated" max_batch_size: 8 input %s output %s' % (tensor % "x", tensor % "y")
+            (model / "config.pbtxt").write_text(text)
+            (model / "profile.pbtxt").write_text("linear { beta_ms: 0.001 }")
+
+    def page(self, path):
+        connection = http.client.HTTPConnection(self.server.address, timeout=60)
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        content = answer.read().decode()
+        connection.close()
+        self.assertEqual(answer.status, 200)
+        return content
+
+    def test_metrics(self):
+        page = self.beside(self.page, "/metrics")
+        families, models = [], {}
+        for line in page.splitlines():
+            if line.startswith("# TYPE "):
+                families.append(line.split()[2])
+            elif not line.startswith("# "):
+                name = line.partition("{")[0].partition(" ")[0]
+                self.assertTrue(name.startswith(families[-1]), "%s below %s" % (line, families[-1]))
+                if "{model=" in line:
+                    models.setdefault(families[-1], []).append(line.split('"')[1])
+        self.assertEqual(len(families), len(set(families)), "a family stands twice")
+        expected = ["model_%03d" % i for i in range(self.COUNT)]
+        self.assertIn("tutti_model_ready", models)
+        for family, names in models.items():
+            self.assertEqual(sorted(set(names)), expected, family)
+        self.assertIn("\ntutti_http_in_flight 1\n", page)
+
+    def test_statistics(self):
+        found = json.loads(self.page("/v2/models/stats"))["model_stats"]
+        self.assertEqual([model["name"] for model in found], ["model_%03d" % i for i in range(self.COUNT)])
 
 
 if __name__ == "__main__":

@@ -208,6 +208,7 @@ static bool needs_pool(struct tt_body_work *self) {
         return false;
     if (self->kind == TT_ROUTE_COMMAND)
         return true;
+    tt_assert(self->kind < TT_ROUTE_COMMAND); /* other paths have small bodies */
     self->err = tt_serving_find(port, target->model, target->version, &exchange->model, &self->why);
     if (self->err) {
         exchange->model = NULL;

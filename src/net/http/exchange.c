@@ -1,6 +1,7 @@
 #include "net/http/exchange.h"
 
 #include "net/http/http_answer.h"
+#include "net/http/model_pages.h"
 #include "net/kserve/kserve_generate.h"
 #include "net/kserve/kserve_log.h"
 #include "net/kserve/kserve_pages.h"
@@ -232,7 +233,8 @@ enum tt_route_kind tt_exchange_route(struct tt_exchange *self,
 
 bool tt_exchange_start(struct tt_exchange *self, const struct tt_http_request *request) {
     struct tt_model_command *command = NULL;
-    switch (tt_exchange_route(self, request, &command)) {
+    enum tt_route_kind kind = tt_exchange_route(self, request, &command);
+    switch (kind) {
     case TT_ROUTE_INFER:
     case TT_ROUTE_GENERATE:
     case TT_ROUTE_GENERATE_STREAM: return start_inference(self, request);
@@ -240,6 +242,8 @@ bool tt_exchange_start(struct tt_exchange *self, const struct tt_http_request *r
         tt_assert(command != NULL);
         tt_exchange_command(self, command);
         return false;
+    case TT_ROUTE_METRICS:
+    case TT_ROUTE_STATISTICS: return tt_model_pages_start(self, kind);
     case TT_ROUTE_REPLY: break;
     }
     tt_assert(self->reply.status != 0);

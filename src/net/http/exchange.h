@@ -2,10 +2,10 @@
  * asks for is routed, started, and turned into a reply.
  *
  * Life: init; `tt_exchange_start` with a complete request, which either fills the reply at once, or
- * starts an inference or a model command and later calls `done`, from tt_port_drain, exactly once.
- * The transport then sends `reply` and the `parts` after it, and finishes the exchange, which frees
- * the memory of both. If the client goes away before `done`, the transport calls
- * `tt_exchange_abandon` and keeps the exchange until `done`.
+ * starts an inference, a model command or a long page and later calls `done`, from the loop,
+ * exactly once. The transport then sends `reply` and the `parts` after it, and finishes the
+ * exchange, which frees the memory of both. If the client goes away before `done`, the transport
+ * calls `tt_exchange_abandon` and keeps the exchange until `done`.
  *
  * A stream (`is_stream`, from the first call of `part` on) has no reply. The transport reads its
  * events with `tt_exchange_read` after each call of `part` and after `done`, whenever it can send

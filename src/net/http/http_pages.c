@@ -1,10 +1,7 @@
 /* Replies of http_routes.h: each calls one operation of net/kserve and writes its page. */
-#include "metrics/metrics.h"
 #include "net/http/http_routes.h"
 
 #include "base/instant.h"
-#include "base/log/line_file.h"
-#include "net/http/http1.h"
 #include "net/kserve/kserve_bodies.h"
 #include "net/kserve/kserve_pages.h"
 
@@ -51,80 +48,6 @@ void tt_page_live(const struct tt_http_context *context, struct tt_reply *reply)
 
 void tt_page_ready(const struct tt_http_context *context, struct tt_reply *reply) {
     reply->status = tt_kserve_ready(&context->service) ? 200 : 503;
-}
-
-/* --- metrics --- */
-
-/* The conservation of requests: each was answered, has gone, or is in flight. */
-static void add_counts(struct tt_text *page, const struct tt_listener_counts *counts,
-                       const struct tt_line_file *access_lines) {
-    const struct {
-        const char *name, *help, *type;
-        int64_t value;
-    } rows[] = {
-        {"tutti_http_connections_accepted_total", "Connections accepted", "counter",
-         counts->accepted},
-        {"tutti_http_connections", "Connections open", "gauge", counts->connections},
-        {"tutti_http_requests_total", "HTTP requests that came whole, or were refused", "counter",
-         counts->requests},
-        {"tutti_http_answered_total", "HTTP requests whose answer was written", "counter",
-         counts->answered},
-        {"tutti_http_gone_total", "HTTP requests whose client left before its answer", "counter",
-         counts->gone},
-        {"tutti_http2_connections_accepted_total", "Connections accepted that speak HTTP/2",
-         "counter", counts->http2_connections},
-        {"tutti_http2_requests_total", "HTTP requests over HTTP/2", "counter",
-         counts->http2_requests},
-        {"tutti_access_log_dropped_total", "Lines of the access log that were dropped", "counter",
-         access_lines ? tt_line_file_dropped(access_lines) : 0},
-        {"tutti_http_turns_total", "Turns of the connection threads' loops", "counter",
-         counts->turns},
-        {"tutti_http_in_flight", "HTTP requests not answered yet", "gauge", counts->in_flight},
-    };
-    for (size_t i = 0; i < TT_COUNT(rows); i++)
-        tt_text_printf(page, "# HELP %s %s\n# TYPE %s %s\n%s %lld\n", rows[i].name, rows[i].help,
-                       rows[i].name, rows[i].type, rows[i].name, (long long)rows[i].value);
-    static const char responses[] = "tutti_http_responses_total";
-    tt_text_printf(page, "# HELP %s HTTP requests whose answer was written, by status\n",
-                   responses);
-    tt_text_printf(page, "# TYPE %s counter\n", responses);
-    for (int status = TT_HTTP_STATUS_FIRST; status < TT_HTTP_STATUS_END; status++)
-        if (tt_http1_reason_phrase(status))
-            tt_text_printf(page, "%s{code=\"%d\"} %lld\n", responses, status,
-                           (long long)counts->by_status[status - TT_HTTP_STATUS_FIRST]);
-}
-
-/* How clients are spread over the connection threads. */
-static void add_thread_counts(struct tt_text *page, const struct tt_http_context *context) {
-    static const char *const names[] = {"tutti_http_thread_connections",
-                                        "tutti_http_thread_requests_total"};
-    static const char *const headings[] = {"Connections open, by connection thread",
-                                           "HTTP requests, by connection thread"};
-    for (int family = 0; family < 2; family++) {
-        struct tt_listener_counts counts;
-        int32_t threads = context->counts(context->counts_context, -1, &counts);
-        tt_text_printf(page, "# HELP %s %s\n# TYPE %s %s\n", names[family], headings[family],
-                       names[family], family ? "counter" : "gauge");
-        for (int32_t thread = 0; thread < threads; thread++) {
-            context->counts(context->counts_context, thread, &counts);
-            tt_text_printf(page, "%s{thread=\"%d\"} %lld\n", names[family], thread,
-                           (long long)(family ? counts.requests : counts.connections));
-        }
-    }
-}
-
-void tt_page_metrics(const struct tt_http_context *context, struct tt_reply *reply) {
-    reply->status = 200;
-    reply->content_type = "text/plain; version=0.0.4; charset=utf-8";
-    tt_metrics_write(context->service.serving, context->service.port, &reply->body);
-    if (context->counts) {
-        struct tt_listener_counts counts;
-        context->counts(context->counts_context, -1, &counts);
-        add_counts(&reply->body, &counts, context->journal.access_lines);
-        add_thread_counts(&reply->body, context);
-    }
-    if (context->more_metrics)
-        context->more_metrics(context->more_metrics_context, &reply->body);
 }
 
 /* --- one model --- */

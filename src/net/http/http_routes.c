@@ -138,28 +138,38 @@ static const struct {
 } pages[] = {
     {0, {NULL}, tt_page_root},
     {1, {"openapi.json"}, tt_page_openapi},
-    {1, {"metrics"}, tt_page_metrics},
     {1, {"v2"}, tt_page_server},
     {3, {"v2", "health", "live"}, tt_page_live},
     {3, {"v2", "health", "ready"}, tt_page_ready},
 };
 
-/* v2/models/stats, v2/trace/setting, v2/logging. False: none of these. */
+static const char *const metrics_path[] = {"metrics"}, *const stats_path[] = {"v2", "models",
+                                                                              "stats"};
+
+/* The pages of all models. False: neither of them. */
+static bool route_model_pages(const struct tt_http_path *path, bool is_get,
+                              enum tt_route_kind *out_kind, struct tt_reply *reply) {
+    bool is_metrics = tt_http_path_is(path, 0, metrics_path, 1);
+    if (!is_metrics && !tt_http_path_is(path, 0, stats_path, 3))
+        return false;
+    *out_kind = !is_get ? TT_ROUTE_REPLY : is_metrics ? TT_ROUTE_METRICS : TT_ROUTE_STATISTICS;
+    if (!is_get)
+        tt_reply_wrong_method(reply, "GET, HEAD");
+    return true;
+}
+
+/* v2/trace/setting, v2/logging. False: none of these. */
 static bool route_settings(const struct tt_http_context *context, const struct tt_http_path *path,
                            const struct tt_http_request *request, bool is_get, bool is_post,
                            struct tt_reply *reply) {
-    static const char *const stats[] = {"v2", "models", "stats"};
     static const char *const trace[] = {"v2", "trace", "setting"};
     static const char *const logging[] = {"v2", "logging"};
-    bool is_stats = tt_http_path_is(path, 0, stats, 3),
-         is_trace = tt_http_path_is(path, 0, trace, 3);
+    bool is_trace = tt_http_path_is(path, 0, trace, 3);
     bool is_logging = tt_http_path_is(path, 0, logging, 2);
-    if (!is_stats && !is_trace && !is_logging)
+    if (!is_trace && !is_logging)
         return false;
-    if (!is_get && (is_stats || !is_post))
-        tt_reply_wrong_method(reply, is_stats ? "GET, HEAD" : "GET, HEAD, POST");
-    else if (is_stats)
-        tt_page_statistics(context, NULL, reply);
+    if (!is_get && !is_post)
+        tt_reply_wrong_method(reply, "GET, HEAD, POST");
     else if (is_post && !tt_dashboard_may_change(context))
         tt_dashboard_refuse_change(reply);
     else if (is_trace)
@@ -170,15 +180,14 @@ static bool route_settings(const struct tt_http_context *context, const struct t
 }
 
 /* The port that answers only /metrics. */
-static void route_metrics(const struct tt_http_context *context, const struct tt_http_path *path,
-                          bool is_get, struct tt_reply *reply) {
-    static const char *const metrics[] = {"metrics"};
-    if (!tt_http_path_is(path, 0, metrics, 1))
+static enum tt_route_kind route_metrics(const struct tt_http_path *path, bool is_get,
+                                        struct tt_reply *reply) {
+    enum tt_route_kind kind = TT_ROUTE_REPLY;
+    if (!tt_http_path_is(path, 0, metrics_path, 1))
         tt_reply_fail(reply, 404, "this port answers only /metrics");
-    else if (!is_get)
-        tt_reply_wrong_method(reply, "GET, HEAD");
     else
-        tt_page_metrics(context, reply);
+        (void)route_model_pages(path, is_get, &kind, reply);
+    return kind;
 }
 
 /* v2/systemsharedmemory[/region/NAME]/status|register|unregister. False: none of these, or the
@@ -223,12 +232,11 @@ enum tt_route_kind tt_route(const struct tt_http_context *context,
     static const char *const debug_trace_path[] = {"v2", "debug", "trace"};
     bool is_get = strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0;
     bool is_post = strcmp(request->method, "POST") == 0;
+    enum tt_route_kind kind;
     struct tt_http_path path;
     tt_http_path_split(request->target, &path);
-    if (request->only_metrics) {
-        route_metrics(context, &path, is_get, reply);
-        return TT_ROUTE_REPLY;
-    }
+    if (request->only_metrics)
+        return route_metrics(&path, is_get, reply);
     if (path.count < 0) {
         tt_reply_fail(reply, 400,
                       "the path is malformed: it starts with '/', has at most 8 parts of UTF-8 "
@@ -237,6 +245,8 @@ enum tt_route_kind tt_route(const struct tt_http_context *context,
     }
     if (context->dashboard && tt_dashboard_route(context, request, reply))
         return TT_ROUTE_REPLY;
+    if (route_model_pages(&path, is_get, &kind, reply))
+        return kind;
     for (size_t i = 0; i < TT_COUNT(pages); i++) {
         if (!tt_http_path_is(&path, 0, pages[i].names, pages[i].count))
             continue;

@@ -1,7 +1,8 @@
 /* Which HTTP request means what: method and path to an operation of net/kserve.
  *
- * `tt_route` takes a complete request. Everything but inference, load and unload is answered at
- * once: it calls the operation and writes its page into the reply. For inference it sets the
+ * `tt_route` takes a complete request. Everything but inference, load, unload and the pages of all
+ * models (model_pages.h) is answered at once: it calls the operation and writes its page into the
+ * reply. For inference it sets the
  * target; for load and unload it returns the command to submit. It decodes percent signs in names,
  * ignores the query, and replies 404 and 405 with a sentence in JSON.
  *
@@ -57,6 +58,8 @@ enum tt_route_kind {
     TT_ROUTE_GENERATE,
     TT_ROUTE_GENERATE_STREAM,
     TT_ROUTE_COMMAND, /* the command is set: submit it, and reply when it is finished */
+    TT_ROUTE_METRICS, /* the page is to be written, here and in the next one */
+    TT_ROUTE_STATISTICS,
 };
 
 /* The most bytes that a body for this target may have: `other_bytes` for inference and load, else
@@ -76,14 +79,12 @@ void tt_page_root(const struct tt_http_context *context, struct tt_reply *reply)
 void tt_page_server(const struct tt_http_context *context, struct tt_reply *reply);
 void tt_page_live(const struct tt_http_context *context, struct tt_reply *reply);
 void tt_page_ready(const struct tt_http_context *context, struct tt_reply *reply);
-void tt_page_metrics(const struct tt_http_context *context, struct tt_reply *reply);
 void tt_page_model(const struct tt_http_context *context, const struct tt_kserve_target *target,
                    struct tt_reply *reply);
 void tt_page_model_ready(const struct tt_http_context *context,
                          const struct tt_kserve_target *target, struct tt_reply *reply);
 void tt_page_config(const struct tt_http_context *context, const struct tt_kserve_target *target,
                     struct tt_reply *reply);
-/* `target` NULL: of all models. */
 void tt_page_statistics(const struct tt_http_context *context,
                         const struct tt_kserve_target *target, struct tt_reply *reply);
 void tt_page_index(const struct tt_http_context *context, const struct tt_http_request *request,

@@ -54,7 +54,8 @@ static void test_page(void **state) {
     client_wait(&client, 0);
     struct tt_text page;
     tt_text_init(&page);
-    tt_metrics_write(bench.serving, client.port, &page);
+    tt_metrics_write_models(tt_port_catalogue(client.port), &page);
+    tt_metrics_write_server(bench.serving, &page);
     int32_t samples;
     count_lines(tt_text_string(&page), &samples);
     assert_true(samples > 4 * 20);

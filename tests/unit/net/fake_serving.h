@@ -14,6 +14,7 @@
 #include "base/instant.h"
 #include "metrics/metrics.h"
 #include "net/dashboard/dashboard_state.h"
+#include "serve/catalogue.h"
 #include "serve/inference.h"
 #include "serve/model_command.h"
 #include "serve/model_stats.h"
@@ -61,6 +62,7 @@ struct tt_serving {
     int held_count, cancelled_count, live_count; /* live: begun and not yet released */
     bool busy;                                   /* begin answers BUSY */
     bool retired;
+    struct tt_catalogue *catalogue; /* of the metrics page; NULL: none */
     struct tt_inference_options last_options;
 };
 
@@ -97,6 +99,7 @@ static inline void fake_serving_init(struct tt_serving *self) {
 
 static inline void fake_serving_fini(struct tt_serving *self) {
     tt_assert(self->live_count == 0);
+    tt_catalogue_unref(self->catalogue);
     pthread_cond_destroy(&self->changed);
     pthread_mutex_destroy(&self->lock);
 }
@@ -130,6 +133,15 @@ static inline void fake_release_held(struct tt_serving *self) {
         self->held_count--;
         fake_finish_locked(inference);
     }
+    pthread_mutex_unlock(&self->lock);
+}
+
+/* Once, before its first look. */
+static inline void fake_set_catalogue(struct tt_serving *self,
+                                      struct tt_catalogue *take_catalogue) {
+    pthread_mutex_lock(&self->lock);
+    tt_assert(!self->catalogue);
+    self->catalogue = take_catalogue;
     pthread_mutex_unlock(&self->lock);
 }
 
@@ -447,10 +459,28 @@ enum tt_err tt_serving_trace(struct tt_serving *serving, int64_t last_ns, struct
     return TT_OK;
 }
 
-void tt_metrics_write(struct tt_serving *serving, struct tt_port *port, struct tt_text *out_page) {
-    (void)serving;
+const struct tt_catalogue *tt_port_catalogue(struct tt_port *port) {
+    pthread_mutex_lock(&port->serving->lock);
+    const struct tt_catalogue *catalogue = port->serving->catalogue;
+    pthread_mutex_unlock(&port->serving->lock);
+    return catalogue;
+}
+
+int64_t tt_port_generation(const struct tt_port *port) {
     (void)port;
+    return 1;
+}
+
+void tt_metrics_write_models(const struct tt_catalogue *catalogue, struct tt_text *out_page) {
     tt_text_puts(out_page, "nv_inference_count{model=\"identity\"} 1\n");
+    for (int32_t i = 0; catalogue && i < catalogue->count; i++)
+        tt_text_printf(out_page, "nv_inference_count{model=\"%s\"} 1\n",
+                       catalogue->entries[i].name);
+}
+
+void tt_metrics_write_server(struct tt_serving *serving, struct tt_text *out_page) {
+    (void)serving;
+    tt_text_puts(out_page, "tutti_scheduler_turns_total 1\n");
 }
 
 enum tt_err tt_dashboard_state(const struct tt_dashboard_source *source, const char *query,

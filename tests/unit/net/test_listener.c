@@ -5,6 +5,7 @@
 #include "base/log/line_file.h"
 #include "net/http/dashboard_routes.h"
 #include "net/http/listener.h"
+#include "net/http/model_pages.h"
 
 #include <arpa/inet.h>
 #include <setjmp.h>
@@ -692,6 +693,57 @@ static void test_clients_are_spread(void **state) {
     world_close(&world, 5000);
 }
 
+enum { MANY = 5 * TT_MODEL_PAGES_SHORT };
+
+static struct tt_catalogue *many_models(void) {
+    struct tt_catalogue *catalogue = tt_catalogue_new(MANY);
+    assert_non_null(catalogue);
+    for (int i = 0; i < MANY; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "many_%02d", i);
+        const struct tt_catalogue_entry entry = {.name = name, .version = "1"};
+        assert_int_equal(tt_catalogue_add(catalogue, &entry), TT_OK);
+    }
+    tt_catalogue_seal(catalogue);
+    return catalogue;
+}
+
+/* Pages that are written beside the loop are whole, in order with other answers of the connection,
+ * and counted once, also if their client leaves. */
+static void test_pages_of_many_models(void **state) {
+    (void)state;
+    struct world world;
+    world_open(&world, NULL);
+    fake_set_catalogue(&world.serving, many_models());
+    for (int i = 0; i < 20; i++) {
+        int fd = dial(&world);
+        say_text(fd, i % 2 ? GET("/metrics") : GET("/v2/models/stats"));
+        close(fd);
+    }
+    int fd = dial(&world);
+    say_text(fd, GET("/metrics") GET("/v2/health/live") GET("/v2/models/stats"));
+    assert_int_equal(hear(fd, true, &head, &body), 200);
+    assert_non_null(strstr(head.bytes, "Content-Type: text/plain; version=0.0.4"));
+    const char *at = body.bytes;
+    for (int i = 0; i < MANY; i++) {
+        char sample[64];
+        snprintf(sample, sizeof(sample), "\nnv_inference_count{model=\"many_%02d\"} 1\n", i);
+        at = strstr(at, sample);
+        assert_non_null(at);
+    }
+    assert_non_null(strstr(at, "\ntutti_scheduler_turns_total 1\n"));
+    assert_non_null(strstr(at, "\ntutti_http_requests_total "));
+    assert_int_equal(hear(fd, true, &head, &body), 200);
+    assert_int_equal(body.length, 0);
+    assert_int_equal(hear(fd, true, &head, &body), 200);
+    assert_non_null(strstr(body.bytes, "\"model_stats\""));
+    say_text(fd, "HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n" GET("/v2/health/live"));
+    assert_int_equal(hear(fd, false, &head, &body), 200);
+    assert_int_equal(hear(fd, true, &head, &body), 200);
+    close(fd);
+    world_close(&world, 5000);
+}
+
 /* When a client holds all other connections, the last ones answer health and metrics. */
 static void test_reserved(void **state) {
     (void)state;
@@ -1013,6 +1065,7 @@ int main(void) {
     };
     const struct CMUnitTest tests_of_threads[] = {
         cmocka_unit_test(test_clients_are_spread),
+        cmocka_unit_test(test_pages_of_many_models),
         cmocka_unit_test(test_reserved),
         cmocka_unit_test(test_reserved_are_taken_over),
         cmocka_unit_test(test_limit_of_all_threads),
