@@ -11,6 +11,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
+enum { DISK_PAGE_BYTES = 4096 }; /* pages of any system are multiples */
+
 #define FARTHEST (TT_NEVER / 8) /* instants up to here leave room for sums */
 
 /* ---- the file ---- */
@@ -53,11 +55,29 @@ static bool only_zeros(const uint8_t *from, const uint8_t *end) {
     return from == end;
 }
 
+/* Whether a part of the block that is wrong was never written: of a page of the file all is zero
+ * from the block on. A page goes to the disk as it is at that moment, and pages in any order, so
+ * whole blocks may follow. */
+static bool is_torn(const struct tt_recording *self, size_t block, size_t bytes) {
+    size_t end = block + bytes < self->size_bytes ? block + bytes : self->size_bytes;
+    for (size_t from = block, to; from < end; from = to) {
+        to = (from / DISK_PAGE_BYTES + 1) * DISK_PAGE_BYTES;
+        to = to < self->size_bytes ? to : self->size_bytes;
+        if (only_zeros(self->bytes + from, self->bytes + to))
+            return true;
+    }
+    return false;
+}
+
+static bool is_whole(const uint8_t *block, size_t payload) {
+    return tt_recording_crc(block, block + TT_RECORDING_BLOCK_BYTES, payload) ==
+           tt_get_u32(block + 12);
+}
+
 static enum tt_err check_block(struct tt_recording *self, size_t at, size_t payload,
                                struct tt_error *why) {
     const uint8_t *block = self->bytes + at;
-    if (tt_recording_crc(block, block + TT_RECORDING_BLOCK_BYTES, payload) !=
-        tt_get_u32(block + 12))
+    if (!is_whole(block, payload))
         return wrong(self, at, why, "the block is damaged (its checksum does not hold)");
     uint32_t stream = tt_get_u32(block + 4);
     if (stream >= TT_RECORDING_LIMIT_STREAM && payload == 0) {
@@ -83,12 +103,16 @@ static enum tt_err read_blocks(struct tt_recording *self, struct tt_error *why) 
             return wrong(self, at, why, "there are bytes after the end mark");
         if (left < TT_RECORDING_BLOCK_BYTES || only_zeros(block, block + left))
             break;
-        if (tt_get_u32(block) != TT_RECORDING_BLOCK_MARK)
+        if (tt_get_u32(block) != TT_RECORDING_BLOCK_MARK) {
+            if (is_torn(self, at, TT_RECORDING_BLOCK_BYTES))
+                break;
             return wrong(self, at, why, "no block begins where one should");
+        }
         size_t payload = tt_get_u32(block + 8);
         if (payload > TT_RECORDING_MAX_BLOCK_BYTES)
             return wrong(self, at, why, "a block of more than 256 MiB");
-        if (payload > left - TT_RECORDING_BLOCK_BYTES)
+        if (payload > left - TT_RECORDING_BLOCK_BYTES ||
+            (!is_whole(block, payload) && is_torn(self, at, TT_RECORDING_BLOCK_BYTES + payload)))
             break;
         enum tt_err err = check_block(self, at, payload, why);
         if (err)

@@ -1,9 +1,10 @@
 /* Reads a recording back (the format is record/recording.h): opening checks the header and every
  * block's checksum; a cursor then walks one domain's events.
  *
- * A file may end anywhere (the server was killed, its disk was full): what is whole up to there is
- * valid, and `complete` says whether the end mark was found. Damage before that is an error that
- * names the offset. A cursor trusts nothing: every number has a range, and an event outside it is
+ * A file may end anywhere (the server was killed, its disk was full), and after a loss of power any
+ * page may lack what was written last: zeros. What is whole up to the first such place is valid,
+ * and `complete` says whether the end mark was found. Other damage is an error that names the
+ * offset. A cursor trusts nothing: every number has a range, and an event outside it is
  * an error with its offset. Whether the events are consistent is for the caller that carries them
  * out. Implemented in recording_reader.c. */
 #ifndef TT_RECORD_RECORDING_READER_H
