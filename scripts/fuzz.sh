@@ -2,12 +2,18 @@
 # Builds every tests/fuzz/fuzz_*.c with clang's libFuzzer, AddressSanitizer and UBSan, and runs each for FUZZ_SECONDS.
 # The corpus stays in build-fuzz/corpus/, so that the next run goes on from there; the seeds are in tests/fuzz/seeds/<name>/.
 # A crash fails, and its input becomes a seed, which every build then tries. Prints for each fuzzer how many of the edges of
-# what it links were covered, and the inputs of the corpus.
+# what it links were covered, and the inputs of the corpus; scripts/fuzz_coverage.py says which lines of its parser they reach.
+# FUZZERS="fuzz_http1 fuzz_grpc": only these.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${FUZZ_SECONDS:-60}
 shopt -s nullglob
 sources=(tests/fuzz/fuzz_*.c)
+if [ -n "${FUZZERS:-}" ]; then
+  read -ra names <<<"$FUZZERS"
+  sources=("${names[@]/%/.c}")
+  sources=("${sources[@]/#/tests/fuzz/}")
+fi
 if [ ${#sources[@]} = 0 ]; then
   echo "fuzz: no fuzzers yet (tests/fuzz/fuzz_*.c)"
   exit 0
@@ -15,7 +21,7 @@ fi
 export ORT_DISABLE_TELEMETRY=1
 [ -f build-fuzz/build.ninja ] || cmake -B build-fuzz -G Ninja -S . -DCMAKE_C_COMPILER=clang \
   -DTUTTI_FUZZ=ON -DTUTTI_WERROR=OFF -DTUTTI_SANITIZE=fuzzer-no-link,address,undefined
-cmake --build build-fuzz --target fuzzers -j "$(nproc)"
+cmake --build build-fuzz --target ${FUZZERS:-fuzzers} -j "$(nproc)"
 # libFuzzer's last line has "cov: EDGES ft: FEATURES corp: INPUTS/BYTES"; its first lines say how many edges there are.
 coverage() {
   local covered inputs edges

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Proves that every rule of check_language.py, check_layers.py and check_requirements.py can fail, and that good code passes."""
+"""Proves that every rule of check_language.py, check_layers.py, check_requirements.py and fuzz_coverage.py can fail, and that good
+code passes."""
 import contextlib
 import io
 import pathlib
@@ -12,6 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import check_language  # noqa: E402
 import check_layers  # noqa: E402
 import check_requirements  # noqa: E402
+import fuzz_coverage  # noqa: E402
 
 
 class Tree:
@@ -279,6 +281,51 @@ class Language(unittest.TestCase):
         for path in ("src/engine/engine.h", "include/tutti/unfold.h", "proto/experiment.proto", "Makefile", "scripts/lint.sh", ".ci/run",
                      "docs/ARCHITECTURE.md", "README.md", "tests/unit/seed.h", "bench/serving.py"):  # fmt: skip
             self.assertIn(path, read)
+
+
+class FuzzCoverage(unittest.TestCase):
+    """The lines of a parser that a fuzzer reaches."""
+
+    REPORT = """File '../src/net/aa.c'
+Lines executed:10.00% of 10
+
+File '/t/src/net/a.c'
+Lines executed:66.67% of 30
+Creating 'a.c.gcov'
+
+File '/usr/include/net/a.h'
+Lines executed:50.00% of 2
+"""
+
+    def shown(self, lines):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            fuzz_coverage.show("fuzz_a", 7, lines)
+        return out.getvalue()
+
+    def test_figures(self):
+        self.assertEqual(fuzz_coverage.covered_files("/* A. */\n/* covers: net/a.c\n * b.c */\nint x;\n"), ["net/a.c", "b.c"])
+        self.assertEqual(fuzz_coverage.lines_of(self.REPORT, "net/a.c"), (20, 30))
+        self.assertEqual(fuzz_coverage.lines_of(self.REPORT, "net/aa.c"), (1, 10))
+        self.assertIsNone(fuzz_coverage.lines_of(self.REPORT, "a.c"))
+        said = self.shown({"net/a.c": (20, 30), "b.c": (10, 10)})
+        self.assertIn("fuzz_a: 30 of 40 lines (75.0 %), 7 inputs\n", said)
+
+    def test_a_file_without_lines(self):
+        with self.assertRaisesRegex(SystemExit, "fuzz_a: no line of b.c"):
+            self.shown({"net/a.c": (20, 30), "b.c": None})
+
+    def test_an_unknown_fuzzer(self):
+        with self.assertRaisesRegex(SystemExit, "there is no fuzzer fuzz_gone"):
+            fuzz_coverage.main(["fuzz_gone"])
+
+    def test_every_fuzzer_names_files_that_are_there(self):
+        root = pathlib.Path(__file__).resolve().parents[1]
+        for source in sorted((root / "tests" / "fuzz").glob("fuzz_*.c")):
+            files = fuzz_coverage.covered_files(source.read_text(encoding="utf-8"))
+            self.assertTrue(files, source)
+            for name in files:
+                self.assertTrue((root / "src" / name).is_file(), "%s names %s" % (source.name, name))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 /* libFuzzer target: any bytes from another node of a cluster. The first byte chooses what reads
  * them: a handshake of either side, tensors of a payload, or a stream of frames, which a role then
  * receives from each other role in turn, with its invariants checked after every frame. */
+/* covers: cluster/frame.c cluster/backend.c cluster/frontend.c cluster/scheduler_role.c
+ * fleet/frame_stream.c fleet/handshake.c fleet/tensor_payload.c */
 #include "base/instant.h"
 #include "cluster/backend.h"
 #include "cluster/frontend.h"

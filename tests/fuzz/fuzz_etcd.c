@@ -1,5 +1,6 @@
 /* libFuzzer target: any bytes as an answer of etcd. The first byte chooses what they answer, and
  * the status. What is accepted keeps its promises; an error has a sentence. */
+/* covers: etcd/etcd_message.c */
 #include "etcd/etcd_message.h"
 
 #include <stdlib.h>

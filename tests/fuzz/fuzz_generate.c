@@ -1,5 +1,6 @@
 /* Bodies of the generate extension: any bytes, for models of several signatures, and the event that
  * answers. Build with -fsanitize=fuzzer,address,undefined. The first byte chooses the model. */
+/* covers: net/kserve/kserve_generate.c net/json/json_scan.c */
 #include "fuzz/one_inference.h"
 
 #include "net/json/json_scan.h"

@@ -1,5 +1,7 @@
 /* HTTP/2 and gRPC: any bytes as a connection to the fake server. Build with
  * -fsanitize=fuzzer,address,undefined. */
+/* covers: net/grpc/grpc_call.c net/grpc/grpc_methods.c net/grpc/grpc_receiver.c
+ * net/grpc/grpc_repository.c */
 #include "fuzz/one_session.h"
 
 #include "net/grpc/grpc_operations.h"

@@ -1,6 +1,7 @@
 /* The HTTP/1.1 parser must survive any bytes, say the same however they are cut, and never give out
  * more than its limits; packed bodies are unpacked and packed again. Build with
  * -fsanitize=fuzzer,address,undefined. */
+/* covers: net/http/http1.c net/coding/content_coding.c */
 #include "net/http/http1.h"
 
 #include <stdlib.h>

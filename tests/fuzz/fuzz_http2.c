@@ -1,6 +1,7 @@
 /* HTTP/2 and REST: any bytes as a connection to the fake server, with limits that short requests
  * reach. Each request is answered, or its client has gone. Build with
  * -fsanitize=fuzzer,address,undefined. */
+/* covers: net/http2/http2_session.c net/http/http_stream.c net/http/http2_head.c */
 #include "fuzz/one_session.h"
 
 #include "net/http/http_stream.h"

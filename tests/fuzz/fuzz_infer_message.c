@@ -1,5 +1,6 @@
 /* Infer requests in protobuf: any bytes as a message, for the models of the fake server. Build with
  * -fsanitize=fuzzer,address,undefined. */
+/* covers: net/grpc/infer_read.c net/grpc/infer_contents.c net/grpc/infer_write.c */
 #include "fuzz/one_inference.h"
 
 #include "net/grpc/infer_message.h"

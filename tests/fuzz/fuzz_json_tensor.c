@@ -1,6 +1,7 @@
 /* JSON arrays into tensors: any text, any type. What is taken can be written, and reads back to the
  * same bytes. Build with -fsanitize=fuzzer,address,undefined. The first byte chooses the type, the
  * second the number of elements. */
+/* covers: net/json/json_tensor.c net/json/json_scan.c net/json/json_float.c */
 #include "net/json/json_tensor.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* Infer requests: any bytes as a body, with and without a binary tail, for models of several
  * signatures. Build with -fsanitize=fuzzer,address,undefined. The first byte chooses the model, the
  * second where the JSON ends. */
+/* covers: net/kserve/kserve_json.c net/json/json_scan.c */
 #include "fuzz/one_inference.h"
 
 #include "net/json/json_scan.h"

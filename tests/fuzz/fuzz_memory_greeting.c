@@ -1,6 +1,7 @@
 /* libFuzzer target: what a process of the same host may send or write. The first byte chooses: a
  * packet about shared memory; the memory of a frontend's inputs; places of results. Whatever is
  * found there lies within the memory, which is read to its last byte. */
+/* covers: fleet/memory_greeting.c fleet/input_board.c fleet/result_ring.c */
 #include "fleet/input_board.h"
 #include "fleet/memory_greeting.h"
 #include "fleet/result_ring.h"

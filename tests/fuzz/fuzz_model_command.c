@@ -2,6 +2,7 @@
  * configuration that it brings. What is taken as a configuration is written as text, read, and
  * shown again; the text form of JSON must be one that the reader understands or refuses, never one
  * that breaks it. Build with -fsanitize=fuzzer,address,undefined. */
+/* covers: net/kserve/kserve_bodies.c model/text/json_textproto.c model/config/config.c */
 #include "unit/net/fake_serving.h"
 
 #include "model/config/config.h"

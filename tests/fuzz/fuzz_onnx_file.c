@@ -1,4 +1,5 @@
 /* libFuzzer target: any bytes as an ONNX file: its signature, and the estimate of its memory. */
+/* covers: model/onnx/onnx_file.c model/onnx/onnx_memory.c */
 #include "model/onnx/onnx_file.h"
 #include "model/onnx/onnx_memory.h"
 

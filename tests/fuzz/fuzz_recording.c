@@ -2,6 +2,7 @@
  * requests of cells under others, too. The input is the file from behind the header; header and
  * checksums are put right, so that the fuzzer gets past them. Anything but a damaged or an
  * impossible story is carried out, with every invariant checked. */
+/* covers: record/recording_reader.c record/record_cells.c lab/replay/replay.c */
 #include "lab/replay/replay.h"
 #include "lab/run/scenario_run.h"
 

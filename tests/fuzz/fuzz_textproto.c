@@ -1,5 +1,7 @@
 /* libFuzzer target: any bytes as config.pbtxt. What reads must survive packing, and printing as
  * JSON. */
+/* covers: model/text/textproto.c model/text/textproto_lexer.c model/text/textproto_value.c
+ * model/text/protobuf_json.c */
 #include "model/text/protobuf_json.h"
 #include "model/text/textproto.h"
 #include "model_config.pb-c.h"

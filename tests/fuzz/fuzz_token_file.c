@@ -1,6 +1,7 @@
 /* The file of tokens: any bytes are a table that keeps its rules, or an error with the line; read
  * again they are the same identities. The same bytes as the header Authorization must not crash.
  * Build with -fsanitize=fuzzer,address,undefined. */
+/* covers: net/access/token_file.c */
 #include "net/access/token_file.h"
 
 #include <stdlib.h>

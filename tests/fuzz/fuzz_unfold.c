@@ -1,6 +1,7 @@
 /* libFuzzer target: any integers as a request that is to be unfolded. The first byte says how, the
  * others are elements, a tensor after the other. What is not refused must be in order, and, of a
  * tree, reach every node once. */
+/* covers: model/cells/unfold.c */
 #include "model/cells/unfold.h"
 
 #include <stdlib.h>
