@@ -217,10 +217,11 @@ static enum tt_err find_cells(const struct tt_find_profile_options *options,
                               struct tt_error *why) {
     struct tt_profile *whole = NULL, **steps = NULL;
     enum tt_err err = read_file(options, &whole, &steps, why);
+    tt_profile_free(whole); /* a file without steps says nothing of cells */
+    whole = NULL;
     if (err == TT_ERR_NOT_FOUND || (!err && !steps))
         err = measure(options, &whole, &steps, why);
-    tt_profile_free(whole);
-    whole = NULL;
+    tt_assert(!whole);
     if (err)
         return err;
     err = tt_cell_profile_narrow(options->cells, steps, why);

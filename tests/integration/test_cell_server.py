@@ -39,6 +39,12 @@ def make_models(folder):
     settings = (models / "chain64" / "tutti.pbtxt").read_text()
     window = 'policy { name: "window" option { key: "same_length" value: "off" } }\n'
     (padded / "tutti.pbtxt").write_text(settings + "\n" + window)
+    # With a profile that says nothing of cells.
+    plain = models / "plain64"
+    plain.mkdir()
+    (plain / "1").symlink_to(models / "chain64" / "1")
+    (plain / "tutti.pbtxt").write_text(settings)
+    (plain / "profile.pbtxt").write_text("linear { alpha_ms: 0.1 beta_ms: 0.05 }\n")
     # L6: and preempted, caught up with and merged, cell by cell.
     for name in "chain64", "seq2seq64":
         lazy = models / ("lazy_" + name)
@@ -210,6 +216,13 @@ class Cells(unittest.TestCase):
                 expected = sum(length <= int(bound) for length in lengths)
                 self.assertEqual(buckets[bound] - buckets_before[bound], expected, bound)
         self.assertEqual(self.output_lengths("chain64"), ({}, {}))
+
+    def test_a_profile_without_cells(self):
+        """They are measured; what the file says is freed (a sanitizer sees it)."""
+        page = get(self.server.address, "/metrics")[2].decode()
+        self.assertRegex(page, r'tutti_model_info\{model="plain64",[^}]*profile="measured"')
+        tokens, client = random_tokens(random.Random(11)), self.client()
+        self.assertEqual(infer(client, "plain64", tokens)[1]["outputs"], infer(client, "chain64", tokens)[1]["outputs"])
 
     def test_metrics_count_outputs_that_were_stopped(self):
         draw, client = random.Random(10), self.client()
