@@ -305,5 +305,51 @@ class Names(HostileCase):
         self.assertEqual(self.infer("one"), (1.0, "1"))
 
 
+class Numbers(HostileCase):
+    """Text and fractions where the protocol has whole numbers. (A model's configuration is protobuf's JSON, which has both.)"""
+
+    def test_inference(self):
+        x = {"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [0] * 4}
+        self.assertEqual(self.ask("POST", INFER, json.dumps({"inputs": [x]}))[0], 200)
+        for field, given, more in (
+            ("shape", {"shape": ["1", 4]}, {}),
+            ("shape", {"shape": [1.0, 4]}, {}),
+            ("shape", {"shape": [True, 4]}, {}),
+            ("data", {"data": ["0"] * 4}, {}),
+            ("data", {"data": [False] * 4}, {}),
+            ("binary_data_size", {"parameters": {"binary_data_size": "16"}}, {}),
+            ("priority", {}, {"parameters": {"priority": "1"}}),
+            ("timeout", {}, {"parameters": {"timeout": "5000000"}}),
+            ("timeout", {}, {"parameters": {"timeout": 5e6}}),
+            ("classification", {}, {"outputs": [{"name": "y", "parameters": {"classification": "1"}}]}),
+            ("binary_data", {}, {"outputs": [{"name": "y", "parameters": {"binary_data": "true"}}]}),
+        ):
+            body = dict({"inputs": [dict(x, **given)]}, **more)
+            status, answer = self.ask("POST", INFER, json.dumps(body))
+            self.assertEqual(status, 400, (body, answer))
+            self.assertIn('"%s"' % field, answer["error"])
+
+    def test_settings(self):
+        for path, body in (
+            ("/v2/logging", {"log_verbose_level": "1"}),
+            ("/v2/logging", {"log_verbose_level": 1.0}),
+            ("/v2/logging", {"log_info": "true"}),
+            ("/v2/repository/index", {"ready": "true"}),
+            ("/v2/repository/index", {"ready": 1}),
+        ):
+            status, answer = self.ask("POST", path, json.dumps(body))
+            self.assertEqual(status, 400, (body, answer))
+            self.assertIn('"%s"' % list(body)[0], answer["error"])
+
+    def test_configuration(self):
+        files = {"file:1/model.onnx": base64.b64encode(adder(1.0)).decode()}
+        for value, status in (("16", 200), (16.0, 200), ("x", 400), (1.5, 400), ("", 400), (True, 400), (1 << 31, 400)):
+            text = dict(files, config=json.dumps({"max_batch_size": value}))
+            got, answer = self.ask("POST", "/v2/repository/models/two/load", json.dumps({"parameters": text}))
+            self.assertEqual(got, status, (value, answer))
+            if status == 200:
+                self.assertEqual(self.ask("GET", "/v2/models/two/config")[1]["max_batch_size"], 16)
+
+
 if __name__ == "__main__":
     unittest.main()
