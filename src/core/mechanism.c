@@ -1,4 +1,5 @@
 #include "core/mechanism.h"
+#include "core/early_answer.h"
 
 #include "base/instant.h"
 #include "base/line.h"
@@ -278,6 +279,13 @@ int64_t tt_mechanism_ahead_ns(const struct tt_mechanism *self, const struct tt_r
     return tt_backlog_ahead(&self->backlog, request, self->executors_up);
 }
 
+static void report_end(struct tt_mechanism *self, struct tt_request *request, enum tt_ending ending,
+                       enum tt_drop_reason reason) {
+    NOTIFY(self, .kind = TT_EVENT_ENDED, .request = request, .ending = ending, .reason = reason);
+    self->ended[ending]++;
+    self->carrier.ended(self->carrier.context, self->now, request, ending, reason);
+}
+
 /* Reports the end; the request's memory stays. */
 static void tell_end(struct tt_mechanism *self, struct tt_request *request, enum tt_ending ending,
                      enum tt_drop_reason reason) {
@@ -288,9 +296,7 @@ static void tell_end(struct tt_mechanism *self, struct tt_request *request, enum
         NOTIFY(self, .kind = TT_EVENT_DROP, .request = request, .reason = reason);
         note_drop(self, request, reason);
     }
-    NOTIFY(self, .kind = TT_EVENT_ENDED, .request = request, .ending = ending, .reason = reason);
-    self->ended[ending]++;
-    self->carrier.ended(self->carrier.context, self->now, request, ending, reason);
+    report_end(self, request, ending, reason);
 }
 
 static void let_go(struct tt_mechanism *self, struct tt_request *request) {
@@ -314,6 +320,31 @@ static void end_request(struct tt_mechanism *self, struct tt_request *request,
     request->state = TT_REQUEST_LEAVING;
     request->reported = true;
     self->reported++;
+}
+
+void tt_mechanism_answered(struct tt_mechanism *self, int64_t now, struct tt_request *request) {
+    advance(self, now);
+    tt_assert(request->state == TT_REQUEST_RUNNING && !request->graph);
+    tt_assert(!request->reported && !request->cancelled);
+    tt_assert(!request->task->after && !request->task->follower);
+    tt_assert(request->task->last_step == self->models[request->model]->step_count - 1);
+    report_end(self, request, TT_ENDING_DONE, TT_DROP_NONE);
+    request->reported = true;
+    self->reported++;
+}
+
+/* Ends a request that leaves with its task. E7: its end may have been reported; what decisions
+ * depend on is noted here in any case. */
+static void end_with_task(struct tt_mechanism *self, struct tt_request *request,
+                          enum tt_ending ending) {
+    if (!request->reported) {
+        end_request(self, request, ending, TT_DROP_NONE);
+        return;
+    }
+    if (self->overloads)
+        note_end(self, request, TT_ENDING_DONE, TT_DROP_NONE);
+    self->reported--;
+    let_go(self, request);
 }
 
 /* Admits the request or ends it. False: its level is full, or it cannot be in time, alone or behind
@@ -433,7 +464,9 @@ static enum tt_ending settle(const struct tt_mechanism *self, const struct tt_ta
     request->state = TT_REQUEST_QUEUED;
     enum tt_ending ending = TT_ENDING_DONE;
     bool leaves = false;
-    if (request->cancelled) {
+    if (request->reported) {
+        leaves = true;
+    } else if (request->cancelled) {
         leaves = true;
         ending = TT_ENDING_CANCELLED;
     } else if (task->outcome == TT_OUTCOME_FAILED || item->fate == TT_FATE_FAILS) {
@@ -556,7 +589,7 @@ void tt_mechanism_finished(struct tt_mechanism *self, int64_t now, struct tt_tas
         end_cells(self, task);
     for (int32_t i = 0; !by_cells && i < task->count; i++)
         if (task->items[i].request->state == TT_REQUEST_LEAVING)
-            end_request(self, task->items[i].request, task->items[i].ending, TT_DROP_NONE);
+            end_with_task(self, task->items[i].request, task->items[i].ending);
     task->state = TT_TASK_FREE;
 }
 

@@ -79,6 +79,9 @@ void tt_mechanism_check(const struct tt_mechanism *self) {
                 bool by_cells = task->items[item].subgraph != NULL;
                 tt_assert(request->state == TT_REQUEST_RUNNING || (by_cells && request->reported));
                 tt_assert(by_cells ? request->cells_in_flight > 0 : request->task == owner);
+                tt_assert(by_cells || !request->reported ||
+                          (task == owner &&
+                           task->last_step == self->models[task->model]->step_count - 1));
                 rows += request->rows;
             }
             tt_assert(rows == task->rows);

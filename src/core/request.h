@@ -49,10 +49,10 @@ struct tt_request {
     int32_t slot;     /* first of its slots in the device's slot ring; -1: it has none (yet) */
     int32_t round;    /* rounds done of the recurrent block that contains `step` */
     enum tt_request_state state;
-    bool cancelled;       /* while RUNNING: its result will be discarded */
-    bool is_ready;        /* its input is on the device */
-    bool waits;           /* for its first step; only with queue rules, set by the mechanism */
-    bool reported;        /* its end was reported; it stays until its cells are back */
+    bool cancelled; /* while RUNNING: its result will be discarded */
+    bool is_ready;  /* its input is on the device */
+    bool waits;     /* for its first step; only with queue rules, set by the mechanism */
+    bool reported;  /* its end was reported; it stays until its cells, or its task, are back */
     struct tt_task *task; /* while RUNNING by steps; NULL by cells */
     /* By cells (core/cell_graph.h) it is RUNNING while any of its cells is in a task. */
     struct tt_cell_graph *graph; /* owned by the carrier; NULL: the request runs by steps */

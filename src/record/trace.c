@@ -108,17 +108,18 @@ static void ended(struct tt_trace_tap *self, const struct tt_event *event) {
     const struct tt_request *request = event->request;
     tt_assert(self->in_use);
     tt_assert(event->now >= request->arrived_at);
-    /* A request that leaves a batch ends while the domain reports that batch. */
+    /* A request that leaves a batch ends while the domain reports that batch, or, E7, before. */
+    const struct tt_task *task = request->task;
     put(self, &(struct tt_trace_record){.kind = TT_TRACE_REQUEST,
                                         .outcome = (uint8_t)event->ending,
                                         .reason = (uint8_t)event->reason,
-                                        .ran = request->state == TT_REQUEST_LEAVING,
+                                        .ran = task || request->state == TT_REQUEST_LEAVING,
                                         .rows = narrow(request->rows),
                                         .slack_us = slack_us(request, event->now),
                                         .name = self->names[request->model],
                                         .domain = self->domain,
                                         .first_step = batches_behind_first(self, request),
-                                        .run = self->last_run,
+                                        .run = task ? task->number : self->last_run,
                                         .number = tt_request_arrival(request),
                                         .begin_at = request->arrived_at,
                                         .end_at = event->now});

@@ -105,7 +105,8 @@ struct tt_trace_visitor {
 /* Visits every name, then what ended after the cursor and until `until_at`, and moves the cursor.
  * A ring that the cursor does not know is read from `since_at` on. Returns how many records were
  * overwritten before they were read. `until_at` should lie some ms before now: the requests of a
- * batch are recorded after the batch. Any thread. */
+ * batch are recorded after the batch. Those that were answered before it ended (E7) count for its
+ * slack if they are read with it. Any thread. */
 int64_t tt_trace_read(struct tt_trace *self, int64_t since_at, int64_t until_at,
                       struct tt_trace_cursor *cursor, const struct tt_trace_visitor *visitor);
 /* The domain's number in struct tt_trace_batch. */

@@ -3,12 +3,43 @@
 
 #include <string.h>
 
+/* E7: runs of which requests were answered before their batch ended. */
+enum { EARLY_RUNS = 16 };
+
+struct early {
+    int64_t run; /* -1: none */
+    int32_t slack_us;
+};
+
 struct reading {
     const struct tt_trace_visitor *visitor;
+    struct early early[EARLY_RUNS]; /* the last ones of this ring */
+    int32_t next_early;
     struct tt_trace_batch batch; /* waits for the requests that ended in it */
     int64_t run;                 /* its number; -1: none waits */
     int64_t lost;
 };
+
+static struct early *find_early(struct reading *self, int64_t run) {
+    for (int32_t i = 0; i < EARLY_RUNS; i++)
+        if (self->early[i].run == run)
+            return &self->early[i];
+    return NULL;
+}
+
+static void note_early(struct reading *self, const struct tt_trace_record *record) {
+    struct early *early = find_early(self, record->run);
+    if (!early) {
+        early = &self->early[self->next_early++ % EARLY_RUNS];
+        *early = (struct early){record->run, TT_TRACE_NO_SLACK};
+    }
+    early->slack_us = record->slack_us < early->slack_us ? record->slack_us : early->slack_us;
+}
+
+static void forget_early(struct reading *self) {
+    for (int32_t i = 0; i < EARLY_RUNS; i++)
+        self->early[i].run = -1;
+}
 
 static void deliver(struct reading *self) {
     if (self->run >= 0)
@@ -19,12 +50,13 @@ static void deliver(struct reading *self) {
 static void read_batch(struct reading *self, const struct tt_trace_record *record) {
     deliver(self);
     tt_assert(record->run >= 0);
+    const struct early *early = find_early(self, record->run);
     self->run = record->run;
     self->batch = (struct tt_trace_batch){.model = record->name,
                                           .domain = record->domain,
                                           .executor = record->executor,
                                           .rows = record->rows,
-                                          .slack_us = TT_TRACE_NO_SLACK,
+                                          .slack_us = early ? early->slack_us : TT_TRACE_NO_SLACK,
                                           .outcome = (enum tt_outcome)record->outcome,
                                           .begin_at = record->begin_at,
                                           .end_at = record->end_at};
@@ -37,7 +69,9 @@ static bool belongs_to_batch(const struct reading *self, const struct tt_trace_r
 }
 
 static void read_request(struct reading *self, const struct tt_trace_record *record) {
-    if (belongs_to_batch(self, record) && record->slack_us < self->batch.slack_us)
+    if (!belongs_to_batch(self, record) && record->ran)
+        note_early(self, record);
+    else if (record->ran && record->slack_us < self->batch.slack_us)
         self->batch.slack_us = record->slack_us;
     struct tt_trace_ending ending = {.model = record->name,
                                      .slack_us = record->slack_us,
@@ -54,6 +88,7 @@ static uint64_t read_ring(struct reading *self, const struct tt_recent *recent, 
     uint64_t end = tt_recent_end(recent), words[TT_TRACE_RECORD_WORDS];
     tt_assert(next <= end);
     tt_assert(self->run < 0); /* the ring before it was delivered */
+    forget_early(self);
     for (; next < end; next++) {
         struct tt_trace_record record;
         if (!tt_recent_get(recent, next, words)) {
