@@ -8,24 +8,23 @@
 #include <string.h>
 
 struct tt_async_completions {
-    tt_device_done_fn *done;
-    void *done_context;
     struct tt_eventcount eventcount;
     struct tt_lock lock; /* guards: */
-    struct tt_list ended;
+    struct tt_list added;
     bool closing;
     pthread_t thread;
 };
 
-/* The task that ended first; NULL: there is none. */
-static struct tt_async_task *take_first(struct tt_async_completions *self, bool *out_closing) {
+/* The one that was added first; NULL: there is none. */
+static struct tt_async_completion *take_first(struct tt_async_completions *self,
+                                              bool *out_closing) {
     tt_lock_take(&self->lock);
-    struct tt_list_node *first = tt_list_first(&self->ended);
+    struct tt_list_node *first = tt_list_first(&self->added);
     if (first)
         tt_list_remove(first);
     *out_closing = self->closing;
     tt_lock_give(&self->lock);
-    return first ? TT_CONTAINER_OF(first, struct tt_async_task, in_ended) : NULL;
+    return first ? TT_CONTAINER_OF(first, struct tt_async_completion, node) : NULL;
 }
 
 static void *completions_main(void *context) {
@@ -33,9 +32,9 @@ static void *completions_main(void *context) {
     pthread_setname_np(pthread_self(), "tutti-ended");
     for (;;) {
         bool closing;
-        struct tt_async_task *task = take_first(self, &closing);
-        if (task)
-            self->done(self->done_context, &task->head);
+        struct tt_async_completion *completion = take_first(self, &closing);
+        if (completion)
+            completion->call(completion->context);
         else if (closing)
             return NULL;
         else
@@ -43,17 +42,14 @@ static void *completions_main(void *context) {
     }
 }
 
-enum tt_err tt_async_completions_open(tt_device_done_fn *done, void *done_context,
-                                      struct tt_async_completions **out_self,
+enum tt_err tt_async_completions_open(struct tt_async_completions **out_self,
                                       struct tt_error *why) {
     struct tt_async_completions *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the completions of a device");
-    self->done = done;
-    self->done_context = done_context;
     tt_eventcount_init(&self->eventcount);
     tt_lock_init(&self->lock);
-    tt_list_init(&self->ended);
+    tt_list_init(&self->added);
     int failed = pthread_create(&self->thread, NULL, completions_main, self);
     if (failed) {
         tt_lock_fini(&self->lock);
@@ -65,9 +61,10 @@ enum tt_err tt_async_completions_open(tt_device_done_fn *done, void *done_contex
     return TT_OK;
 }
 
-void tt_async_completions_add(struct tt_async_completions *self, struct tt_async_task *task) {
+void tt_async_completions_add(struct tt_async_completions *self,
+                              struct tt_async_completion *completion) {
     tt_lock_take(&self->lock);
-    tt_list_push_back(&self->ended, &task->in_ended);
+    tt_list_push_back(&self->added, &completion->node);
     tt_lock_give(&self->lock);
     tt_eventcount_notify(&self->eventcount);
 }

@@ -153,8 +153,7 @@ enum tt_err tt_async_executors_open(const struct tt_async_executors_options *opt
     self->executors = executors;
     enum tt_err err = TT_OK;
     if (!tt_async_device_runs_kernels(options->device))
-        err = tt_async_completions_open(options->done, options->done_context, &self->completions,
-                                        why);
+        err = tt_async_completions_open(&self->completions, why);
     for (; !err && self->opened < count; self->opened++)
         err = open_executor(self, &executors[self->opened], why);
     if (err) {
@@ -182,6 +181,12 @@ static void begun(void *context) {
     tt_lock_give(&executor->lock);
 }
 
+static void call_done(void *context) {
+    struct tt_async_task *task = context;
+    const struct tt_async_executors_options *options = &task->set->options;
+    options->done(options->done_context, &task->head);
+}
+
 /* On the stream of notices, behind the work. */
 static void ended(void *context) {
     struct tt_async_task *task = context;
@@ -203,10 +208,8 @@ static void ended(void *context) {
     executor->last_ended_at = task->head.ended_at;
     bool is_done = task->head.outcome == TT_OUTCOME_DONE;
     task->head.last_step_done = is_done ? task->head.last_step : task->head.first_step - 1;
-    if (self->completions)
-        tt_async_completions_add(self->completions, task);
-    else
-        self->options.done(self->options.done_context, &task->head);
+    task->ended = (struct tt_async_completion){.call = call_done, .context = task};
+    tt_async_executors_call(self, &task->ended);
 }
 
 /* The oldest task under way of the executor; NULL: none has begun. Under the lock. */
@@ -333,7 +336,6 @@ void tt_async_executors_submit(struct tt_async_executors *self, struct tt_async_
     struct executor *executor = executor_of(self, task->head.executor);
     task->set = self;
     task->number = executor->submitted;
-    task->in_ended = (struct tt_list_node){0};
     task->refused = TT_OK;
     self->counts.tasks++;
     bool returns = self->is_over || !self->options.keeps_failed;
@@ -343,6 +345,23 @@ void tt_async_executors_submit(struct tt_async_executors *self, struct tt_async_
         return_failed(self, task);
     else
         put(self, executor, task);
+}
+
+void tt_async_executors_call(struct tt_async_executors *self,
+                             struct tt_async_completion *completion) {
+    if (self->completions)
+        tt_async_completions_add(self->completions, completion);
+    else
+        completion->call(completion->context);
+}
+
+int64_t tt_async_executors_started_at(struct tt_async_executors *self,
+                                      const struct tt_async_task *task) {
+    struct executor *executor = executor_of(self, task->head.executor);
+    tt_lock_take(&executor->lock);
+    int64_t started_at = place_of(self, executor, task->number)->started_at;
+    tt_lock_give(&executor->lock);
+    return started_at;
 }
 
 struct tt_async_stream *tt_async_executors_stream(const struct tt_async_executors *self,

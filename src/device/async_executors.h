@@ -26,8 +26,8 @@
 #ifndef TT_DEVICE_ASYNC_EXECUTORS_H
 #define TT_DEVICE_ASYNC_EXECUTORS_H
 
-#include "base/list.h"
 #include "core/device_set.h"
+#include "device/async_completions.h"
 #include "device/async_device.h"
 
 struct tt_async_executors;
@@ -59,8 +59,8 @@ struct tt_async_task {
     enum tt_err refused;
     /* The set's: */
     struct tt_async_executors *set;
-    uint64_t number;              /* of the executor's tasks */
-    struct tt_list_node in_ended; /* until `done` */
+    uint64_t number; /* of the executor's tasks */
+    struct tt_async_completion ended;
 };
 _Static_assert(offsetof(struct tt_async_task, head) == 0, "a device task is its beginning");
 
@@ -94,6 +94,13 @@ void tt_async_executors_close(struct tt_async_executors *take_set);
 void tt_async_executors_end(struct tt_async_executors *self);
 /* Never blocks. Of the executor at most `depth` tasks have not come back. */
 void tt_async_executors_submit(struct tt_async_executors *self, struct tt_async_task *task);
+/* For calls on streams of the set's tasks, before `done` of the task: calls the completion's
+ * function as `done` is called, so it may submit, and comes before that. */
+void tt_async_executors_call(struct tt_async_executors *self,
+                             struct tt_async_completion *completion);
+/* When the task began; it has begun, and has not come back. Needs `notes_starts`. */
+int64_t tt_async_executors_started_at(struct tt_async_executors *self,
+                                      const struct tt_async_task *task);
 /* The stream on which the executor's kernels run, until _end. */
 struct tt_async_stream *tt_async_executors_stream(const struct tt_async_executors *self,
                                                   int32_t executor);

@@ -176,6 +176,11 @@ struct tt_engine_task {
      * submits this one. At most one task names it. A member's `state` is NULL here. */
     struct tt_engine_task *after;
     struct tt_engine_hand_on hand_on; /* the engine's */
+    /* E7: called when the outputs of a member are there and the task is still under way for others:
+     * the member's `result` and `first_row` are set, and so are the task's `started_at`, `input_ns`
+     * and `infer_ns`. Before `done`, on a thread as that. NULL: not wanted. Only engines that say
+     * `answers_each` call it. */
+    void (*answered)(struct tt_engine_task *task, struct tt_engine_member *member);
     bool together;  /* members: none leaves early or skips steps; for measurements */
     bool diverging; /* sequences: ends when the first member finishes a chain; else all wait */
     int32_t stop;   /* the engine's: how it was asked to stop; under the executor's lock */
@@ -256,7 +261,8 @@ struct tt_engine_watch_ops {
 };
 
 struct tt_engine_ops {
-    const char *name; /* "cpu", "emulated" */
+    const char *name;  /* "cpu", "emulated" */
+    bool answers_each; /* see `answered` of a task */
     /* submit, yield and abort (core/device_set.h; `self` is the engine). One thread submits all
      * tasks of an executor. Completion is pushed through `done`. */
     struct tt_device_ops device;

@@ -31,21 +31,38 @@ static void call_done(struct tt_stream_engine *self, struct tt_engine_task *task
     is_in_done = outer;
 }
 
-/* Which parts of the time from start to end were copies. */
-static void note_times(const struct tt_stream_place *place) {
+/* Which parts of the time from start to end were copies; `outputs_at`: when its outputs began to
+ * leave, or it ended. */
+static void note_times(const struct tt_stream_place *place, int64_t outputs_at) {
     struct tt_engine_task *task = place->task;
-    struct tt_device_task *head = &task->head;
-    if (task->copies_out.begin_at > 0)
-        task->copies_out.end_at = head->ended_at;
+    const struct tt_device_task *head = &task->head;
     int64_t inputs_at = tt_instant_max(head->started_at, task->copies_in.end_at);
     if (head->first_step == 0 && place->newest >= 0)
         inputs_at = tt_instant_max(
             inputs_at, tt_stream_inputs_copies(place->model->inputs, place->newest).end_at);
-    int64_t outputs_at = task->copies_out.begin_at > 0 ? task->copies_out.begin_at : head->ended_at;
     if (inputs_at > outputs_at) /* it failed */
-        inputs_at = outputs_at = head->ended_at;
+        inputs_at = outputs_at;
     task->input_ns = inputs_at - head->started_at;
     task->infer_ns = outputs_at - inputs_at;
+}
+
+/* E7: called by the set, as came_back is, and before it. */
+static void member_came(void *context) {
+    struct tt_stream_answer *answer = context;
+    struct tt_stream_place *place = answer->place;
+    struct tt_engine_task *task = place->task;
+    if (!tt_stream_place_give(place, answer))
+        return;
+    if (!place->gives_answers) {
+        task->head.started_at = tt_async_executors_started_at(place->async.set, &place->async);
+        note_times(place, task->copies_out.begin_at);
+        place->gives_answers = true;
+        tt_flag_raise(&place->has_ended);
+    }
+    bool outer = is_in_done;
+    is_in_done = true;
+    task->answered(task, place->valid.members[answer->member]);
+    is_in_done = outer;
 }
 
 /* Called by the set, on a thread of the device or of the caller. */
@@ -59,7 +76,8 @@ static void came_back(void *context, struct tt_device_task *head) {
     task->was_cut = place->was_cut;
     tt_lock_give(&place->lock);
     task->head.outcome = head->outcome;
-    task->head.started_at = head->started_at;
+    if (!place->gives_answers) /* else it is set, and read */
+        task->head.started_at = head->started_at;
     task->head.ended_at = head->ended_at;
     bool done = head->outcome == TT_OUTCOME_DONE;
     tt_flag_raise(&place->has_ended);
@@ -76,7 +94,11 @@ static void came_back(void *context, struct tt_device_task *head) {
         tt_stream_model_give(place->valid.members[i]->state);
         place->valid.members[i]->state = NULL;
     }
-    note_times(place);
+    if (task->copies_out.begin_at > 0)
+        task->copies_out.end_at = head->ended_at;
+    if (!place->gives_answers)
+        note_times(place,
+                   task->copies_out.begin_at > 0 ? task->copies_out.begin_at : head->ended_at);
     tt_flag_raise(&place->is_over); /* from here on the place may be used again */
     call_done(self, task);
 }
@@ -382,6 +404,7 @@ static void close_engine(struct tt_engine *take_engine) {
         free(place->ranges);
         free(place->slots);
         free(place->ring_slots);
+        free(place->answers);
     }
     free(self->places);
     free(self->submitted);
@@ -391,6 +414,7 @@ static void close_engine(struct tt_engine *take_engine) {
 
 static const struct tt_engine_ops ops = {
     .name = "streams",
+    .answers_each = true,
     .device = {.submit = submit, .yield = stop_none, .abort = stop_none},
     .watch = &watch,
     .inputs = &input_ops,
@@ -468,6 +492,7 @@ enum tt_err tt_stream_engine_open(const struct tt_stream_engine_options *options
     for (int32_t i = 0; self->places && i < tt_stream_engine_places(self); i++) {
         tt_lock_init(&self->places[i].lock);
         self->places[i].lost = lost_returned;
+        self->places[i].answer = member_came;
     }
     enum tt_err err =
         self->places && self->submitted && self->native_streams

@@ -17,6 +17,9 @@
  * single requests. A request that does not fit alone gets NO_MEMORY with the numbers, and takes no
  * part in later steps; the others go on.
  *
+ * E7: with TT_STREAM_EACH a member has its answer (`answered` of a task) when its outputs are
+ * there, also if those of others are not; the last one with its batch.
+ *
  * Life of a task: submitted; its inputs are copied; its stream waits for them, and for the task
  * named by `after`; a kernel runs its steps; the outputs are copied out; `done` is called from a
  * thread of the device, or, in virtual time, from the thread that advances it. A task whose copies

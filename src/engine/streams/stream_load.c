@@ -17,7 +17,10 @@ bool tt_stream_engine_make_room(struct tt_stream_engine *self, int32_t rows) {
         int32_t *ring_slots = realloc(place->ring_slots, (size_t)rows * sizeof(*ring_slots));
         if (ring_slots)
             place->ring_slots = ring_slots;
-        if (!ranges || !slots || !ring_slots ||
+        struct tt_stream_answer *answers = realloc(place->answers, (size_t)rows * sizeof(*answers));
+        if (answers)
+            place->answers = answers;
+        if (!ranges || !slots || !ring_slots || !answers ||
             !TT_ARRAY_RESERVE(place->valid.members, &place->valid.capacity, rows))
             return false;
     }
@@ -26,10 +29,14 @@ bool tt_stream_engine_make_room(struct tt_stream_engine *self, int32_t rows) {
 }
 
 int64_t tt_stream_engine_operations(const struct tt_signature *signature, int32_t places) {
-    enum { WHATEVER_THE_BATCH = 12 };
-    int32_t most = signature->input_count > signature->output_count ? signature->input_count
-                                                                    : signature->output_count;
-    return (int64_t)places * (WHATEVER_THE_BATCH + (int64_t)signature->max_batch * most);
+    /* Of notices: a wait, two calls and a record; E7: behind the outputs of all members but the
+     * last a call, and one that runs while the next task comes. */
+    enum { WHATEVER_THE_BATCH = 12, OF_NOTICES = 4 };
+    int64_t rows = signature->max_batch, outputs = signature->output_count;
+    int64_t most = signature->input_count > outputs ? signature->input_count : outputs;
+    int64_t work = WHATEVER_THE_BATCH + rows * most;
+    int64_t notices = OF_NOTICES + rows * (outputs + 1);
+    return places * (work > notices ? work : notices);
 }
 
 static enum tt_err check_room(const struct tt_stream_engine *self,

@@ -22,6 +22,7 @@ void tt_stream_place_begin(struct tt_stream_place *place, struct tt_engine_task 
     place->brought = TT_OK;
     place->is_refused = before && before->async.refused;
     place->has_ended = place->is_over = (struct tt_flag){0};
+    place->gives_answers = false;
     place->is_known = false;
 }
 
@@ -195,22 +196,29 @@ static enum tt_err await_arrived(struct tt_async_stream *stream,
     return !err && !place->is_in_place ? gather_arrived(stream, place, why) : err;
 }
 
-/* E1: each request alone, in order. */
-static enum tt_err move_each(struct tt_async_stream *stream, const struct tt_stream_place *place,
-                             bool is_in, struct tt_error *why) {
+/* The tensors of one member, whose rows begin at `row`. */
+static enum tt_err move_member(struct tt_async_stream *stream, const struct tt_stream_place *place,
+                               int32_t member, size_t row, bool is_in, struct tt_error *why) {
     const struct tt_stream_model *model = place->model;
     const size_t *offsets = is_in ? model->input_at : model->output_at;
     const size_t *row_bytes = is_in ? model->input_row_bytes : model->output_row_bytes;
     int32_t count = is_in ? model->signature.input_count : model->signature.output_count;
+    size_t rows = (size_t)place->valid.members[member]->rows;
+    enum tt_err err = TT_OK;
+    for (int32_t t = 0; !err && t < count; t++)
+        err = move(stream, place, offsets[t] + row * row_bytes[t], rows * row_bytes[t], is_in, why);
+    return err;
+}
+
+/* E1: the inputs that come with the batch, each request alone, in order. */
+static enum tt_err bring_each(struct tt_async_stream *stream, const struct tt_stream_place *place,
+                              struct tt_error *why) {
     size_t row = 0;
     enum tt_err err = TT_OK;
-    for (int32_t i = 0; i < place->valid.count; i++) {
-        size_t rows = (size_t)place->valid.members[i]->rows;
-        bool is_there = is_in && place->ring_slots[i] >= 0;
-        for (int32_t t = 0; !err && !is_there && t < count; t++)
-            err = move(stream, place, offsets[t] + row * row_bytes[t], rows * row_bytes[t], is_in,
-                       why);
-        row += rows;
+    for (int32_t i = 0; !err && i < place->valid.count; i++) {
+        if (place->ring_slots[i] < 0)
+            err = move_member(stream, place, i, row, true, why);
+        row += (size_t)place->valid.members[i]->rows;
     }
     return err;
 }
@@ -227,7 +235,8 @@ void tt_stream_place_bring(struct tt_stream_place *place, struct tt_async_stream
     bool each = place->transfer == TT_STREAM_EACH;
     place->brought = tt_async_call(stream, stage_inputs, place, &place->why);
     if (!place->brought)
-        place->brought = (each ? move_each : move_all)(stream, place, true, &place->why);
+        place->brought = each ? bring_each(stream, place, &place->why)
+                              : move_all(stream, place, true, &place->why);
     if (!place->brought)
         place->brought = tt_async_call(stream, note_inputs, place, &place->why);
     tt_assert(place->brought != TT_ERR_BUSY);
@@ -235,12 +244,39 @@ void tt_stream_place_bring(struct tt_stream_place *place, struct tt_async_stream
         record_or_fail(stream, place->inputs_came);
 }
 
+/* On a stream, behind the copies of its outputs. */
+static void member_left(void *context) {
+    struct tt_stream_answer *answer = context;
+    tt_async_executors_call(answer->place->async.set, &answer->completion);
+}
+
+/* E7: the outputs of each member, and its answer behind them. That of the last one comes with the
+ * batch, which ends then. */
+static enum tt_err send_each(struct tt_async_stream *stream, struct tt_stream_place *place,
+                             struct tt_error *why) {
+    enum tt_err err = TT_OK;
+    int32_t row = 0;
+    for (int32_t i = 0; !err && i < place->valid.count; i++) {
+        struct tt_stream_answer *answer = &place->answers[i];
+        answer->place = place;
+        answer->member = i;
+        answer->first_row = row;
+        answer->is_given = false;
+        answer->completion = (struct tt_async_completion){.call = place->answer, .context = answer};
+        err = move_member(stream, place, i, (size_t)row, false, why);
+        if (!err && place->task->answered && i + 1 < place->valid.count)
+            err = tt_async_call(stream, member_left, answer, why);
+        row += place->valid.members[i]->rows;
+    }
+    return err;
+}
+
 static enum tt_err send(struct tt_stream_place *place, struct tt_async_stream *stream,
                         struct tt_error *why) {
     bool each = place->transfer == TT_STREAM_EACH;
     enum tt_err err = tt_async_call(stream, note_outputs, place, why);
     if (!err)
-        err = (each ? move_each : move_all)(stream, place, false, why);
+        err = each ? send_each(stream, place, why) : move_all(stream, place, false, why);
     if (each)
         record_or_fail(stream, place->outputs_left);
     return err;
@@ -320,45 +356,77 @@ void tt_stream_place_fail(struct tt_stream_place *place) {
                                &place->why);
 }
 
-static enum tt_err fill_result(const struct tt_stream_place *place,
+static enum tt_err fill_result(const struct tt_stream_place *place, int32_t first_row, int32_t rows,
                                struct tt_engine_result *result) {
     const struct tt_stream_model *model = place->model;
     for (int32_t t = 0; t < model->signature.output_count; t++) {
         struct tt_engine_output *output = &result->outputs[t];
+        size_t row_bytes = model->output_row_bytes[t];
         output->view.shape = model->signature.outputs[t].shape;
-        output->view.shape.dims[0] = place->valid.rows;
-        output->view.size_bytes = model->output_row_bytes[t] * (size_t)place->valid.rows;
+        output->view.shape.dims[0] = rows;
+        output->view.size_bytes = row_bytes * (size_t)rows;
         output->memory = malloc(output->view.size_bytes);
         if (!output->memory)
             return TT_ERR_NO_MEMORY;
-        memcpy(output->memory, place->arena.pinned + model->output_at[t], output->view.size_bytes);
+        memcpy(output->memory,
+               place->arena.pinned + model->output_at[t] + (size_t)first_row * row_bytes,
+               output->view.size_bytes);
         output->view.bytes = output->memory;
     }
     return TT_OK;
 }
 
-void tt_stream_place_answer(const struct tt_stream_place *place) {
-    const struct tt_engine_valid_members *valid = &place->valid;
-    int32_t good = 0, row = 0;
-    for (int32_t i = 0; i < valid->count; i++)
-        good += valid->members[i]->err == TT_OK;
-    if (good == 0)
-        return;
+/* The result of rows of the arena, shared by `members`; NULL: no memory. */
+static struct tt_engine_result *result_of(const struct tt_stream_place *place, int32_t members,
+                                          int32_t first_row, int32_t rows) {
     struct tt_engine_result *result =
-        tt_engine_result_new(good, place->model->signature.output_count, true, valid->rows);
-    if (!result || fill_result(place, result) != TT_OK) {
+        tt_engine_result_new(members, place->model->signature.output_count, true, rows);
+    if (result && fill_result(place, first_row, rows, result) != TT_OK) {
         tt_engine_result_free(result);
         result = NULL;
     }
+    return result;
+}
+
+bool tt_stream_place_give(const struct tt_stream_place *place, struct tt_stream_answer *answer) {
+    struct tt_engine_member *member = place->valid.members[answer->member];
+    if (member->err)
+        return false;
+    member->result = result_of(place, 1, answer->first_row, member->rows);
+    member->first_row = 0;
+    answer->is_given = member->result != NULL;
+    return answer->is_given;
+}
+
+/* E7: it has its answer, and belongs to the caller's client. */
+static bool was_answered(const struct tt_stream_place *place, int32_t member) {
+    return place->gives_answers && place->answers[member].is_given;
+}
+
+void tt_stream_place_answer(const struct tt_stream_place *place) {
+    const struct tt_engine_valid_members *valid = &place->valid;
+    int32_t good = 0, row = 0, first_row = 0;
+    for (int32_t i = 0; i < valid->count; i++) {
+        bool is_good = !was_answered(place, i) && valid->members[i]->err == TT_OK;
+        good += is_good;
+        first_row += good == 0 ? valid->members[i]->rows : 0;
+    }
+    if (good == 0)
+        return;
+    struct tt_engine_result *result = result_of(place, good, first_row, valid->rows - first_row);
     for (int32_t i = 0; i < valid->count; i++) {
         struct tt_engine_member *member = valid->members[i];
+        if (was_answered(place, i)) {
+            row += member->rows;
+            continue;
+        }
         if (!member->err && !result)
             member->err =
                 tt_fail(TT_ERR_NO_MEMORY, member->why,
                         "out of memory for the outputs of a batch of %d rows", valid->rows);
         if (!member->err) {
             member->result = result;
-            member->first_row = row;
+            member->first_row = row - first_row;
         }
         row += member->rows;
     }

@@ -13,6 +13,16 @@
 #include "engine/engine_task.h"
 #include "engine/streams/stream_model.h"
 
+struct tt_stream_place;
+
+/* E7: the answer of one valid member, which leaves before the others. */
+struct tt_stream_answer {
+    struct tt_stream_place *place;
+    int32_t member, first_row; /* of the task's valid ones; of its rows in the arena */
+    bool is_given;
+    struct tt_async_completion completion;
+};
+
 /* A place in an executor's queue: everything that its task needs until it is back. */
 struct tt_stream_place {
     struct tt_async_task async; /* first */
@@ -32,15 +42,18 @@ struct tt_stream_place {
     int32_t staged;      /* valid members of these */
     int32_t newest;      /* the ring slot whose copy ends last; -1: none */
     bool is_in_place;    /* the kernel reads the ring: all members are there, adjacent */
-    struct tt_flag has_ended; /* its task, on the device; raised before its slots are free */
+    struct tt_stream_answer *answers; /* [max_rows]: of the valid members */
+    bool gives_answers;               /* one was given: its task's times are known */
+    struct tt_flag has_ended; /* its kernel, on the device; raised before its slots are free */
     struct tt_flag is_over;   /* its task has come back */
     bool is_known;            /* the submitting thread has noticed the end */
     enum tt_err brought;      /* why the inputs' copies were refused, or TT_OK */
     bool is_refused;          /* the task named was refused, and so is this one */
     struct tt_error why;      /* of a refusal */
     void (*lost)(struct tt_stream_place *self); /* the kernel of a lost task has returned */
-    struct tt_lock lock;                        /* guards: */
-    bool is_closed;                             /* the device has failed: no kernel begins */
+    void (*answer)(void *context);  /* the outputs of a member have come: a tt_stream_answer */
+    struct tt_lock lock;            /* guards: */
+    bool is_closed;                 /* the device has failed: no kernel begins */
     bool is_computing;              /* the kernel, in a C function, on the device's thread */
     bool is_lost;                   /* the kernel was given up */
     bool is_proven;                 /* a task that took up its members is done: so is this one */
@@ -71,8 +84,11 @@ void tt_stream_place_bring(struct tt_stream_place *self, struct tt_async_stream 
 /* What tt_async_task.put does for the task. */
 enum tt_err tt_stream_place_put(struct tt_async_task *task, enum tt_async_put where,
                                 struct tt_async_stream *stream, struct tt_error *why);
-/* The task is done and its outputs are in pinned memory: gives each member its result, or an
- * error. */
+/* E7: the outputs of this member are in pinned memory: gives it its result. False: it has none yet,
+ * for want of memory, or it has failed. */
+bool tt_stream_place_give(const struct tt_stream_place *self, struct tt_stream_answer *answer);
+/* The task is done and its outputs are in pinned memory: gives each member that has none its
+ * result, or an error. */
 void tt_stream_place_answer(const struct tt_stream_place *self);
 /* The place is the task's, whose members are those of the task in `before`, or its own (NULL). The
  * submitting thread. */
