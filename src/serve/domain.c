@@ -77,6 +77,7 @@ static void start(void *context, int64_t now, struct tt_task *task) {
         .members = members,
         .head.user = self,
         .after = task->after ? &slot_of(self, task->after)->engine_task : NULL,
+        .answered = self->answers.rings ? tt_domain_answered : NULL,
         .step_ends = self->step_ends + (slot - self->tasks) * (ptrdiff_t)TT_DOMAIN_STEP_ENDS,
         .step_ends_capacity = TT_DOMAIN_STEP_ENDS,
         .step_rounds = self->step_rounds + (slot - self->tasks) * (ptrdiff_t)TT_DOMAIN_STEP_ENDS};
@@ -322,6 +323,10 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
         if (err)
             return tt_fail(err, why, "out of memory for a domain");
     }
+    if (options->engine->ops->answers_each &&
+        tt_domain_answers_init(&self->answers, options->executor_count,
+                               self->depth * options->max_batch))
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
     struct tt_carrier carrier = {.context = self,
                                  .start = start,
                                  .yield = yield_executor,
@@ -400,6 +405,7 @@ void tt_domain_free(struct tt_domain *take_domain) {
         return;
     for (int32_t i = 0; i < take_domain->executor_count; i++)
         tt_ring_fini(&take_domain->done[i]);
+    tt_domain_answers_fini(&take_domain->answers);
     tt_policy_destroy(&take_domain->mechanism);
     tt_mechanism_fini(&take_domain->mechanism);
     tt_domain_watch_fini(&take_domain->watch);
@@ -599,6 +605,11 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *
         tt_counter_add(&model->stats->held_back, 1);
 }
 
+void tt_domain_answer_whole(struct tt_domain *self) {
+    tt_assert(self->mechanism.requests.in_use == 0);
+    tt_domain_answers_fini(&self->answers);
+}
+
 bool tt_domain_awaits_inputs(const struct tt_domain *self) {
     return self->mechanism.traits->waits_for_inputs;
 }
@@ -635,30 +646,6 @@ void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_inference *
         withdraw(self, &slot->engine_task, inference);
 }
 
-static void trace_copy(const struct tt_domain *self, const struct tt_task *task,
-                       enum tt_trace_direction direction, int32_t rows, int32_t requests,
-                       struct tt_engine_copies copies) {
-    if (copies.begin_at > 0 && copies.end_at >= copies.begin_at)
-        tt_trace_copied(
-            self->tap, task,
-            &(struct tt_trace_copies){direction, rows, requests, copies.begin_at, copies.end_at});
-}
-
-/* Of an asynchronous device. */
-static void trace_copies(const struct tt_domain *self, const struct tt_served_model *model,
-                         const struct tt_task *task, const struct tt_engine_task *engine_task) {
-    if (!self->tap)
-        return;
-    const struct tt_input_ring *ring = model->inputs;
-    for (int32_t i = 0; ring && ring->model && task->first_step == 0 && i < task->count; i++) {
-        const struct tt_inference *inference = engine_task->members[i].user;
-        trace_copy(self, task, TT_TRACE_ARRIVAL, inference->rows, 1,
-                   tt_input_ring_copies(ring, inference));
-    }
-    trace_copy(self, task, TT_TRACE_IN, task->rows, task->count, engine_task->copies_in);
-    trace_copy(self, task, TT_TRACE_OUT, task->rows, task->count, engine_task->copies_out);
-}
-
 /* Every task is a batch. Its rows count when the model's last step is done, or when they leave
  * early. */
 static void count_batch(struct tt_served_model *model, const struct tt_task *task,
@@ -675,7 +662,7 @@ static void count_batch(struct tt_served_model *model, const struct tt_task *tas
     }
     tt_counter_add(&stats->rows, rows);
     tt_model_stats_count_batch(stats, task->rows, engine_task);
-    trace_copies(model->domain, model, task, engine_task);
+    tt_domain_answers_trace(model->domain, model, task, engine_task);
 }
 
 /* True if the inputs differ in more than the rows. */
@@ -699,6 +686,48 @@ static bool is_misplaced(const struct tt_served_model *model, const struct tt_en
         if (task->members[i].err == TT_OK)
             return shapes_differ(member->user, task->members[i].user);
     return false;
+}
+
+/* What the engine says of one item: to its inference, and its fate to the mechanism. False: it was
+ * answered before (E7). */
+static bool take_item(const struct tt_served_model *model, struct tt_task *task, int32_t index,
+                      const struct tt_engine_task *engine_task) {
+    struct tt_task_item *item = &task->items[index];
+    const struct tt_engine_member *member = &engine_task->members[index];
+    struct tt_inference *inference = member->user;
+    tt_assert(item->request->user == inference);
+    if (!inference) { /* after a failure the engine left its state */
+        model->engine_model->engine->ops->state_release(member->state);
+        return false;
+    }
+    inference->result = member->result;
+    inference->state = member->state;
+    inference->first_row = member->first_row;
+    if (task->first_step == 0) {
+        inference->started_at = task->started_at;
+        inference->input_ns = inference->infer_ns = 0;
+    }
+    inference->input_ns += engine_task->input_ns;
+    inference->infer_ns += engine_task->infer_ns;
+    inference->computed_at = engine_task->head.ended_at;
+    if (item->fate == TT_FATE_FAILS) /* D4: in the task that this one followed */
+        return true;
+    inference->err = member->err;
+    if (member->err)
+        tt_fail(member->err, &inference->why, "%s", member->why->text);
+    if (member->next_step >= 0) { /* D8: an exit's condition moved it */
+        bool leaves = member->next_step == model->step_model.step_count;
+        item->fate = leaves ? TT_FATE_LEAVES : TT_FATE_JUMPS;
+        item->jump = member->next_step;
+    }
+    if (!member->err || engine_task->head.outcome == TT_OUTCOME_ABORTED)
+        return true;
+    item->fate = TT_FATE_FAILS;
+    if (is_misplaced(model, engine_task, member)) {
+        item->fate = TT_FATE_JUMPS;
+        item->jump = task->first_step;
+    }
+    return true;
 }
 
 static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task *engine_task) {
@@ -727,38 +756,9 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
         task->last_step == model->step_model.step_count - 1)
         tt_short_runs_note(&model->short_runs, task->rows, task->ended_at - task->started_at,
                            self->limits->run_here_us * TT_US);
-    for (int32_t i = 0; !model->cells && i < task->count; i++) {
-        struct tt_engine_member *member = &engine_task->members[i];
-        struct tt_inference *inference = member->user;
-        tt_assert(task->items[i].request->user == inference);
-        inference->result = member->result;
-        inference->state = member->state;
-        inference->first_row = member->first_row;
-        if (task->first_step == 0) {
-            inference->started_at = task->started_at;
-            inference->input_ns = inference->infer_ns = 0;
-        }
-        inference->input_ns += engine_task->input_ns;
-        inference->infer_ns += engine_task->infer_ns;
-        inference->computed_at = engine_task->head.ended_at;
-        if (task->items[i].fate == TT_FATE_FAILS) /* D4: in the task that this one followed */
-            continue;
-        inference->err = member->err;
-        if (member->err)
-            tt_fail(member->err, &inference->why, "%s", member->why->text);
-        if (member->next_step >= 0) { /* D8: an exit's condition moved it */
-            bool leaves = member->next_step == model->step_model.step_count;
-            task->items[i].fate = leaves ? TT_FATE_LEAVES : TT_FATE_JUMPS;
-            task->items[i].jump = member->next_step;
-        }
-        if (!member->err || engine_task->head.outcome == TT_OUTCOME_ABORTED)
-            continue;
-        task->items[i].fate = TT_FATE_FAILS;
-        if (is_misplaced(model, engine_task, member)) {
-            task->items[i].fate = TT_FATE_JUMPS;
-            task->items[i].jump = task->first_step;
-        }
-    }
+    bool any_answered = false;
+    for (int32_t i = 0; !model->cells && i < task->count; i++)
+        any_answered |= !take_item(model, task, i, engine_task);
     if (fails)
         tt_domain_watch_fail(self, slot, was_cut);
     else if (*model->failure)
@@ -770,6 +770,8 @@ static void finished(struct tt_domain *self, int64_t now, struct tt_engine_task 
         self->engine->ops->state_release(blank->state);
     }
     tt_mechanism_finished(&self->mechanism, now, task);
+    if (any_answered)
+        tt_domain_meter_left(&self->mechanism, model->index);
 }
 
 int64_t tt_domain_step_ended_at(const struct tt_task *task, int32_t step) {
@@ -794,6 +796,8 @@ static bool collect_from(struct tt_domain *self, int64_t now, int32_t executor) 
         struct tt_engine_task *engine_task = self->early[executor];
         if (!engine_task)
             engine_task = tt_ring_pop(&self->done[executor]);
+        if (self->answers.rings)
+            tt_domain_answers_take(self, now, executor);
         if (!engine_task)
             return any;
         self->early[executor] = NULL;

@@ -18,6 +18,7 @@
 #include "record/recorder.h"
 #include "record/trace.h"
 #include "serve/cell_tasks.h"
+#include "serve/domain_answers.h"
 #include "serve/domain_meter.h"
 #include "serve/domain_watch.h"
 #include "serve/inference_end.h"
@@ -54,7 +55,8 @@ struct tt_domain {
     int64_t *step_ends;   /* [place_count][TT_DOMAIN_STEP_ENDS] */
     int32_t *step_rounds; /* the same */
     struct tt_cell_tasks cell_tasks;
-    struct tt_ring *done;          /* per executor: struct tt_engine_task * */
+    struct tt_ring *done; /* per executor: struct tt_engine_task * */
+    struct tt_domain_answers answers;
     struct tt_engine_task **early; /* [executor_count]; D4: back before the task that it follows */
     int32_t early_count;           /* of them, in the current _collect */
     int32_t model_count;
@@ -109,6 +111,9 @@ TT_MUST_CHECK enum tt_err tt_domain_add_model(struct tt_domain *self, int64_t no
 /* Takes the model out; no request of it is left. */
 void tt_domain_remove_model(struct tt_domain *self, int64_t now, struct tt_served_model *model);
 
+/* E7: requests are answered with their batches from now on, whatever the engine can: for observers
+ * that expect it. No request has arrived. */
+void tt_domain_answer_whole(struct tt_domain *self);
 /* True if its policy waits until a request's input is in the engine's memory. */
 bool tt_domain_awaits_inputs(const struct tt_domain *self);
 /* Reports inputs that got slots after they waited for them. */

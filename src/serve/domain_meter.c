@@ -48,20 +48,18 @@ static void runs(int64_t now, const struct tt_task *task) {
     }
 }
 
-/* D2: counts rows of the request's model between steps, minus `less` that are about to leave. While
- * a model is loaded again, the counter is the sum of both versions. */
-static void note_slots(const struct tt_mechanism *domain, const struct tt_request *request,
-                       int32_t less) {
-    const struct tt_inference *inference = inference_of(request);
-    struct tt_served_model *model = inference->model;
-    int32_t used = domain->kept_rows[request->model] - less;
-    tt_counter_add(&model->stats->stage_slots_used, used - model->reported_stage_slots);
-    model->reported_stage_slots = used;
+static struct tt_served_model *served_at(const struct tt_mechanism *domain, int32_t index) {
+    return TT_CONTAINER_OF((struct tt_step_model *)tt_mechanism_prior(domain, index),
+                           struct tt_served_model, step_model);
 }
 
-static const struct tt_served_model *served_at(const struct tt_mechanism *domain, int32_t index) {
-    return TT_CONTAINER_OF(tt_mechanism_prior(domain, index), const struct tt_served_model,
-                           step_model);
+/* D2: counts rows of the model between steps, minus `less` that are about to leave. While
+ * a model is loaded again, the counter is the sum of both versions. */
+static void note_slots(const struct tt_mechanism *domain, int32_t index, int32_t less) {
+    struct tt_served_model *model = served_at(domain, index);
+    int32_t used = domain->kept_rows[index] - less;
+    tt_counter_add(&model->stats->stage_slots_used, used - model->reported_stage_slots);
+    model->reported_stage_slots = used;
 }
 
 /* What is believed of a model that came, or whose belief moved. */
@@ -94,10 +92,9 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
             tt_counter_add(&inference->model->stats->stage_held_back, 1);
     } else if (event->kind == TT_EVENT_RUN) {
         runs(event->now, event->task);
-        note_slots(event->domain, event->task->items[0].request, 0);
+        note_slots(event->domain, event->task->model, 0);
     } else if (event->kind == TT_EVENT_YIELD) {
-        note_slots(event->domain,
-                   tt_mechanism_oldest(event->domain, event->index)->items[0].request, 0);
+        note_slots(event->domain, tt_mechanism_oldest(event->domain, event->index)->model, 0);
     } else if (event->kind == TT_EVENT_MODEL) {
         if (event->change == TT_CHANGE_BELIEF || event->change == TT_CHANGE_ADDED)
             note_belief(event->domain, event->index);
@@ -119,12 +116,16 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
             tt_load_window_ended(&self->load, event->now,
                                  event->ending != TT_ENDING_DONE ||
                                      event->now > inference->deadline_at);
-        if (event->request->keeps_slots)
-            note_slots(event->domain, event->request, event->request->rows);
+        if (event->request->keeps_slots && !event->request->task) /* else it keeps them still */
+            note_slots(event->domain, event->request->model, event->request->rows);
         if (event->ending == TT_ENDING_DONE)
             tt_duration_histogram_add(&inference->model->stats->answering,
                                       event->now - inference->submitted_at);
     }
+}
+
+void tt_domain_meter_left(const struct tt_mechanism *mechanism, int32_t model) {
+    note_slots(mechanism, model, 0);
 }
 
 enum tt_err tt_domain_meter_init(struct tt_domain_meter *self, struct tt_mechanism *mechanism,

@@ -36,6 +36,8 @@ TT_MUST_CHECK enum tt_err tt_domain_meter_init(struct tt_domain_meter *self,
 static inline void tt_domain_meter_rejected(struct tt_domain_meter *self, int64_t now) {
     tt_load_window_ended(&self->load, now, true);
 }
+/* E7: requests that were answered before their task ended have left with it. */
+void tt_domain_meter_left(const struct tt_mechanism *mechanism, int32_t model);
 /* Also after a failed init, on zeroed memory. */
 void tt_domain_meter_fini(struct tt_domain_meter *self);
 

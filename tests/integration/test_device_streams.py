@@ -149,6 +149,35 @@ class DeviceStreams(unittest.TestCase):
         self.assertIn('nv_inference_request_success{model="window",version="1"} ', page)
         self.stop()
 
+    def ends(self, model):
+        """Of each request of the model: when it ended, and when its batch did."""
+        found = json.loads(get(self.server.address, "/v2/debug/trace?seconds=600")[2])["traceEvents"]
+        batches = {e["args"]["run"]: end_of(e) for e in found if e["ph"] == "X" and e["cat"] == "batch" and e["name"] == model}
+        requests = [e for e in found if e["ph"] == "X" and e["cat"] == "request" and e["args"]["model"] == model]
+        return [(end_of(e), batches[e["args"]["run"]]) for e in requests]
+
+    def test_answers(self):
+        """E7: outputs return one request after the other, and answers with them; copied as a whole, they leave with their batch."""
+        window = 'slo_ms: 600000 policy { name: "window" option { key: "max_delay" value: "20ms" } } '
+        copies = "emulation { copy_out { fixed_us: 20000 } }"
+        self.put("each", window + "device { } " + copies)
+        self.put("ordered", window + "device { } " + copies, config=EMULATED + "dynamic_batching { preserve_ordering: true }")
+        self.put("whole", window + "device { copies: WHOLE } " + copies)
+        self.start()
+        for model in ("each", "ordered"):
+            early, sent = 0, 0
+            while early == 0 and sent < 12 * MOST_ROUNDS:
+                self.echo_many(model, 12)
+                sent += 12
+                early = sum(ended < batch_ended - 1 for ended, batch_ended in self.ends(model))
+            self.assertGreater(early, 0)
+            self.assertEqual(len(self.ends(model)), sent)
+        self.echo_many("whole", 12)
+        self.assertTrue(all(ended >= batch_ended - 1 for ended, batch_ended in self.ends("whole")))
+        page = get(self.server.address, "/metrics")[2].decode()
+        self.assertIn('nv_inference_request_success{model="whole",version="1"} 12\n', page)
+        self.stop()
+
     def test_whole(self):
         """E7: a batch is copied as a whole, strictly within its run; nothing is copied when it arrives."""
         self.put("m", 'slo_ms: 600000 policy { name: "window" } device { copies: WHOLE } ' + COPIES)

@@ -383,6 +383,8 @@ static void await_cells(struct player *self) {
 static enum tt_err play_world(struct player *self, struct tt_error *why) {
     const struct tt_live_run *run = self->run;
     struct tt_mechanism *mechanism = &self->world.domain->mechanism;
+    tt_domain_answer_whole(
+        self->world.domain); /* the watch wants a batch's times before its ends */
     tt_live_watch_init(&self->watch, mechanism, TT_DOMAIN_MAX_BATCH, &run->sink);
     enum tt_err err = TT_OK;
     if (run->made)

@@ -1,0 +1,111 @@
+#include "serve/domain_answers.h"
+
+#include "core/early_answer.h"
+#include "serve/domain.h"
+#include "serve/domain_task.h"
+#include "serve/inference_state.h"
+#include "serve/input_ring.h"
+#include "serve/served_model_state.h"
+
+#include <stdlib.h>
+
+enum tt_err tt_domain_answers_init(struct tt_domain_answers *self, int32_t executors,
+                                   int32_t capacity) {
+    enum tt_err err = TT_OK;
+    self->rings = calloc((size_t)executors, sizeof(*self->rings));
+    if (!self->rings)
+        return TT_ERR_NO_MEMORY;
+    for (; !err && self->ring_count < executors; self->ring_count += !err)
+        err = tt_ring_init(&self->rings[self->ring_count], capacity);
+    return err;
+}
+
+void tt_domain_answers_fini(struct tt_domain_answers *self) {
+    for (int32_t i = 0; i < self->ring_count; i++)
+        tt_ring_fini(&self->rings[i]);
+    free(self->rings);
+    *self = (struct tt_domain_answers){0};
+}
+
+void tt_domain_answered(struct tt_engine_task *task, struct tt_engine_member *member) {
+    struct tt_domain *self = task->head.user;
+    struct tt_ring *ring = &self->answers.rings[task->head.executor - self->first_executor];
+    bool pushed = tt_ring_push(ring, member);
+    tt_assert(pushed);
+    self->client.wake(self->client.context);
+}
+
+/* ---- traces ---- */
+
+static void trace_copy(const struct tt_domain *self, const struct tt_task *task,
+                       enum tt_trace_direction direction, int32_t rows, int32_t requests,
+                       struct tt_engine_copies copies) {
+    if (copies.begin_at > 0 && copies.end_at >= copies.begin_at)
+        tt_trace_copied(
+            self->tap, task,
+            &(struct tt_trace_copies){direction, rows, requests, copies.begin_at, copies.end_at});
+}
+
+/* E1: the copy of a request's inputs, if they were copied when they arrived. */
+static void trace_arrival(const struct tt_domain *self, const struct tt_task *task,
+                          const struct tt_inference *inference) {
+    const struct tt_input_ring *ring = inference->model->inputs;
+    if (self->tap && ring && ring->model && task->first_step == 0)
+        trace_copy(self, task, TT_TRACE_ARRIVAL, inference->rows, 1,
+                   tt_input_ring_copies(ring, inference));
+}
+
+void tt_domain_answers_trace(const struct tt_domain *self, const struct tt_served_model *model,
+                             const struct tt_task *task, const struct tt_engine_task *engine_task) {
+    if (!self->tap)
+        return;
+    for (int32_t i = 0; model->inputs && i < task->count; i++)
+        if (engine_task->members[i].user)
+            trace_arrival(self, task, engine_task->members[i].user);
+    trace_copy(self, task, TT_TRACE_IN, task->rows, task->count, engine_task->copies_in);
+    trace_copy(self, task, TT_TRACE_OUT, task->rows, task->count, engine_task->copies_out);
+}
+
+/* ---- answers ---- */
+
+/* The task of the member; NULL: the member's answer waits for it. */
+static struct tt_task *task_of(const struct tt_engine_member *member,
+                               const struct tt_request *request) {
+    struct tt_task *task = request && !request->cancelled ? request->task : NULL;
+    const struct tt_domain_task *slot = task ? task->user : NULL;
+    bool is_its = slot && member >= slot->engine_task.members &&
+                  member < slot->engine_task.members + slot->engine_task.member_count;
+    return is_its && !task->after ? task : NULL; /* else of one that it follows */
+}
+
+static void answer(struct tt_domain *self, int64_t now, struct tt_engine_member *member) {
+    struct tt_inference *inference = member->user; /* NULL: rows that fill the batch up */
+    struct tt_request *request = inference ? inference->request : NULL;
+    struct tt_task *task = task_of(member, request);
+    if (!task)
+        return;
+    const struct tt_domain_task *slot = task->user;
+    const struct tt_engine_task *engine_task = &slot->engine_task;
+    trace_arrival(self, task, inference);
+    inference->result = member->result;
+    inference->first_row = member->first_row;
+    inference->state = NULL; /* the task's, until it ends */
+    inference->err = TT_OK;
+    if (task->first_step == 0) {
+        inference->started_at = engine_task->head.started_at;
+        inference->input_ns = inference->infer_ns = 0;
+    }
+    inference->input_ns += engine_task->input_ns;
+    inference->infer_ns += engine_task->infer_ns;
+    inference->computed_at = now;
+    member->result = NULL;
+    member->user = NULL;
+    tt_mechanism_answered(&self->mechanism, now, request);
+    request->user = NULL; /* the port's */
+}
+
+void tt_domain_answers_take(struct tt_domain *self, int64_t now, int32_t executor) {
+    struct tt_engine_member *member;
+    while (self->answers.rings && (member = tt_ring_pop(&self->answers.rings[executor])))
+        answer(self, now, member);
+}

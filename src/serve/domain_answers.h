@@ -1,0 +1,39 @@
+/* E7: answers that leave before their batch has ended, where the engine returns outputs one request
+ * after the other (`answers_each` of engine/engine.h).
+ *
+ * Life of an answer: the engine's thread puts the member into the ring of its executor and wakes
+ * the scheduler; a turn takes it, gives the inference its result, and ends it
+ * (core/early_answer.h). The task is collected later, without that inference. An answer is left to
+ * its task if the task follows one that was not collected, or if the request was cancelled.
+ * Implemented in domain_answers.c, as is what traces say of copies. */
+#ifndef TT_SERVE_DOMAIN_ANSWERS_H
+#define TT_SERVE_DOMAIN_ANSWERS_H
+
+#include "base/threads/ring.h"
+#include "engine/engine.h"
+
+struct tt_domain;
+struct tt_served_model;
+struct tt_task;
+
+struct tt_domain_answers {
+    struct tt_ring *rings; /* per executor: struct tt_engine_member *; NULL: answers leave with
+                              their batches */
+    int32_t ring_count;
+};
+
+/* `capacity`: members of all tasks of an executor. Errors: NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_domain_answers_init(struct tt_domain_answers *self, int32_t executors,
+                                                 int32_t capacity);
+void tt_domain_answers_fini(struct tt_domain_answers *self);
+/* The `answered` of the domain's tasks. */
+void tt_domain_answered(struct tt_engine_task *task, struct tt_engine_member *member);
+/* Takes what has come from the executor. Before a task of it is collected, after it was popped. */
+void tt_domain_answers_take(struct tt_domain *domain, int64_t now, int32_t executor);
+
+/* Traces the copies of a task that is collected: those of inputs that were copied when they
+ * arrived, of the requests that were not answered before, and those of the batch. */
+void tt_domain_answers_trace(const struct tt_domain *domain, const struct tt_served_model *model,
+                             const struct tt_task *task, const struct tt_engine_task *engine_task);
+
+#endif
