@@ -65,8 +65,8 @@ void tt_async_completions_add(struct tt_async_completions *self,
                               struct tt_async_completion *completion) {
     tt_lock_take(&self->lock);
     tt_list_push_back(&self->added, &completion->node);
+    tt_eventcount_notify(&self->eventcount); /* within the lock: the caller may close it next */
     tt_lock_give(&self->lock);
-    tt_eventcount_notify(&self->eventcount);
 }
 
 void tt_async_completions_close(struct tt_async_completions *take_self) {

@@ -103,6 +103,8 @@ static void stream_close(struct tt_async_stream *take_stream) {
     struct cuda_device *self = cuda_of(take_stream->device);
     struct cuda_stream *stream = TT_CONTAINER_OF(take_stream, struct cuda_stream, stream);
     (void)self->driver.cuCtxSetCurrent(self->context);
+    if (tt_async_device_status(&self->device, NULL) == TT_OK) /* its last calls have returned */
+        (void)self->driver.cuStreamSynchronize(stream->native);
     (void)self->driver.cuStreamDestroy_v2(stream->native);
     free(stream);
 }

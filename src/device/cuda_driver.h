@@ -62,6 +62,7 @@ enum {
     X(cuMemFreeHost, void *bytes)                                                                  \
     X(cuStreamCreate, void **out_stream, unsigned flags)                                           \
     X(cuStreamDestroy_v2, void *stream)                                                            \
+    X(cuStreamSynchronize, void *stream)                                                           \
     X(cuStreamWaitEvent, void *stream, void *event, unsigned flags)                                \
     X(cuEventCreate, void **out_event, unsigned flags)                                             \
     X(cuEventDestroy_v2, void *event)                                                              \

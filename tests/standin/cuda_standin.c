@@ -252,6 +252,7 @@ static void *stream_main(void *argument) {
             execute(op);
         self->first = op->next;
         free(op);
+        pthread_cond_broadcast(&driver.changed);
     }
     unlock();
     return NULL;
@@ -448,6 +449,16 @@ STANDIN(cuStreamDestroy_v2, void *native) {
     pthread_join(stream->thread, NULL);
     free(stream);
     return result;
+}
+
+STANDIN(cuStreamSynchronize, void *native) {
+    const struct stream *stream = native;
+    int result = begin_in_context(__func__);
+    while (!result && stream->first) {
+        pthread_cond_wait(&driver.changed, &driver.lock);
+        result = driver.sticky;
+    }
+    return end(result);
 }
 
 STANDIN(cuEventCreate, void **out_event, unsigned flags) {

@@ -25,8 +25,9 @@ struct tt_stream_inputs {
     size_t bytes; /* of all slots of all inputs */
     char *pinned;
     uint64_t reserved;
-    struct slot *slots;     /* [slot_count] */
-    uint64_t sent, arrived; /* numbers of the last copies; under the lock; notes */
+    struct slot *slots;           /* [slot_count] */
+    struct tt_async_event *ended; /* behind all that was sent, when it is freed */
+    uint64_t sent, arrived;       /* numbers of the last copies; under the lock; notes */
 };
 
 /* ---- making ---- */
@@ -39,6 +40,8 @@ static enum tt_err take_memory(struct tt_stream_inputs *self, struct tt_error *w
     self->pinned = pinned;
     if (!err)
         memset(pinned, 0, self->bytes); /* holes must hold finite values */
+    if (!err)
+        err = tt_async_event_open(self->device, &self->ended, why);
     for (int32_t i = 0; !err && i < self->slot_count; i++) {
         self->slots[i].owner = self;
         err = tt_async_event_open(self->device, &self->slots[i].came, why);
@@ -86,6 +89,24 @@ void tt_stream_arrivals_stop(struct tt_stream_arrivals *self) {
         tt_async_stream_close(stream); /* its calls take the lock */
 }
 
+/* Behind the copies' events come calls, which note their ends in the slots. */
+static bool await_calls(const struct tt_stream_inputs *self) {
+    enum tt_err err = TT_ERR_BUSY;
+    for (bool waits = false; err == TT_ERR_BUSY; waits = true) { /* copies of other models */
+        if (waits)
+            poll(NULL, 0, 1);
+        tt_lock_take(&self->arrivals->lock);
+        err = self->arrivals->stream ? tt_async_record(self->arrivals->stream, self->ended, NULL)
+                                     : TT_ERR_UNAVAILABLE;
+        tt_lock_give(&self->arrivals->lock);
+    }
+    if (!err)
+        err = tt_async_event_wait(self->ended, TT_NEVER, NULL);
+    if (err) /* it cannot be known when they end */
+        tt_async_device_fail(self->device, "it cannot wait for the calls behind copies");
+    return !err && tt_async_device_status(self->device, NULL) == TT_OK;
+}
+
 /* False: the device has failed, and events do not tell when its streams stop. */
 static bool await_copies(const struct tt_stream_inputs *self) {
     for (int32_t i = 0; self->slots && i < self->slot_count; i++) {
@@ -95,7 +116,7 @@ static bool await_copies(const struct tt_stream_inputs *self) {
         if (err)
             return false;
     }
-    return tt_async_device_status(self->device, NULL) == TT_OK;
+    return self->ended ? await_calls(self) : tt_async_device_status(self->device, NULL) == TT_OK;
 }
 
 void tt_stream_inputs_free(struct tt_stream_inputs *take_self) {
@@ -108,6 +129,8 @@ void tt_stream_inputs_free(struct tt_stream_inputs *take_self) {
         if (came)
             tt_async_event_close(came);
     }
+    if (take_self->ended)
+        tt_async_event_close(take_self->ended);
     if (take_self->pinned)
         tt_async_unpin(take_self->device, take_self->pinned);
     if (take_self->reserved)

@@ -171,6 +171,27 @@ static void copies_end_with_the_device(void **state) {
     }
 }
 
+/* Models that go while the calls behind their last copies are still to come; others stay. */
+static void models_go_right_after_their_copies(void **state) {
+    (void)state;
+    static struct ringed self, other;
+    self = (struct ringed){.bench.step_ns = 1};
+    const struct tt_async_host_options device = {
+        .max_streams = 16, .queue_depth = 1024, .take_order = stream_order(&self.bench)};
+    assert_int_equal(tt_async_host_open(&device, &self.bench.device, NULL), TT_OK);
+    stream_bench_open(&self.bench, TT_STREAM_EACH);
+    ringed_load(&self);
+    for (int32_t round = 0; round < 100; round++) {
+        other.bench = self.bench;
+        ringed_load(&other);
+        ringed_send(&self, round % SLOTS, 1, round % SLOTS);
+        for (int32_t i = 0; i < 3; i++)
+            ringed_send(&other, i, 1, i);
+        self.bench.engine->ops->unload(other.model);
+    }
+    ringed_close(&self);
+}
+
 /* ---- when things happen ---- */
 
 /* Batches of 8, all slots in use; returns when the last one ends, counted from the first copy. */
@@ -223,6 +244,7 @@ int main(void) {
         cmocka_unit_test(copies_without_room_come_with_the_batch),
         cmocka_unit_test(random_slots_on_threads),
         cmocka_unit_test(copies_end_with_the_device),
+        cmocka_unit_test(models_go_right_after_their_copies),
         cmocka_unit_test(overlap_gains_what_equation_1_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
