@@ -163,6 +163,13 @@ void tt_scheduler_pools_close(struct tt_scheduler_role *self) {
 
 /* ---- decisions ---- */
 
+int32_t tt_scheduler_pool_usable(const struct tt_scheduler_pool *pool) {
+    int32_t count = 0;
+    for (int32_t i = 0; i < pool->device_count; i++)
+        count += pool->role->devices[pool->devices[i]].is_usable;
+    return count;
+}
+
 int64_t tt_scheduler_pools_next_at(const struct tt_scheduler_role *self) {
     int64_t next_at = TT_NEVER;
     for (int32_t i = 0; i < self->pool_count; i++) {

@@ -185,6 +185,8 @@ void tt_scheduler_pools_fini(struct tt_scheduler_role *self);
 TT_MUST_CHECK enum tt_err tt_scheduler_pools_open(struct tt_scheduler_role *self, int64_t now,
                                                   struct tt_error *why);
 void tt_scheduler_pools_close(struct tt_scheduler_role *self);
+/* Devices of the pool that take work. */
+int32_t tt_scheduler_pool_usable(const struct tt_scheduler_pool *pool);
 /* When the first of them is to decide. */
 int64_t tt_scheduler_pools_next_at(const struct tt_scheduler_role *self);
 void tt_scheduler_pools_decide(struct tt_scheduler_role *self, int64_t now);

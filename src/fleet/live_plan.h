@@ -1,8 +1,12 @@
 /* S8: a plan for a running cluster, made from what its devices had to do.
  *
  * The load of a model is the device time that its rows took in the largest batches. The search
- * (place/place_search.h) balances loads and numbers of models over the pools, and moves at most
- * `max_moves` models. A plan that gains little is not made, since every move costs loads.
+ * (place/place_search.h) balances loads and numbers of models over the pools, by their devices, and
+ * moves at most `max_moves` models. A plan that gains little is not made, since every move costs
+ * loads.
+ *
+ * The search knows sub-clusters of one size only. So each pool has, beside its models, the share of
+ * the load that its missing devices would have, and that does not move.
  *
  * Pure: it may run on any thread. Implemented in live_plan.c. */
 #ifndef TT_FLEET_LIVE_PLAN_H
@@ -13,19 +17,22 @@
 
 struct tt_live_load {
     const struct tt_cluster_settings *settings;
-    const uint16_t *homes; /* [model_count]: the placement in force */
-    const int64_t *rows;   /* [model_count]: that came */
-    int64_t span_ns;       /* in this time; > 0 */
-    int32_t max_moves;     /* C_max, > 0 */
+    const uint16_t *homes;  /* [model_count]: the placement in force */
+    const int64_t *rows;    /* [model_count]: that came */
+    int64_t span_ns;        /* in this time; > 0 */
+    int32_t max_moves;      /* C_max, > 0 */
+    const int32_t *devices; /* [pools]: that take work */
 };
 
 struct tt_live_plan {
-    double before, after; /* the largest deviation of a pool's load from the mean, relative */
+    /* The largest deviation of a pool's load from its share, relative to that of the largest pool.
+     */
+    double before, after;
     int32_t moves;
 };
 
-/* Writes to out_homes[model_count]. Errors: UNAVAILABLE: no request came, or no plan gains enough;
- * UNSUPPORTED: the pools have different numbers of devices; NO_MEMORY. */
+/* Writes to out_homes[model_count]. Errors: UNAVAILABLE: no request came, or no plan gains enough,
+ * or no device of a pool takes work; NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_live_plan_make(const struct tt_live_load *load,
                                             const struct tt_place_effort *effort,
                                             uint16_t *out_homes, struct tt_live_plan *out_plan,

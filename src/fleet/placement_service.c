@@ -34,6 +34,7 @@ struct tt_placement_search {
     struct tt_live_load load;
     uint16_t *homes, *found; /* [model_count] */
     int64_t *rows;           /* [model_count] */
+    int32_t *devices;        /* [pool_count] */
     /* The answer. */
     enum tt_err err;
     struct tt_error why;
@@ -46,6 +47,7 @@ static void free_search(struct tt_placement_search *take_search) {
     free(take_search->homes);
     free(take_search->found);
     free(take_search->rows);
+    free(take_search->devices);
     free(take_search);
 }
 
@@ -93,7 +95,7 @@ static void on_found(uv_work_t *work, int status) {
         else
             tt_text_printf(&self->last,
                            "a plan of %" PRId32 " move%s is under way: the largest deviation of a "
-                           "pool's load goes from %.0f %% to %.0f %%",
+                           "pool's load from its share goes from %.0f %% to %.0f %%",
                            search->plan.moves, tt_plural(search->plan.moves),
                            100 * search->plan.before, 100 * search->plan.after);
         note(self, TT_LOG_INFO);
@@ -113,7 +115,8 @@ static struct tt_placement_search *new_search(const struct tt_placement_service 
     search->homes = calloc(models, sizeof(*search->homes));
     search->found = calloc(models, sizeof(*search->found));
     search->rows = calloc(models, sizeof(*search->rows));
-    if (!search->homes || !search->found || !search->rows) {
+    search->devices = calloc((size_t)self->role->pool_count, sizeof(*search->devices));
+    if (!search->homes || !search->found || !search->rows || !search->devices) {
         free_search(search);
         return NULL;
     }
@@ -121,10 +124,13 @@ static struct tt_placement_search *new_search(const struct tt_placement_service 
         search->homes[i] = self->role->models.placement.homes[i];
         search->rows[i] = self->role->tickets[i] - self->counted[i];
     }
+    for (int32_t i = 0; i < self->role->pool_count; i++)
+        search->devices[i] = tt_scheduler_pool_usable(&self->role->pools[i]);
     int32_t usual = settings->model_count / MOVES_PER_PLAN;
     search->load = (struct tt_live_load){.settings = settings,
                                          .homes = search->homes,
                                          .rows = search->rows,
+                                         .devices = search->devices,
                                          .span_ns = tt_instant_max(now - self->counted_at, 1),
                                          .max_moves = moves > 0   ? (int32_t)moves
                                                       : usual > 0 ? usual

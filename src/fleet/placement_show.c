@@ -11,9 +11,6 @@ static bool leads(const struct tt_cluster_settings *settings, int32_t model) {
 static json_t *show_pool(const struct tt_scheduler_role *role, int32_t pool) {
     const struct tt_cluster_settings *settings = role->settings;
     const struct tt_scheduler_pool *scheduler_pool = &role->pools[pool];
-    int32_t usable = 0;
-    for (int32_t i = 0; i < scheduler_pool->device_count; i++)
-        usable += role->devices[scheduler_pool->devices[i]].is_usable;
     json_t *backends = json_array(), *models = json_array();
     for (int32_t i = 0; i < settings->node_count; i++)
         if (settings->nodes[i].role == TT_ROLE_BACKEND && settings->nodes[i].pool == pool)
@@ -21,11 +18,11 @@ static json_t *show_pool(const struct tt_scheduler_role *role, int32_t pool) {
     for (int32_t i = 0; i < settings->model_count; i++)
         if (leads(settings, i) && role->models.placement.homes[i] == pool)
             json_array_append_new(models, json_string(settings->models[i]->name));
-    return json_pack("{s:s, s:i, s:i, s:i, s:o, s:o}", "name",
-                     tt_cluster_pool_name(settings, (uint16_t)pool), "devices",
-                     scheduler_pool->device_count, "usable", usable, "requests",
-                     role->has_mechanisms ? scheduler_pool->mechanism.requests.in_use : 0,
-                     "backends", backends, "models", models);
+    return json_pack(
+        "{s:s, s:i, s:i, s:i, s:o, s:o}", "name", tt_cluster_pool_name(settings, (uint16_t)pool),
+        "devices", scheduler_pool->device_count, "usable", tt_scheduler_pool_usable(scheduler_pool),
+        "requests", role->has_mechanisms ? scheduler_pool->mechanism.requests.in_use : 0,
+        "backends", backends, "models", models);
 }
 
 /* Of the plan that is under way; empty without one. */

@@ -14,6 +14,7 @@ struct fleet {
     const struct tt_step_model *models[MODELS];
     uint16_t homes[MODELS], groups[MODELS], found[MODELS];
     int64_t rows[MODELS];
+    int32_t devices[2];
     struct tt_live_load load;
 };
 
@@ -36,7 +37,9 @@ static void fleet_init(struct fleet *self) {
                                        .homes = self->homes,
                                        .rows = self->rows,
                                        .span_ns = TT_S,
-                                       .max_moves = 2};
+                                       .max_moves = 2,
+                                       .devices = self->devices};
+    self->devices[0] = self->devices[1] = 4;
 }
 
 static enum tt_err make(struct fleet *self, struct tt_live_plan *out, struct tt_error *why) {
@@ -80,9 +83,42 @@ static void what_gains_nothing_is_not_planned(void **state) {
         fleet.rows[i] = INT64_MAX; /* as many as a counter holds */
     fleet.load.span_ns = 1;
     assert_int_equal(make(&fleet, &plan, &why), TT_ERR_UNAVAILABLE);
-    fleet.world.nodes[WORLD_NODES - 1].devices++;
-    assert_int_equal(make(&fleet, &plan, &why), TT_ERR_UNSUPPORTED);
-    assert_non_null(strstr(why.text, "has 4 devices and pool without a name has 5"));
+    fleet.devices[1] = 0;
+    assert_int_equal(make(&fleet, &plan, &why), TT_ERR_UNAVAILABLE);
+    assert_string_equal(why.text, "no device of pool without a name takes work");
+    virtual_world_fini(&fleet.world);
+}
+
+/* The load of each device is balanced, not that of each pool. */
+static void a_plan_balances_pools_of_different_sizes(void **state) {
+    (void)state;
+    struct fleet fleet;
+    struct tt_live_plan plan;
+    struct tt_error why;
+    fleet_init(&fleet);
+    fleet.devices[0] = 6;
+    fleet.devices[1] = 2;
+    fleet.load.max_moves = MODELS;
+    assert_int_equal(make(&fleet, &plan, &why), TT_OK); /* ten models in each, of one load */
+    int32_t first = 0;
+    for (int32_t i = 0; i < MODELS; i++)
+        first += fleet.found[i] == 0;
+    assert_int_equal(first, 15);
+    assert_int_equal(count_moves(&fleet), plan.moves);
+    assert_true(plan.moves >= 5);
+    /* 10 of 20 instead of 15, relative to 15; then nothing. */
+    assert_true(plan.before > 0.33 && plan.before < 0.34);
+    assert_true(plan.after < 0.001);
+    /* What is balanced so is no reason for a plan. */
+    memcpy(fleet.homes, fleet.found, sizeof(fleet.homes));
+    assert_int_equal(make(&fleet, &plan, &why), TT_ERR_UNAVAILABLE);
+    /* The bound on moves holds, and shares do not use it up. */
+    for (uint16_t i = 0; i < MODELS; i++)
+        fleet.homes[i] = i % 2;
+    fleet.load.max_moves = 3;
+    assert_int_equal(make(&fleet, &plan, &why), TT_OK);
+    assert_int_equal(plan.moves, 3);
+    assert_int_equal(count_moves(&fleet), 3);
     virtual_world_fini(&fleet.world);
 }
 
@@ -98,6 +134,7 @@ static void limits_hold(void **state) {
         struct tt_error why;
         fleet_init(&fleet);
         fleet.load.max_moves = 1 + (int32_t)tt_prng_below(&prng, 4);
+        fleet.devices[1] = round % 3 ? 4 : 1 + (int32_t)tt_prng_below(&prng, 9);
         for (uint16_t i = 0; i < MODELS; i++) {
             bool is_version = i % 5 == 4 && round % 2;
             fleet.groups[i] = is_version ? i - 1 : i;
@@ -195,6 +232,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_balances_loads),
         cmocka_unit_test(what_gains_nothing_is_not_planned),
+        cmocka_unit_test(a_plan_balances_pools_of_different_sizes),
         cmocka_unit_test(limits_hold),
         cmocka_unit_test(a_cluster_follows_its_load),
     };
