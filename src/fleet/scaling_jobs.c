@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t visit_ns = 500 * TT_MS, drain_visit_ns = 2 * TT_S;
+static const int64_t visit_ns = 2 * TT_S, drain_visit_ns = 5 * TT_S;
+static const int64_t confirm_ns = 20 * TT_S; /* of all nodes */
 
 struct tt_scaling_job *tt_scaling_job_new(enum tt_scaling_work work, struct tt_fleet_node *node,
                                           void *owner, tt_scaling_done_fn *done) {
@@ -65,7 +66,10 @@ static enum tt_err epoch_of(const struct tt_scaling_job *self, uint16_t node, ui
 static enum tt_err confirm(void *context, struct tt_error *why) {
     const struct tt_scaling_job *self = context;
     int32_t obeying = 0;
-    for (int32_t i = 0; i < self->voter_count && 2 * obeying <= self->voter_count; i++) {
+    int64_t until_at = tt_instant_add(tt_clock_now(), confirm_ns);
+    for (int32_t i = 0;
+         i < self->voter_count && 2 * obeying <= self->voter_count && tt_clock_now() < until_at;
+         i++) {
         uint64_t epoch = 0;
         struct tt_error ignored;
         if (tt_flag_is_raised(&self->stopping))

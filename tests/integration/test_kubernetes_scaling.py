@@ -38,7 +38,7 @@ class KubernetesTest(ScalingCase):
         self.begin_pods()
         self.pin(4)
         await_true(lambda: self.api.patches() == [2], 60, self.cluster.said)
-        self.assertEqual(self.pool()["stage"], "DELIVERING")
+        self.await_pool(stage="DELIVERING", asked=4, ready=2)
         self.cluster.start("b2")
         self.await_pool(stage="STEADY", asked=4, ready=4)
         self.api.renew("second." + "y" * 900)
@@ -69,7 +69,7 @@ class KubernetesTest(ScalingCase):
         for name in ("f1", "f2"):
             self.cluster.kill(name, signal.SIGSTOP)
         self.pin(6)
-        self.await_last("1 of 3 nodes answer that they obey this scheduler; more than half must")
+        self.await_last("[01] of 3 nodes answer that they obey this scheduler; more than half must")
         self.assertEqual(self.api.patches(), [])
         for name in ("f1", "f2"):
             self.cluster.kill(name, signal.SIGCONT)

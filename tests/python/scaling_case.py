@@ -24,7 +24,7 @@ class ScalingCase(unittest.TestCase):
 
     def scale(self, *words):
         """The scaling, or the error."""
-        result = self.cluster.command("scale", *words, "--json")
+        result = self.cluster.command("scale", *words, "--json", "--timeout", "30")
         return json.loads(result.stdout) if result.returncode == 0 else result.stderr
 
     def pool(self):
