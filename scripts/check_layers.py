@@ -40,7 +40,7 @@ LAYERS = [
     ["net/http", "net/grpc", "fleet", "embed"],
     ["lab/scenario"],
     ["lab/closed_form", "lab/load"],
-    ["lab/run"],
+    ["lab/run", "lab/clairvoyant"],
     ["lab/experiment"],
     ["lab/report"],
     ["lab/sweep", "lab/autoscale", "lab/bench"],

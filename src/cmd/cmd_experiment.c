@@ -2,9 +2,11 @@
 #include "base/clock.h"
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
+#include "lab/clairvoyant/clairvoyant_case.h"
 #include "lab/experiment/experiment.h"
 #include "lab/report/page.h"
 #include "lab/report/page_run.h"
+#include "lab/report/possible_report.h"
 #include "lab/report/report.h"
 #include "lab/report/worlds.h"
 #include "lab/run/scenario_run.h"
@@ -18,7 +20,7 @@ enum { TRACE_RECORDS = 1 << 18 }; /* the last records; more would not load in a 
 struct flags {
     const char *file, *arrivals, *tasks, *outcomes, *html, *svg, *trace, *resume, *worlds;
     double from_ms, until_ms; /* what charts show; until 0: as much as fits */
-    bool json, goodput, check;
+    bool json, goodput, check, bound;
     int32_t workers;
     struct tt_flag_pairs settings; /* for tt_experiment_set, in the order of the command line */
 };
@@ -45,6 +47,8 @@ static const struct tt_flag_row flag_rows[] = {
             .choices = "simulated|emulated|real"),
     TT_SWITCH("goodput", goodput,
               "search the highest rate at which every model's bad rate is at most 1 %"),
+    TT_SWITCH("bound", bound,
+              "also prove what no scheduler can exceed, even if it knows all requests in advance"),
     TT_PAIRS("policy", "NAME", settings, TT_FLAG_MAX_PAIRS, "policy instead of the file's",
              .key = "policy", .candidates = tt_flags_policies),
     TT_PAIRS("rate", "R", settings, TT_FLAG_MAX_PAIRS, "requests per second instead of the file's",
@@ -134,32 +138,66 @@ static enum tt_err run_scenario(const struct tt_scenario *scenario, const struct
     return err;
 }
 
+static void print_possible(const json_t *result) {
+    struct tt_text text;
+    tt_text_init(&text);
+    tt_possible_report_text(result, &text);
+    if (text.length > 0)
+        printf("%s\n", tt_text_string(&text));
+    tt_text_fini(&text);
+}
+
+static void print_run(const struct tt_scenario *scenario, const char *title,
+                      const struct tt_scenario_result *result,
+                      const struct tt_possible_run *possible, const struct flags *a) {
+    json_t *json = a->json ? tt_report_json(scenario, title, result) : json_object();
+    if (a->bound)
+        tt_possible_report_run(json, possible, tt_measure_in_time(&result->measure));
+    if (a->json) {
+        tt_outcome_print_json(json);
+        return;
+    }
+    struct tt_text text;
+    tt_text_init(&text);
+    tt_report_table(scenario, title, result, &text);
+    tt_outcome_print_text(&text);
+    print_possible(json);
+    json_decref(json);
+}
+
 static int run_once(struct tt_experiment *experiment, const struct flags *a) {
     struct tt_error why;
     struct tt_scenario scenario;
     enum tt_err err = tt_experiment_build(experiment, &scenario, &why);
     if (err)
         return tt_outcome_print_error(NULL, err, &why);
+    if (a->bound)
+        err = tt_clairvoyant_case_covers(&scenario, &why);
+    if (err) {
+        tt_scenario_fini(&scenario);
+        return tt_outcome_print_error(NULL, err, &why);
+    }
     struct tt_scenario_result result;
     int64_t started_at = tt_clock_now();
     const char *title = experiment->message->title;
     err = run_scenario(&scenario, a, title, &result, &why);
     double took_s = (double)(tt_clock_now() - started_at) / 1e9;
+    struct tt_possible_run possible = {0};
+    const struct tt_possible_options options = {.stop = &tt_interrupted,
+                                                .progress = tt_outcome_progress};
+    if (!err && a->bound) {
+        err = tt_possible_run(&scenario, &options, &possible, &why);
+        if (err)
+            tt_measure_fini(&result.measure);
+    }
     if (err) {
         tt_scenario_fini(&scenario);
         return tt_outcome_print_error(NULL, err, &why);
     }
-    if (a->json) {
-        tt_outcome_print_json(tt_report_json(&scenario, title, &result));
-    } else {
-        struct tt_text text;
-        tt_text_init(&text);
-        tt_report_table(&scenario, title, &result, &text);
-        tt_outcome_print_text(&text);
-        if (scenario.world == TT_WORLD_SIMULATED)
-            fprintf(stderr, "%.2f M events in %.2f s, %.1f M/s\n", (double)result.events / 1e6,
-                    took_s, (double)result.events / 1e6 / (took_s > 0 ? took_s : 1e-9));
-    }
+    print_run(&scenario, title, &result, &possible, a);
+    if (!a->json && scenario.world == TT_WORLD_SIMULATED)
+        fprintf(stderr, "%.2f M events in %.2f s, %.1f M/s\n", (double)result.events / 1e6, took_s,
+                (double)result.events / 1e6 / (took_s > 0 ? took_s : 1e-9));
     int code = result.interrupted ? EXIT_INTERRUPTED : EXIT_DONE;
     tt_measure_fini(&result.measure);
     tt_scenario_fini(&scenario);
@@ -221,6 +259,7 @@ static void print_goodput(const json_t *result) {
            number(result, "requests_per_run"), number(result, "requests_per_model"),
            number(result, "runs"),
            json_is_true(json_object_get(result, "interrupted")) ? " (interrupted)" : "");
+    print_possible(result);
 }
 
 static void print_point(const json_t *result, bool goodput) {
@@ -241,6 +280,7 @@ static void print_point(const json_t *result, bool goodput) {
            number(queueing, "p99"), number(json_object_get(total, "batch"), "mean"),
            100 * number(result, "utilisation"), number(result, "devices_used"),
            json_is_true(json_object_get(result, "interrupted")) ? " (interrupted)" : "");
+    print_possible(result);
 }
 
 static enum tt_err print_points(const struct tt_sweep *sweep, const struct flags *a,
@@ -270,6 +310,7 @@ static enum tt_err print_points(const struct tt_sweep *sweep, const struct flags
 
 static int run_many(struct tt_experiment *experiment, const struct flags *a) {
     struct tt_sweep_options options = {.goodput = a->goodput,
+                                       .bound = a->bound,
                                        .check = a->check,
                                        .workers = a->workers,
                                        .state_path = a->resume,
@@ -300,6 +341,9 @@ static enum tt_err check_flags(const struct flags *a, bool many, struct tt_error
         return tt_fail(TT_ERR_INVALID, why,
                        "--tasks, --outcomes, --trace, --svg and --draw need a single run, not a "
                        "sweep or a search; --html needs a single run or --goodput");
+    if (a->bound && a->worlds)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "--bound holds for simulated devices only; it excludes --worlds");
     if (a->worlds && (many || single))
         return tt_fail(TT_ERR_INVALID, why,
                        "--worlds runs the experiment once in each world; it excludes sweeps, "

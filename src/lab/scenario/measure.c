@@ -95,6 +95,13 @@ int64_t tt_measure_bad(const struct tt_measure_model *model) {
     return bad;
 }
 
+int64_t tt_measure_in_time(const struct tt_measure *self) {
+    int64_t sum = 0;
+    for (int32_t m = 0; m < self->model_count; m++)
+        sum += self->models[m].ok;
+    return sum;
+}
+
 double tt_measure_bad_rate(const struct tt_measure_model *model) {
     int64_t counted = model->arrived - model->cancelled;
     return counted > 0 ? (double)tt_measure_bad(model) / (double)counted : 0;

@@ -49,6 +49,8 @@ void tt_measure_step_ended(struct tt_measure *self, int64_t now, const struct tt
 
 /* late + dropped + failed */
 int64_t tt_measure_bad(const struct tt_measure_model *model);
+/* Of all models: the requests that were in time. */
+int64_t tt_measure_in_time(const struct tt_measure *self);
 /* bad / (arrived - cancelled); 0 if nothing arrived. */
 double tt_measure_bad_rate(const struct tt_measure_model *model);
 /* All models together. The caller frees `out` with tt_measure_model_fini. */

@@ -2,7 +2,9 @@
 
 #include "base/fnv.h"
 #include "base/text.h"
+#include "lab/clairvoyant/clairvoyant_case.h"
 #include "lab/closed_form/bound.h"
+#include "lab/report/possible_report.h"
 #include "lab/report/report.h"
 #include "lab/run/scenario_run.h"
 #include "lab/scenario/allocate.h"
@@ -151,6 +153,55 @@ uint64_t tt_sweep_identity(const struct tt_experiment *experiment) {
 
 /* ---- one job, in a process of its own ---- */
 
+static struct tt_possible_options possible_options(const struct tt_sweep *self) {
+    bool alone = self->points * self->seeds == 1; /* the others are in processes of their own */
+    return (struct tt_possible_options){.stop = self->options.stop,
+                                        .progress = alone ? self->options.progress : NULL,
+                                        .progress_context = self->options.context};
+}
+
+static json_t *search(const struct tt_sweep *self, const struct tt_scenario *scenario,
+                      enum tt_err *out_err, struct tt_error *why) {
+    struct tt_goodput goodput;
+    *out_err = tt_goodput_search(scenario, &self->search, self->options.stop, &goodput, why);
+    if (*out_err)
+        return NULL;
+    struct tt_possible_rate possible = {0};
+    struct tt_possible_options options = possible_options(self);
+    if (self->options.bound && goodput.rate > 0 && !goodput.interrupted)
+        *out_err = tt_possible_rate(scenario, &self->search, &goodput, &options, &possible, why);
+    if (*out_err)
+        return NULL;
+    json_t *out = tt_report_goodput_json(&goodput);
+    struct tt_bound bound = tt_bound_of(scenario);
+    if (out && bound.staggered_per_s > 0) {
+        json_object_set_new(out, "staggered_per_s", json_real(bound.staggered_per_s));
+        json_object_set_new(out, "uncoordinated_per_s", json_real(bound.uncoordinated_per_s));
+    }
+    tt_possible_report_rate(out, &possible);
+    return out;
+}
+
+static json_t *run_once(const struct tt_sweep *self, const struct tt_scenario *scenario,
+                        enum tt_err *out_err, struct tt_error *why) {
+    struct tt_scenario_result result;
+    struct tt_possible_run possible;
+    struct tt_possible_options options = possible_options(self);
+    *out_err =
+        tt_scenario_run(scenario, self->options.check, NULL, self->options.stop, &result, why);
+    if (*out_err)
+        return NULL;
+    if (self->options.bound)
+        *out_err = tt_possible_run(scenario, &options, &possible, why);
+    json_t *out = NULL;
+    if (!*out_err)
+        out = tt_report_json(scenario, self->experiment->message->title, &result);
+    if (out && self->options.bound)
+        tt_possible_report_run(out, &possible, tt_measure_in_time(&result.measure));
+    tt_measure_fini(&result.measure);
+    return out;
+}
+
 static json_t *compute(const struct tt_sweep *self, int32_t index, enum tt_err *out_err,
                        struct tt_error *why) {
     struct tt_scenario scenario;
@@ -160,26 +211,12 @@ static json_t *compute(const struct tt_sweep *self, int32_t index, enum tt_err *
     if (*out_err)
         return NULL;
     scenario.seed += (uint64_t)(index % self->seeds);
+    if (self->options.bound)
+        *out_err = tt_clairvoyant_case_covers(&scenario, why);
     json_t *out = NULL;
-    if (self->options.goodput) {
-        struct tt_goodput goodput;
-        *out_err = tt_goodput_search(&scenario, &self->search, self->options.stop, &goodput, why);
-        if (!*out_err)
-            out = tt_report_goodput_json(&goodput);
-        struct tt_bound bound = tt_bound_of(&scenario);
-        if (out && bound.staggered_per_s > 0) {
-            json_object_set_new(out, "staggered_per_s", json_real(bound.staggered_per_s));
-            json_object_set_new(out, "uncoordinated_per_s", json_real(bound.uncoordinated_per_s));
-        }
-    } else {
-        struct tt_scenario_result result;
-        *out_err =
-            tt_scenario_run(&scenario, self->options.check, NULL, self->options.stop, &result, why);
-        if (!*out_err) {
-            out = tt_report_json(&scenario, self->experiment->message->title, &result);
-            tt_measure_fini(&result.measure);
-        }
-    }
+    if (!*out_err)
+        out = self->options.goodput ? search(self, &scenario, out_err, why)
+                                    : run_once(self, &scenario, out_err, why);
     tt_scenario_fini(&scenario);
     return out;
 }
@@ -297,12 +334,14 @@ static enum tt_err run_rest(struct tt_sweep *self, struct tt_error *why) {
 }
 
 enum tt_err tt_sweep_run(struct tt_sweep *self, struct tt_error *why) {
+    static const char *const kinds[2][2] = {{"run", "run and bound"},
+                                            {"goodput", "goodput and bound"}};
     struct tt_sweep_state state;
     if (!self->options.state_path)
         return run_rest(self, why);
     enum tt_err err =
         tt_sweep_state_open(&state, self->options.state_path, tt_sweep_identity(self->experiment),
-                            self->options.goodput ? "goodput" : "run", why);
+                            kinds[self->options.goodput][self->options.bound], why);
     if (err)
         return err;
     self->state = &state;

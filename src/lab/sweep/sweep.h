@@ -16,6 +16,7 @@
 
 struct tt_sweep_options {
     bool goodput; /* search instead of run */
+    bool bound;   /* also what is possible at all (lab/experiment/possible.h) */
     bool check;   /* check every invariant after every event */
     int32_t workers;
     const char *state_path; /* NULL: no state file */

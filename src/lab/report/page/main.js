@@ -136,6 +136,10 @@ function goodputTable(points, keys, isNumeric) {
     {name: 'bound r/s', of: of('staggered_per_s'), format: fixed(1)},
     {name: '% of bound', of: (p) => (100 * p.goodput_per_s) / p.staggered_per_s, format: fixed(1)},
   ];
+  const possible = [
+    {name: 'impossible r/s', of: of('impossible_per_s'), format: fixed(1)},
+    {name: '% of the possible', of: (p) => 100 * p.share_of_possible, format: fixed(1)},
+  ];
   return table(
       'All settings',
       [
@@ -146,6 +150,7 @@ function goodputTable(points, keys, isNumeric) {
         {name: 'worst bad %', of: (p) => 100 * p.worst_bad_rate, format: fixed(3)},
         {name: 'median batch', of: of('median_batch'), format: whole},
         ...(points.some((p) => known(p.staggered_per_s)) ? bounds : []),
+        ...(points.some((p) => known(p.impossible_per_s)) ? possible : []),
         {name: 'requests per run', of: of('requests_per_run'), format: whole},
         {name: 'runs', of: of('runs'), format: whole},
       ],

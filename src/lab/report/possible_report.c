@@ -1,0 +1,51 @@
+#include "lab/report/possible_report.h"
+
+static double number(const json_t *object, const char *key) {
+    return json_number_value(json_object_get(object, key));
+}
+
+void tt_possible_report_run(json_t *result, const struct tt_possible_run *run, int64_t in_time) {
+    json_t *possible = json_pack(
+        "{s:I,s:I,s:I,s:f,s:b}", "requests", (json_int_t)run->requests, "in_time",
+        (json_int_t)in_time, "most_in_time", (json_int_t)run->most, "share_of_possible",
+        run->most > 0 ? (double)in_time / (double)run->most : 1.0, "interrupted", run->interrupted);
+    if (run->planned >= 0)
+        json_object_set_new(possible, "planned_in_time", json_integer(run->planned));
+    json_object_set_new(result, "possible", possible);
+}
+
+void tt_possible_report_rate(json_t *result, const struct tt_possible_rate *rate) {
+    if (rate->impossible > 0) {
+        double impossible_per_s = (double)rate->impossible / 1e6;
+        json_object_set_new(result, "impossible_per_s", json_real(impossible_per_s));
+        json_object_set_new(result, "share_of_possible",
+                            json_real(number(result, "goodput_per_s") / impossible_per_s));
+    }
+    if (rate->planned > 0)
+        json_object_set_new(result, "planned_per_s", json_real((double)rate->planned / 1e6));
+    if (rate->interrupted)
+        json_object_set_new(result, "interrupted", json_true());
+}
+
+static void write_run(const json_t *possible, struct tt_text *out) {
+    tt_text_printf(out,
+                   "in time %.0f of %.0f requests, at most %.0f possible: %.1f %% of the possible",
+                   number(possible, "in_time"), number(possible, "requests"),
+                   number(possible, "most_in_time"), 100 * number(possible, "share_of_possible"));
+    if (json_object_get(possible, "planned_in_time"))
+        tt_text_printf(out, "; a plan that knows the future has %.0f",
+                       number(possible, "planned_in_time"));
+}
+
+void tt_possible_report_text(const json_t *result, struct tt_text *out) {
+    const json_t *possible = json_object_get(result, "possible");
+    if (possible)
+        write_run(possible, out);
+    if (json_object_get(result, "impossible_per_s"))
+        tt_text_printf(out, "%.1f r/s is impossible: %.1f %% of the possible",
+                       number(result, "impossible_per_s"),
+                       100 * number(result, "share_of_possible"));
+    if (json_object_get(result, "planned_per_s"))
+        tt_text_printf(out, "; a plan that knows the future reaches %.1f r/s",
+                       number(result, "planned_per_s"));
+}

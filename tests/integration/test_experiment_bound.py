@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""tutti experiment --bound: what is possible at all, beside a run and beside a search for the goodput."""
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+PROGRAM = os.environ["TUTTI_PROGRAM"]
+
+EXPERIMENT = """title: "t"
+seed: 1
+duration_s: 1.5
+warm_up_s: 0.5
+device { count: 2 }
+model { name: "M" copies: %(copies)d slo_ms: 25 profile { linear { alpha_ms: 1 beta_ms: 5 } } }
+load { rate: %(rate)d }
+policy { name: "deferred" }
+goodput { precision: 0.02 %(goodput)s }
+%(more)s
+"""
+
+
+class Bound(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.file = pathlib.Path(folder.name, "e.pbtxt")
+        self.state = pathlib.Path(folder.name, "state")
+
+    def run_it(self, *arguments, copies=1, rate=2000, goodput="", more=""):
+        self.file.write_text(EXPERIMENT % {"copies": copies, "rate": rate, "goodput": goodput, "more": more})
+        return subprocess.run(
+            [PROGRAM, "experiment", str(self.file), "--bound", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    def answer(self, *arguments, **experiment):
+        ran = self.run_it("--json", *arguments, **experiment)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        return json.loads(ran.stdout)
+
+    def test_a_run(self):
+        run = self.answer()
+        possible = run["possible"]
+        self.assertEqual(possible["requests"], run["total"]["arrived"])
+        self.assertEqual(possible["in_time"], run["total"]["ok"])
+        self.assertLessEqual(possible["in_time"], possible["most_in_time"])
+        self.assertLessEqual(possible["planned_in_time"], possible["most_in_time"])
+        self.assertLess(possible["most_in_time"], possible["requests"])
+        self.assertGreater(possible["planned_in_time"], possible["in_time"])
+        self.assertAlmostEqual(possible["share_of_possible"], possible["in_time"] / possible["most_in_time"])
+        self.assertIn("% of the possible", self.run_it().stdout)
+
+    def test_all_in_time_is_all_that_is_possible(self):
+        possible = self.answer(rate=100)["possible"]
+        self.assertEqual(possible["in_time"], possible["requests"])
+        self.assertEqual(possible["share_of_possible"], 1)
+
+    def test_a_goodput(self):
+        found = self.answer("--goodput")
+        self.assertLess(found["goodput_per_s"], found["planned_per_s"])
+        self.assertLess(found["planned_per_s"], found["impossible_per_s"])
+        self.assertAlmostEqual(found["share_of_possible"], found["goodput_per_s"] / found["impossible_per_s"])
+        self.assertIn("r/s is impossible: ", self.run_it("--goodput").stdout)
+
+    def test_several_models(self):
+        found = self.answer("--goodput", copies=3)
+        self.assertLess(found["goodput_per_s"], found["impossible_per_s"])
+        self.assertNotIn("planned_per_s", found)
+
+    def test_sweeps_and_seeds(self):
+        sweep = 'sweep { parameter: "slo_ms" value: ["20", "25"] }'
+        whole = self.answer("--goodput", "--resume", self.state, goodput="seeds: 2", more=sweep)
+        for point in whole["points"]:
+            self.assertGreater(1, point["share_of_possible"])
+        again = self.answer("--goodput", "--resume", self.state, goodput="seeds: 2", more=sweep)
+        self.assertEqual(whole, again)
+        without = subprocess.run(
+            [PROGRAM, "experiment", str(self.file), "--goodput", "--resume", str(self.state)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        self.assertEqual(without.returncode, 2, without.stdout)
+        for point in self.answer(more=sweep)["points"]:
+            self.assertLessEqual(point["possible"]["in_time"], point["possible"]["most_in_time"])
+
+    def test_what_it_does_not_cover(self):
+        for more, what in (
+            ("jitter: 0.1", "a run whose batches take random times"),
+            ("world: EMULATED", "a run in real time"),
+        ):
+            for arguments in ((), ("--goodput",)):
+                ran = self.run_it(*arguments, more=more)
+                self.assertEqual(ran.returncode, 2, ran.stdout)
+                self.assertIn(what, ran.stderr)
+        self.assertEqual(self.run_it("--worlds", "simulated,emulated").returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
