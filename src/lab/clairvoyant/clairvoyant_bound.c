@@ -1,8 +1,7 @@
 #include "lab/clairvoyant/clairvoyant_bound.h"
 
 #include "base/instant.h"
-#include "base/sort.h"
-#include "lab/clairvoyant/request_charges.h"
+#include "lab/clairvoyant/batch_partition.h"
 #include "lab/scenario/allocate.h"
 
 #include <math.h>
@@ -10,82 +9,138 @@
 #include <string.h>
 
 /* A round looks at each cell once per model and batch size: at most so many looks. */
-enum { CELLS_PER_BATCH = 16, MAX_LOOKS = 1 << 24 };
+enum { CELLS_PER_BATCH = 16, MAX_LOOKS = 1 << 24, ALL_STEPS = 64, FEW_STEPS = 7, WIDER = 2 };
 static const double FIRST_STEP = 2, SHORTER = 0.85, LONGER = 1.05, MAX_EXPONENT = 1;
 
 struct ascent {
     const struct tt_clairvoyant_case *given;
     const struct tt_clairvoyant_options *options;
     struct tt_device_prices prices;
-    struct tt_request_charges *charges; /* [model_count] */
-    double *weights;                    /* of the prices: [cell_count] */
-    double step;                        /* of the ascent: shorter after a worse round */
-    double last_load;                   /* of the round before */
-    double *load;                       /* [padded + 1], of all devices */
-    int64_t *sorted;                    /* all charges */
-    int64_t *limit;                     /* [model_count]: higher charges are not wanted */
+    struct tt_batch_costs *costs;          /* [model_count] */
+    struct tt_batch_partition *partitions; /* [model_count] */
+    int64_t *values;                       /* of a request of each model; 0: not known yet */
+    int64_t first_value;                   /* no request costs more at equal prices */
+    double *weights;                       /* of the prices: [cell_count] */
+    double *load;                          /* [padded + 1] */
+    double step;                           /* of the ascent: shorter after a worse round */
+    double last_load;                      /* of the round before */
     struct tt_clairvoyant_bound out;
 };
 
 /* ---- what is proved at these prices ---- */
 
-/* The sum of the first `count`; false: one of them fits into no batch. */
-static bool add_charges(const int64_t *sorted, int64_t count, __int128 *to) {
-    for (int64_t i = 0; i < count; i++)
-        *to += sorted[i];
-    return count == 0 || sorted[count - 1] != TT_NEVER;
+/* The values among which to search; halving ends at one of them. */
+struct range {
+    int64_t low, high;
+    int32_t steps;
+};
+
+/* Around the value of the round before. All of them are small enough for the sums of a partition.
+ */
+static struct range values_around(const struct ascent *a, int64_t value, int64_t requests) {
+    int64_t highest = (INT64_C(1) << 61) / (requests + 1);
+    if (value == 0)
+        return (struct range){1, tt_instant_min(a->first_value, highest), ALL_STEPS};
+    int64_t high = value < highest / WIDER ? value * WIDER : highest;
+    return (struct range){value / WIDER + 1, high, FEW_STEPS};
 }
 
-static void note_load(struct ascent *a, bool fits, __int128 cost, __int128 all) {
-    double load = !fits ? INFINITY : all > 0 ? (double)cost / (double)all : 0;
+static int64_t middle(const struct range *range) {
+    return range->low + (range->high - range->low) / 2;
+}
+
+static void narrow(struct range *range, bool is_low) {
+    if (is_low)
+        range->low = middle(range) + 1;
+    else
+        range->high = middle(range);
+    range->steps = range->low < range->high ? range->steps - 1 : 0;
+}
+
+/* Requests that fit into a batch of one at least. */
+static int64_t servable(const struct ascent *a, int32_t m) {
+    int64_t count = 0;
+    for (int32_t f = 0; f < a->given->models[m].count; f++)
+        count += tt_clairvoyant_model_fits(&a->given->models[m], f, 1);
+    return count;
+}
+
+static void note_load(struct ascent *a, double load) {
     a->out.load = load > a->out.load ? load : a->out.load;
     a->step *= load < a->last_load ? SHORTER : LONGER;
     a->last_load = load;
 }
 
-/* Whether the wanted requests cost more than there is. Sets the limits. */
+/* What `wanted` requests of a model cost at least. */
+static __int128 cost_of(struct ascent *a, int32_t m, int64_t wanted) {
+    struct tt_batch_partition *partition = &a->partitions[m];
+    struct range range = values_around(a, a->values[m], a->given->models[m].count);
+    __int128 most = -1;
+    while (range.steps > 0) {
+        int64_t value = middle(&range);
+        __int128 cost = tt_batch_partition_solve(partition, value) + (__int128)value * wanted;
+        if (cost > most) {
+            most = cost;
+            a->values[m] = value;
+        }
+        narrow(&range, partition->served < wanted);
+    }
+    (void)tt_batch_partition_solve(partition, a->values[m]); /* for its load */
+    return most;
+}
+
+/* Whether the wanted requests cost more than there is. */
 static void judge_wanted(struct ascent *a, __int128 all) {
     __int128 cost = 0;
     bool fits = true;
     for (int32_t m = 0; m < a->given->model_count; m++) {
-        int32_t count = a->given->models[m].count;
-        int64_t wanted = a->options->wanted[m];
-        tt_assert(wanted >= 0);
-        tt_assert(wanted <= count);
-        memcpy(a->sorted, a->charges[m].charge, (size_t)count * sizeof(*a->sorted));
-        tt_sort_int64(a->sorted, count);
-        fits = add_charges(a->sorted, wanted, &cost) && fits;
-        a->limit[m] = wanted > 0 ? a->sorted[wanted - 1] : -1;
+        tt_assert(a->options->wanted[m] >= 0);
+        tt_assert(a->options->wanted[m] <= a->given->models[m].count);
+        fits = fits && a->options->wanted[m] <= servable(a, m);
+        cost += cost_of(a, m, a->options->wanted[m]);
     }
     a->out.impossible = a->out.impossible || !fits || cost > all;
-    note_load(a, fits, cost, all);
+    note_load(a, fits ? (double)cost / (double)all : INFINITY);
 }
 
-/* How many of the smallest charges sum up to at most `all`. Sets the limits. */
-static void judge_most(struct ascent *a, __int128 all) {
-    int64_t count = 0;
+/* The sum of all models' bounds at one value. */
+static __int128 solve_all(struct ascent *a, int64_t value, int64_t *out_served) {
+    __int128 sum = 0;
+    *out_served = 0;
     for (int32_t m = 0; m < a->given->model_count; m++) {
-        size_t own = (size_t)a->given->models[m].count;
-        memcpy(&a->sorted[count], a->charges[m].charge, own * sizeof(*a->sorted));
-        count += (int64_t)own;
+        sum += tt_batch_partition_solve(&a->partitions[m], value);
+        *out_served += a->partitions[m].served;
     }
-    tt_sort_int64(a->sorted, (int32_t)count);
-    __int128 cost = 0;
-    int64_t most = 0;
-    while (most < count && a->sorted[most] != TT_NEVER && cost + a->sorted[most] <= all)
-        cost += a->sorted[most++];
-    a->out.most = most < a->out.most ? most : a->out.most;
-    int64_t target = a->out.most < count ? a->out.most : count - 1;
+    return sum;
+}
+
+/* n requests cost at least sum + value * n, which is at most `all`. */
+static void judge_most(struct ascent *a, __int128 all) {
+    struct range range = values_around(a, a->values[0], a->out.requests);
+    double least = INFINITY;
+    int64_t served, possible = 0;
     for (int32_t m = 0; m < a->given->model_count; m++)
-        a->limit[m] = count > 0 ? a->sorted[target] : -1;
-    if (most < count)
-        cost += a->sorted[most];
-    note_load(a, most == count || a->sorted[most] != TT_NEVER, cost, all);
+        possible += servable(a, m);
+    a->out.most = a->out.most < possible ? a->out.most : possible;
+    while (range.steps > 0) {
+        int64_t value = middle(&range);
+        __int128 rest = all - solve_all(a, value, &served), most = rest / value;
+        if (most < a->out.most)
+            a->out.most = (int64_t)most;
+        if ((double)rest / (double)value < least) {
+            least = (double)rest / (double)value;
+            a->values[0] = value;
+        }
+        narrow(&range, served < most);
+    }
+    __int128 sum = solve_all(a, a->values[0], &served);
+    int64_t next = a->out.most < a->out.requests ? a->out.most + 1 : a->out.most;
+    note_load(a, ((double)sum + (double)a->values[0] * (double)next) / (double)all);
 }
 
 static void judge(struct ascent *a) {
     for (int32_t m = 0; m < a->given->model_count; m++)
-        tt_request_charges_find(&a->charges[m], &a->prices);
+        tt_batch_costs_find(&a->costs[m], &a->prices);
     __int128 all = (__int128)tt_device_prices_total(&a->prices) * a->given->device_count;
     if (a->options->wanted)
         judge_wanted(a, all);
@@ -95,27 +150,12 @@ static void judge(struct ascent *a) {
 
 /* ---- better prices ---- */
 
-static void add_load(struct ascent *a, const struct tt_request_charges *charges, int64_t limit) {
-    int64_t cell_ns = a->prices.cell_ns;
-    for (int32_t j = 0; j < charges->model->count; j++) {
-        if (charges->charge[j] > limit || charges->charge[j] == TT_NEVER)
-            continue;
-        int64_t latency_ns = charges->model->latency_ns[charges->batch[j]];
-        double share = 1.0 / charges->batch[j];
-        double part = (double)(latency_ns % cell_ns) / (double)cell_ns;
-        int64_t first = charges->cell[j], last = first + latency_ns / cell_ns;
-        a->load[first] += share;
-        a->load[last] -= share * (1 - part);
-        a->load[last + 1] -= share * part;
-    }
-}
-
 /* Raises the prices where the load exceeds the devices, and lowers the others. */
 static void raise_prices(struct ascent *a) {
     int32_t cells = a->prices.cell_count;
     memset(a->load, 0, ((size_t)a->prices.padded + 1) * sizeof(*a->load));
     for (int32_t m = 0; m < a->given->model_count; m++)
-        add_load(a, &a->charges[m], a->limit[m]);
+        tt_batch_partition_add_load(&a->partitions[m], a->prices.cell_ns, a->load);
     double load = 0, sum = 0;
     for (int32_t c = 0; c < cells; c++) {
         load += a->load[c];
@@ -179,25 +219,30 @@ static void begin(struct ascent *a, const struct extent *extent) {
     tt_device_prices_init(&a->prices, extent->from_at, extent->until_at, cell_ns,
                           extent->longest_ns);
     size_t cells = (size_t)a->prices.cell_count, models = (size_t)a->given->model_count;
-    a->charges = tt_allocate(models, sizeof(*a->charges));
-    for (size_t m = 0; m < models; m++)
-        tt_request_charges_init(&a->charges[m], &a->given->models[m], &a->prices);
+    a->costs = tt_allocate(models, sizeof(*a->costs));
+    a->partitions = tt_allocate(models, sizeof(*a->partitions));
+    for (size_t m = 0; m < models; m++) {
+        tt_batch_costs_init(&a->costs[m], &a->given->models[m], &a->prices);
+        tt_batch_partition_init(&a->partitions[m], &a->costs[m]);
+    }
+    a->values = tt_allocate(models, sizeof(*a->values));
+    a->first_value = (extent->longest_ns + 1) * TT_DEVICE_PRICE_MEAN;
     a->weights = tt_allocate(cells, sizeof(*a->weights));
     a->load = tt_allocate((size_t)a->prices.padded + 1, sizeof(*a->load));
-    a->sorted = tt_allocate((size_t)a->out.requests + 1, sizeof(*a->sorted));
-    a->limit = tt_allocate(models, sizeof(*a->limit));
     for (size_t c = 0; c < cells; c++)
         a->weights[c] = 1;
 }
 
 static void end(struct ascent *a) {
-    for (int32_t m = 0; m < a->given->model_count; m++)
-        tt_request_charges_fini(&a->charges[m]);
-    free(a->charges);
+    for (int32_t m = 0; m < a->given->model_count; m++) {
+        tt_batch_partition_fini(&a->partitions[m]);
+        tt_batch_costs_fini(&a->costs[m]);
+    }
+    free(a->partitions);
+    free(a->costs);
+    free(a->values);
     free(a->weights);
     free(a->load);
-    free(a->sorted);
-    free(a->limit);
     tt_device_prices_fini(&a->prices);
 }
 

@@ -1,19 +1,17 @@
 /* How many requests of a known load any scheduler can answer in time: a proved upper bound.
  *
- * For prices of the devices' time, request_charges.h gives each request a charge. The charges of
- * the requests that any schedule serves in time sum up to at most D * (integral of the price).
- *   - Most: in time are at most n requests, where n is the greatest number whose n smallest charges
- *     sum up to at most that.
- *   - Wanted: no schedule serves wanted[m] requests of each model m in time if the wanted[m]
- *     smallest charges of all models sum up to more than that.
+ * For prices of the devices' time, batch_partition.h bounds from below what n requests of a model
+ * cost, and all time of all devices costs D * (integral of the price).
+ *   - Most: no schedule has so many requests in time that they cost more.
+ *   - Wanted: no schedule serves wanted[m] requests of each model m in time if they cost more.
  * Both hold for any prices, so each round is a proof of its own, in whole numbers. Good prices make
  * it sharp: they are high where the devices are in demand. Each round multiplies them by
  * exp(step * (load / devices - 1)), where the load is that of the cheapest batches (mirror ascent
  * of a concave function), beginning with equal prices. A round that proves less shortens the step,
  * any other lengthens it. The prices come from floats, which can only cost sharpness.
  *
- * What it leaves open: requests of one batch are charged apart, as if fractions of batches could
- * run; a schedule that reaches the bound need not exist.
+ * What it leaves open: each model is bounded apart, and only on average over the prices do the
+ * batches fit on the devices. A schedule that reaches the bound need not exist.
  *
  * Life: tt_clairvoyant_bound is one call that allocates, computes and frees. */
 #ifndef TT_LAB_CLAIRVOYANT_CLAIRVOYANT_BOUND_H

@@ -12,7 +12,7 @@
 
 #include "lab/scenario/scenario.h"
 
-enum { TT_CLAIRVOYANT_MAX_REQUESTS = 1 << 24 }; /* of all models */
+enum { TT_CLAIRVOYANT_MAX_REQUESTS = 1 << 21 }; /* of all models */
 
 struct tt_clairvoyant_model {
     /* Of its requests, in order of the deadline: [count]. _order makes both ascend. */

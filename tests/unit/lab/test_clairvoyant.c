@@ -24,7 +24,7 @@ static int64_t count_bits(uint32_t set) { return __builtin_popcount(set); }
 /* Latencies of two models, and windows: of one SLO per model, or any. */
 static void draw_case(struct tt_prng *prng, bool one_slo, int64_t latency_ns[2][MOST_BATCH + 1],
                       struct naive_case *out) {
-    *out = (struct naive_case){.count = (int32_t)below(prng, 6),
+    *out = (struct naive_case){.count = (int32_t)below(prng, 7),
                                .device_count = 1 + (int32_t)below(prng, 3),
                                .model_count = 1 + (int32_t)below(prng, 2)};
     int64_t slo_ns[2];
