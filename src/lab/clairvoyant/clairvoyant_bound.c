@@ -10,7 +10,8 @@
 
 /* A round looks at each cell once per model and batch size: at most so many looks. */
 enum { CELLS_PER_BATCH = 16, MAX_LOOKS = 1 << 24, ALL_STEPS = 64, FEW_STEPS = 7, WIDER = 2 };
-static const double FIRST_STEP = 2, SHORTER = 0.85, LONGER = 1.05, MAX_EXPONENT = 1;
+enum { PATIENCE = 20 }; /* rounds that may pass without a gain */
+static const double GAIN = 0.001, FIRST_STEP = 0.5, SHORTER = 0.7, LONGER = 1.2, MAX_EXPONENT = 1;
 
 struct ascent {
     const struct tt_clairvoyant_case *given;
@@ -24,6 +25,8 @@ struct ascent {
     double *load;                          /* [padded + 1] */
     double step;                           /* of the ascent: shorter after a worse round */
     double last_load;                      /* of the round before */
+    double gained_load;                    /* the last one that was a gain */
+    int32_t gained_round;
     struct tt_clairvoyant_bound out;
 };
 
@@ -173,8 +176,18 @@ static bool ended(struct ascent *a) {
     return a->out.interrupted || a->out.impossible;
 }
 
+/* Further rounds would prove hardly more. */
+static bool stalled(struct ascent *a, int32_t round) {
+    if (a->out.load > a->gained_load + GAIN) {
+        a->gained_load = a->out.load;
+        a->gained_round = round;
+    }
+    return round - a->gained_round >= PATIENCE;
+}
+
 static void climb(struct ascent *a) {
-    for (int32_t round = 0; round < a->options->rounds && !ended(a); round++) {
+    for (int32_t round = 0; round < a->options->rounds && !ended(a) && !stalled(a, round);
+         round++) {
         tt_device_prices_set(&a->prices, a->weights);
         judge(a);
         raise_prices(a);

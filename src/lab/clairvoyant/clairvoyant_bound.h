@@ -8,7 +8,8 @@
  * it sharp: they are high where the devices are in demand. Each round multiplies them by
  * exp(step * (load / devices - 1)), where the load is that of the cheapest batches (mirror ascent
  * of a concave function), beginning with equal prices. A round that proves less shortens the step,
- * any other lengthens it. The prices come from floats, which can only cost sharpness.
+ * any other lengthens it. It ends early when rounds gain nothing. The prices come from floats,
+ * which can only cost sharpness.
  *
  * What it leaves open: each model is bounded apart, and only on average over the prices do the
  * batches fit on the devices. A schedule that reaches the bound need not exist.
@@ -24,7 +25,7 @@
 enum { TT_CLAIRVOYANT_ROUNDS = 100 };
 
 struct tt_clairvoyant_options {
-    int32_t rounds;                    /* >= 1; TT_CLAIRVOYANT_ROUNDS */
+    int32_t rounds;                    /* at most; >= 1; TT_CLAIRVOYANT_ROUNDS */
     const int64_t *wanted;             /* [model_count]; NULL: bound their number */
     const volatile sig_atomic_t *stop; /* ends it after the running round; NULL: never */
     /* Called after each round on the caller's thread, with `all` at the end; may be NULL. */
@@ -38,7 +39,7 @@ struct tt_clairvoyant_bound {
     bool impossible;  /* no schedule serves what is wanted; never without `wanted` */
     double
         load; /* what the wanted (or most + 1) requests cost, of all time: above 1 it is proved */
-    int32_t rounds; /* that were run; with `wanted` it ends with the proof */
+    int32_t rounds; /* that were run */
     bool interrupted;
 };
 
