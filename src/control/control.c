@@ -517,7 +517,7 @@ static enum tt_err load(struct tt_control *self, const char *name,
             "failed to load '%s': parameter 'file:...' needs parameter 'config', which is "
             "missing",
             name);
-    char *temporary = NULL;
+    struct tt_override_files *temporary = NULL;
     enum tt_err err =
         command && has_files ? tt_override_files_write(command, &temporary, why) : TT_OK;
     if (err)
@@ -532,8 +532,8 @@ static enum tt_err load(struct tt_control *self, const char *name,
     if (command && config)
         fingerprint = 0;
     struct tt_repository *repository;
-    err = tt_repository_scan_model(temporary ? temporary : home, name, tt_engines(), config,
-                                   TT_MODEL_DEFAULT_MAX_BATCH, &repository, why);
+    err = tt_repository_scan_model(temporary ? temporary->repository : home, name, tt_engines(),
+                                   config, TT_MODEL_DEFAULT_MAX_BATCH, &repository, why);
     if (err) {
         if (err == TT_ERR_NOT_FOUND)
             err = tt_fail(TT_ERR_INTERNAL, why,
@@ -548,7 +548,8 @@ static enum tt_err load(struct tt_control *self, const char *name,
             entry->load_number = ++self->load_count;
             entry->chosen = chosen ? *chosen : (struct tt_policy_candidate){0};
             entry->fingerprint = fingerprint;
-            err = take_read(self, entry, temporary ? temporary : home, config, repository, why);
+            err = take_read(self, entry, temporary ? temporary->repository : home, config,
+                            repository, why);
         } else {
             tt_repository_free(repository);
             err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
@@ -907,6 +908,8 @@ enum tt_err tt_control_open(const struct tt_control_options *options,
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     self->options = *options;
+    if (options->mode == TT_CONTROL_EXPLICIT)
+        tt_override_files_sweep();
     tt_lock_init(&self->lock);
     tt_eventcount_init(&self->eventcount);
     tt_eventcount_init(&self->closer);

@@ -1,15 +1,21 @@
 #include "control/override_files.h"
 
+#include "base/clock.h"
+#include "base/instant.h"
 #include "model/repository/repository.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-enum { OPEN_DIRECTORIES = 8 };
+enum { OPEN_DIRECTORIES = 8, LEFT_AFTER_S = 60 };
 
 static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *walk) {
     (void)status;
@@ -18,12 +24,72 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
     return remove(path);
 }
 
-void tt_override_files_remove(char *take_repository) {
-    if (!take_repository)
-        return;
-    nftw(take_repository, remove_one, OPEN_DIRECTORIES, FTW_DEPTH | FTW_PHYS);
-    free(take_repository);
+static void remove_tree(const char *path) {
+    nftw(path, remove_one, OPEN_DIRECTORIES, FTW_DEPTH | FTW_PHYS);
 }
+
+void tt_override_files_remove(struct tt_override_files *take_files) {
+    if (!take_files)
+        return;
+    if (take_files->repository)
+        remove_tree(take_files->repository);
+    if (take_files->fd >= 0)
+        close(take_files->fd);
+    free(take_files->repository);
+    free(take_files);
+}
+
+/* ---- what was left behind ---- */
+
+static const char prefix[] = "tutti-load-", pattern[] = "XXXXXX";
+
+static const char *temporary_directory(void) {
+    const char *named = getenv("TMPDIR");
+    return named ? named : "/tmp";
+}
+
+/* Where a file system has no locks, nothing is locked, and nothing is removed. */
+static int open_locked(const char *path) {
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* A new one is not locked at once, so it gets a minute. */
+static bool is_abandoned(int fd) {
+    struct stat found;
+    return fstat(fd, &found) == 0 && found.st_uid == geteuid() &&
+           tt_clock_wall() / TT_S - found.st_mtim.tv_sec > LEFT_AFTER_S;
+}
+
+static void sweep_one(const char *directory, const char *name) {
+    char *path;
+    if (strncmp(name, prefix, sizeof(prefix) - 1) != 0 ||
+        strlen(name) != sizeof(prefix) - 1 + sizeof(pattern) - 1 ||
+        asprintf(&path, "%s/%s", directory, name) < 0)
+        return;
+    int fd = open_locked(path);
+    if (fd >= 0 && is_abandoned(fd))
+        remove_tree(path);
+    if (fd >= 0)
+        close(fd);
+    free(path);
+}
+
+void tt_override_files_sweep(void) {
+    const char *directory = temporary_directory();
+    DIR *entries = opendir(directory);
+    if (!entries)
+        return;
+    for (const struct dirent *entry; (entry = readdir(entries)) != NULL;)
+        sweep_one(directory, entry->d_name);
+    closedir(entries);
+}
+
+/* ---- writing ---- */
 
 /* Accepts <version>/<name> and deeper directories; rejects paths that leave the directory. */
 static bool path_ok(const char *path) {
@@ -71,8 +137,8 @@ static enum tt_err write_file(const char *base, const struct tt_model_file *file
     return err;
 }
 
-enum tt_err tt_override_files_write(const struct tt_model_command *command, char **out_repository,
-                                    struct tt_error *why) {
+enum tt_err tt_override_files_write(const struct tt_model_command *command,
+                                    struct tt_override_files **out_files, struct tt_error *why) {
     for (int32_t i = 0; i < command->file_count; i++)
         if (!path_ok(command->files[i].path))
             return tt_fail(
@@ -80,28 +146,36 @@ enum tt_err tt_override_files_write(const struct tt_model_command *command, char
                 "parameter 'file:%s': the path must be <version>/<name>, each name of at most "
                 "%d bytes",
                 command->files[i].path, TT_REPOSITORY_NAME_BYTES);
-    const char *temporary = getenv("TMPDIR");
-    char *repository, *base = NULL;
-    if (asprintf(&repository, "%s/tutti-load-XXXXXX", temporary ? temporary : "/tmp") < 0)
+    struct tt_override_files *files = calloc(1, sizeof(*files));
+    char *base = NULL;
+    if (!files ||
+        asprintf(&files->repository, "%s/%s%s", temporary_directory(), prefix, pattern) < 0) {
+        free(files);
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    if (!mkdtemp(repository)) {
-        enum tt_err err =
-            tt_fail(TT_ERR_IO, why, "cannot make a directory %s: %s", repository, strerror(errno));
-        free(repository);
+    }
+    files->fd = -1;
+    if (!mkdtemp(files->repository)) {
+        enum tt_err err = tt_fail(TT_ERR_IO, why, "cannot make a directory %s: %s",
+                                  files->repository, strerror(errno));
+        free(files->repository);
+        free(files);
         return err;
     }
+    files->fd = open_locked(files->repository);
     enum tt_err err = TT_OK;
-    if (asprintf(&base, "%s/%s", repository, command->name) < 0)
+    if (asprintf(&base, "%s/%s", files->repository, command->name) < 0) {
+        base = NULL;
         err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    else if (mkdir(base, 0700) != 0)
+    } else if (mkdir(base, 0700) != 0) {
         err = tt_fail(TT_ERR_IO, why, "cannot make the directory %s: %s", base, strerror(errno));
+    }
     for (int32_t i = 0; !err && i < command->file_count; i++)
         err = write_file(base, &command->files[i], why);
     free(base);
     if (err) {
-        tt_override_files_remove(repository);
+        tt_override_files_remove(files);
         return err;
     }
-    *out_repository = repository;
+    *out_files = files;
     return TT_OK;
 }
