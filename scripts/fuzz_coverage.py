@@ -3,7 +3,7 @@
 
 Builds the programs that try seeds with line counters (build-coverage/, as scripts/coverage.sh does), runs each with its seeds and
 with the corpus that scripts/fuzz.sh keeps (build-fuzz/corpus/), and prints the lines that were reached of the files of src/ that
-the fuzzer names in its comment "covers: FILE FILE". Exit code 1 where a file has no lines or an input fails."""
+the fuzzer names in its comment "covers: FILE FILE". Exit code 1 where an input fails, or no line of a file is reached."""
 import os
 import pathlib
 import re
@@ -52,9 +52,9 @@ def measure(name, files):
 
 
 def show(name, count, lines):
-    missing = [file for file, found in lines.items() if not found]
+    missing = [file for file, found in lines.items() if not found or not found[0]]
     if missing:
-        sys.exit("%s: no line of %s is counted: it is not linked, or nothing calls it" % (name, missing[0]))
+        sys.exit("%s: no line of %s is reached: it is not linked, or its seeds are refused before" % (name, missing[0]))
     reached, total = (sum(column) for column in zip(*lines.values()))
     print("%s: %d of %d lines (%.1f %%), %d inputs" % (name, reached, total, 100 * reached / total, count))
     for file, found in lines.items():

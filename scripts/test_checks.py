@@ -314,6 +314,8 @@ Lines executed:50.00% of 2
     def test_a_file_without_lines(self):
         with self.assertRaisesRegex(SystemExit, "fuzz_a: no line of b.c"):
             self.shown({"net/a.c": (20, 30), "b.c": None})
+        with self.assertRaisesRegex(SystemExit, "fuzz_a: no line of b.c"):
+            self.shown({"net/a.c": (20, 30), "b.c": (0, 7)})
 
     def test_an_unknown_fuzzer(self):
         with self.assertRaisesRegex(SystemExit, "there is no fuzzer fuzz_gone"):
