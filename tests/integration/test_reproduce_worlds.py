@@ -16,7 +16,7 @@ WAIT_S = 240  # a limit for machines with much else to do
 EXPERIMENT = """
 duration_s: 60 requests: 30 device { count: 1 }
 model { name: "M" slo_ms: %d max_batch: 1 profile { linear { beta_ms: 20 } } }
-load { rate: 100 process: UNIFORM } policy { name: "eager" } goodput { precision: 0.6 }
+load { rate: 100 process: UNIFORM } policy { name: "eager" } goodput { bad_rate: 0.1 precision: 0.6 }
 """
 FACT = 'fact { id: "%s" what: "the value %s" %s unit: "r/s" ours { experiment: "e.pbtxt" set: "rate=%d" %s } }\n'
 
@@ -93,7 +93,7 @@ class Worlds(unittest.TestCase):
         self.assertEqual(json.loads(answer.stdout)["measured"][0]["ours"], result["goodput_per_s"])
         self.assertGreater(result["goodput_per_s"], 0)
         self.assertLess(result["goodput_per_s"], 100)  # 30 requests at 100 per second end too late
-        self.assertLessEqual(result["worst_bad_rate"], 0.01)
+        self.assertLessEqual(result["worst_bad_rate"], 0.1)
         self.assertNotIn("median_batch", result)  # a client does not see it
         # A result that is kept is believed.
         state = self.kept / "facts-emulated.state"

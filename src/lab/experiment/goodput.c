@@ -10,7 +10,8 @@ enum { MAX_RUNS = 200 };
 struct search {
     const struct tt_goodput_options *options;
     const struct tt_goodput_probe *probe;
-    bool close; /* the first rate is close: use small steps */
+    bool close;   /* the first rate is close: use small steps */
+    bool too_few; /* of the latest run */
     struct tt_goodput best;
 };
 
@@ -51,16 +52,18 @@ static enum tt_err run_scenario(void *context, int64_t rate, struct tt_goodput_r
                                        .doubtful = result.live.is_live && result.live.doubtful,
                                        .good = !result.interrupted && !result.cut && fewest > 0 &&
                                                worst <= self->bad_rate};
+    struct tt_measure_model total;
+    tt_measure_total(&result.measure, &total);
+    out_run->too_few =
+        !out_run->good && result.live.is_live && (double)total.arrived * self->bad_rate < 1;
     if (out_run->good) {
-        struct tt_measure_model total;
-        tt_measure_total(&result.measure, &total);
         out_run->worst_bad_rate = worst;
         out_run->total_bad_rate = tt_measure_bad_rate(&total);
         out_run->requests = total.arrived;
         out_run->requests_per_model = fewest;
         out_run->median_batch = (double)tt_histogram_quantile(&total.batch_rows, 1, 2);
-        tt_measure_model_fini(&total);
     }
+    tt_measure_model_fini(&total);
     tt_measure_fini(&result.measure);
     return TT_OK;
 }
@@ -72,6 +75,7 @@ static enum tt_err try_rate(struct search *s, int64_t rate, bool *out_good, stru
         return err;
     s->best.runs++;
     s->best.interrupted = run.interrupted;
+    s->too_few = run.too_few;
     *out_good = run.good;
     if (run.good) {
         s->best.rate = rate;
@@ -94,7 +98,7 @@ static enum tt_err bracket(struct search *s, int64_t rate, struct tt_error *why)
         enum tt_err err = try_rate(s, rate, &good, why);
         if (err || s->best.interrupted)
             return err;
-        if (!first && good != was_good)
+        if ((!first && good != was_good) || s->too_few)
             return TT_OK;
         first = false;
         was_good = good;

@@ -6,6 +6,9 @@
  * allowed share of all of them was bad: some model's bad rate is then above the limit in any case,
  * so this does not change the result.
  *
+ * In real time a run at a low rate has few requests, and lasts as long as any. The search for a
+ * good rate gives up where one bad request is above the limit: `rate` is 0 then.
+ *
  * A bad rate measured over n requests of one model is uncertain by about sqrt(0.01 * 0.99 / n), and
  * not quite monotone near the limit, so the result includes the number of requests. */
 #ifndef TT_LAB_EXPERIMENT_GOODPUT_H
@@ -39,6 +42,7 @@ struct tt_goodput_run {
     bool good; /* every model's bad rate is within the limit */
     bool interrupted;
     bool doubtful; /* in real time: the load generator fell behind */
+    bool too_few;  /* in real time, of a bad run: one bad request of so few is above the limit */
     /* Of a good run: */
     double worst_bad_rate, total_bad_rate;
     int64_t requests, requests_per_model;

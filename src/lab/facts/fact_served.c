@@ -181,6 +181,7 @@ static void judge(const struct probe *self, const json_t *report, struct tt_good
                                 .requests = (int64_t)number(report, "total", "arrived", NULL),
                                 .requests_per_model = (int64_t)fewest};
     out_run->good = !out_run->interrupted && fewest > 0 && worst <= self->bad_rate;
+    out_run->too_few = !out_run->good && (double)out_run->requests * self->bad_rate < 1;
 }
 
 static enum tt_err try_rate(void *context, int64_t rate, struct tt_goodput_run *out_run,

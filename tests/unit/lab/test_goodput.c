@@ -103,6 +103,7 @@ static void only_bad_runs_are_cut_short(void **state) {
 /* A probe that knows its limit. */
 struct known {
     int64_t limit;
+    int64_t too_few_below; /* bad rates below have too few requests */
     int32_t runs;
     int32_t ends_at;      /* this run, counted from 1, ends the search; 0: none */
     bool is_interruption; /* and not an error */
@@ -117,6 +118,7 @@ static enum tt_err try_known(void *context, int64_t rate, struct tt_goodput_run 
         return tt_fail(TT_ERR_IO, why, "it broke");
     *out_run = (struct tt_goodput_run){.good = !ends && rate <= self->limit,
                                        .interrupted = ends,
+                                       .too_few = rate > self->limit && rate < self->too_few_below,
                                        .worst_bad_rate = 0.002,
                                        .total_bad_rate = 0.001,
                                        .requests = 100,
@@ -148,6 +150,11 @@ static void any_probe_is_searched(void **state) {
     assert_int_equal(tt_goodput_search_by(&bench.scenario, &options, &probe, &found, &why), TT_OK);
     assert_true(found.interrupted);
     assert_int_equal(known.runs, 3);
+    /* No rate is good: 5000, 2500, 1250 and 625 are tried, and no less. */
+    known = (struct known){.limit = 0, .too_few_below = 1000 * TT_RATE_ONE};
+    assert_int_equal(tt_goodput_search_by(&bench.scenario, &options, &probe, &found, &why), TT_OK);
+    assert_int_equal(found.rate, 0);
+    assert_int_equal(known.runs, 4);
     tear_down(&bench);
 }
 
