@@ -319,12 +319,15 @@ static int run_all(const struct flags *a, const char *folder, struct output *out
     return code;
 }
 
-static int write_page(const char *path, const struct output *output) {
+static int write_page(const struct flags *a, const char *path, const struct output *output) {
     struct tt_text text;
     struct tt_error why;
     tt_text_init(&text);
-    tt_text_puts(&text, "# Reproduction: the tables\n\n`tutti reproduce` writes this page. [The "
-                        "summary](../REPRODUCTION.md) says how to read it.\n\n```\n");
+    tt_text_printf(&text,
+                   "# Reproduction%s: the tables\n\n`tutti reproduce%s%s` writes this page. [The "
+                   "summary](../REPRODUCTION.md) says how to read it.\n\n```\n",
+                   in_real_time(a) ? " in real time" : "", in_real_time(a) ? " --world " : "",
+                   in_real_time(a) ? world_of(a) : "");
     tt_fact_counts_print(&output->counts, &text);
     tt_text_puts(&text, "```\n");
     tt_text_append(&text, output->page.bytes, (size_t)output->page.length);
@@ -417,7 +420,7 @@ static int run(void *options) {
                  : has_page ? tt_format_text("%s" PAGE, folder)
                             : NULL;
     if (code == EXIT_DONE && !a->list && page)
-        code = write_page(page, &output);
+        code = write_page(a, page, &output);
     if (!a->list && (code == EXIT_DONE || code == EXIT_INTERRUPTED)) {
         int verdict = print_counts(a, &output);
         code = code == EXIT_DONE ? verdict : code;

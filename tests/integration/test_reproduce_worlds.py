@@ -130,8 +130,10 @@ class Worlds(unittest.TestCase):
         self.write(FACT % ("share", 1, "published: 1", 20, "measure: GOOD_SHARE"), slo_ms=60000)
         output = self.folder / "output.json"
         output.write_text(self.measure().stdout)
-        answer = self.measure("--values", output)
+        page = self.folder / "page.md"
+        answer = self.measure("--values", output, "--output", page)
         self.assertEqual(json.loads(answer.stdout)["published"][0]["ours"], 1)
+        self.assertIn("# Reproduction in real time: the tables\n\n`tutti reproduce --world emulated` writes", page.read_text())
         other = json.loads(output.read_text())
         del other["world"]
         output.write_text(json.dumps(other))
@@ -140,11 +142,14 @@ class Worlds(unittest.TestCase):
 
     def test_shipped_facts_are_of_their_world(self):
         for world in ("emulated", "real"):
+            together = 0
             for path in sorted((ROOT / "facts" / world).glob("*.pbtxt")):
                 self.assertIn(f'\nworld: "{world}"\n', path.read_text())
                 listing = run(path.stem, "--world", world, "--list")
                 self.assertEqual(listing.returncode, 0, listing.stderr)
                 self.assertEqual(len(listing.stdout.splitlines()), path.read_text().count("\nfact {\n"))
+                together += path.read_text().count("\nfact {\n")
+            self.assertEqual(len(run("--world", world, "--list").stdout.splitlines()), together)
 
     def test_bad_requests(self):
         self.write(FACT % ("share", 1, "", 20, "measure: GOOD_SHARE"))
