@@ -7,11 +7,18 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { TT_SPAWN_NULL = -1 }; /* instead of a descriptor: /dev/null */
+enum {
+    TT_SPAWN_NULL = -1, /* instead of a descriptor: /dev/null */
+    TT_SPAWN_MAX_FILES = 8
+};
 
-/* `files[i]` becomes descriptor i of the child; at least the first three. `args` ends with NULL; a
+/* `files[i]` becomes descriptor i of the child; 3 to TT_SPAWN_MAX_FILES. `args` ends with NULL; a
  * program without a slash is searched for in PATH. Returns 0 or errno. */
 int tt_spawn(const char *program, const char *const *args, const int *files, int32_t file_count,
              pid_t *out_child);
+/* The same; the child's environment is `environment`, which ends with NULL, instead of this
+ * process's. */
+int tt_spawn_in(const char *program, const char *const *args, const char *const *environment,
+                const int *files, int32_t file_count, pid_t *out_child);
 
 #endif
