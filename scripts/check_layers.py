@@ -28,7 +28,7 @@ LAYERS = [
     ["base/threads"],
     ["base/log"],
     ["core"],
-    ["policy", "device", "model/text", "net/json", "net/coding", "net/access", "net/tls"],
+    ["policy", "device", "model/text", "net/json", "net/coding", "net/access", "net/tls", "net/ucx"],
     ["policy/deferred", "policy/elastic", "policy/lazy", "model/onnx", "net/telemetry"],
     ["model/config", "sim", "multicore", "cluster", "place", "scale"],
     ["model/cells", "record"],

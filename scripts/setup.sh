@@ -15,6 +15,7 @@
 #   scripts/setup.sh --etcd     also etcd, unpacked into .deps/etcd and not installed, for clusters that it describes
 #   scripts/setup.sh --haproxy  also HAProxy, unpacked into .deps/haproxy, for the frontends of a cluster
 #   scripts/setup.sh --slurm    also Slurm, unpacked into .deps/slurm, for the test of packaging/slurm
+#   scripts/setup.sh --ucx      also UCX, unpacked into .deps/ucx, for the tests of --cluster-ucx
 #   scripts/setup.sh --kubernetes also --python, and the published schemas of Kubernetes (108 MB), for the test of packaging/kubernetes
 #   scripts/setup.sh --cuda     also an ONNX Runtime with CUDA, and NVIDIA's libraries that it needs (gigabytes; .deps/cuda)
 #   scripts/setup.sh --sklearn  also --python, and scikit-learn with its exporter (46 MB), for the walk of a first day
@@ -55,10 +56,10 @@ for option in "$@"; do
     --browser) packages="$packages chromium" ;;
     --package) packages="$packages debhelper lintian skopeo" ;;
     --monitoring) packages="$packages prometheus" ;;
-    --etcd | --haproxy | --slurm) unpacked="$unpacked ${option#--}" ;;
+    --etcd | --haproxy | --slurm | --ucx) unpacked="$unpacked ${option#--}" ;;
     *)
       echo "setup: unknown option $option; known are --lint, --fuzz, --tidy, --coverage, --python, --browser, --package," \
-        "--monitoring, --sklearn, --cuda, --clients, --etcd, --haproxy, --slurm, --kubernetes" >&2
+        "--monitoring, --sklearn, --cuda, --clients, --etcd, --haproxy, --slurm, --ucx, --kubernetes" >&2
       exit 2
       ;;
   esac
@@ -195,6 +196,7 @@ for name in $unpacked; do
   case $name in
     etcd) unpack etcd etcd-server ;;
     slurm) unpack slurm slurmctld slurmd slurm-client ;;
+    ucx) unpack ucx libucx0 libucx-dev ;;
     haproxy) unpack haproxy haproxy && run_unpacked haproxy usr/sbin/haproxy ;;
   esac
 done
