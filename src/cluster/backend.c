@@ -74,14 +74,19 @@ static void retire(struct tt_backend *self, int32_t number, bool is_computed) {
     report_done(self, number, plan->number, is_computed);
 }
 
-/* Leaves out a member whose input does not come. The scheduler tells its frontend. */
-static void leave_out(struct tt_backend *self, struct tt_plan *plan,
-                      struct tt_plan_member *member) {
-    tt_assert(member->awaited);
-    member->awaited = false;
+/* Nothing more comes for the member. */
+static void end_wait(struct tt_plan *plan, struct tt_plan_member *member) {
+    tt_assert(member->awaited && plan->awaited > 0);
+    member->awaited = member->is_reading = false;
     plan->awaited--;
     if (plan->awaited == 0)
         plan->state = TT_PLAN_READY;
+}
+
+/* Leaves out a member whose input does not come. The scheduler tells its frontend. */
+static void leave_out(struct tt_backend *self, struct tt_plan *plan,
+                      struct tt_plan_member *member) {
+    end_wait(plan, member);
     if (self->primary.epoch != 0)
         tt_outbox_add(&self->outbox, tt_epoch_scheduler(self->primary.epoch), TT_FRAME_MISSING,
                       self->primary.epoch,
@@ -145,6 +150,14 @@ static bool makes_sense(const struct tt_backend *self, const struct tt_frame *fr
     return rows <= self->settings->models[head->model]->max_batch;
 }
 
+static void add_fetch(struct tt_backend *self, const struct tt_plan *plan,
+                      const struct tt_plan_member *member) {
+    uint16_t code = member->is_here || member->is_reading;
+    tt_outbox_add(
+        &self->outbox, member->frontend, TT_FRAME_FETCH, plan->epoch,
+        &(struct tt_frame_record){.id = member->id, .attempt = member->attempt, .code = code});
+}
+
 /* S7: the backend fetches the inputs of what it was granted. Each frontend hears which requests
  * were granted, also where nothing is to be sent. */
 static void fetch(struct tt_backend *self, struct tt_plan *plan) {
@@ -155,9 +168,7 @@ static void fetch(struct tt_backend *self, struct tt_plan *plan) {
         struct tt_plan_member *member = &plan->members[i];
         member->awaited = !member->is_here;
         plan->awaited += member->awaited;
-        tt_outbox_add(&self->outbox, member->frontend, TT_FRAME_FETCH, plan->epoch,
-                      &(struct tt_frame_record){
-                          .id = member->id, .attempt = member->attempt, .code = member->is_here});
+        add_fetch(self, plan, member);
     }
     plan->state = plan->awaited > 0 ? TT_PLAN_COLLECTING : TT_PLAN_READY;
 }
@@ -229,9 +240,8 @@ static void settle_input(struct tt_plan *plan, uint16_t from,
     struct tt_plan_member *member = awaited_in(plan, from, record->id, record->attempt);
     if (!member)
         return;
-    member->awaited = false;
+    end_wait(plan, member);
     member->is_here = record->code == 1;
-    plan->awaited--;
 }
 
 struct tt_plan_member *tt_backend_awaited(struct tt_backend *self, uint16_t from, uint64_t id,
@@ -256,11 +266,33 @@ static void on_input(struct tt_backend *self, int64_t now, uint16_t from,
         struct tt_backend_device *device = &self->devices[d];
         for (int32_t p = 0; p < device->count; p++) {
             struct tt_plan *plan = plan_at(self, device, p);
-            for (int32_t i = 0; plan->state == TT_PLAN_COLLECTING && i < frame->count; i++) {
+            for (int32_t i = 0; plan->state == TT_PLAN_COLLECTING && i < frame->count; i++)
                 settle_input(plan, from, &frame->records[i]);
-                if (plan->awaited == 0)
-                    plan->state = TT_PLAN_READY;
-            }
+        }
+        advance(self, now, d);
+    }
+}
+
+static void settle_read(struct tt_backend *self, struct tt_plan *plan,
+                        struct tt_plan_member *member, bool is_here) {
+    if (is_here) {
+        end_wait(plan, member);
+        member->is_here = true;
+    } else {
+        member->is_reading = false;
+        add_fetch(self, plan, member);
+    }
+}
+
+void tt_backend_read(struct tt_backend *self, int64_t now, uint16_t from, uint64_t id,
+                     uint16_t attempt, bool is_here) {
+    for (int32_t d = 0; d < self->device_count; d++) {
+        struct tt_backend_device *device = &self->devices[d];
+        for (int32_t p = 0; p < device->count; p++) {
+            struct tt_plan *plan = plan_at(self, device, p);
+            struct tt_plan_member *member = awaited_in(plan, from, id, attempt);
+            if (member && member->is_reading)
+                settle_read(self, plan, member, is_here);
         }
         advance(self, now, d);
     }
@@ -271,12 +303,8 @@ static void on_input(struct tt_backend *self, int64_t now, uint16_t from,
 static void withdraw_member(struct tt_backend *self, struct tt_plan *plan,
                             struct tt_plan_member *member) {
     bool was_here = member->is_here;
-    if (member->awaited) {
-        member->awaited = false;
-        plan->awaited--;
-        if (plan->awaited == 0)
-            plan->state = TT_PLAN_READY;
-    }
+    if (member->awaited)
+        end_wait(plan, member);
     if (plan->state != TT_PLAN_RUNNING)
         member->is_here = false;
     if (was_here && self->withdrawn)
@@ -404,6 +432,7 @@ void tt_backend_check(const struct tt_backend *self) {
             for (int32_t i = 0; i < plan->count; i++) {
                 awaited += plan->members[i].awaited;
                 tt_assert(!plan->members[i].awaited || !plan->members[i].is_here);
+                tt_assert(!plan->members[i].is_reading || plan->members[i].awaited);
             }
             tt_assert(awaited == plan->awaited);
             tt_assert((plan->state == TT_PLAN_COLLECTING) == (awaited > 0));

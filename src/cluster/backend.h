@@ -23,7 +23,8 @@ struct tt_plan_member {
     int32_t length;
     uint16_t frontend, attempt, rows;
     bool awaited, is_here;
-    void *input; /* the driver's; NULL when the member is made */
+    bool is_reading; /* awaited: the driver reads it without the frontend's help */
+    void *input;     /* the driver's; NULL when the member is made */
 };
 
 struct tt_plan {
@@ -59,9 +60,9 @@ struct tt_backend {
     /* The member's client has gone. If the plan does not run yet, the member is left out of it and
      * `input` is the driver's to release; else the result is of no use. NULL: not wanted. */
     void (*withdrawn)(void *context, const struct tt_plan *plan, struct tt_plan_member *member);
-    /* A plan was granted. Sets `is_here` of each member whose input the driver reads without the
-     * frontend's help (fleet/node_memory.h), and its `input`. The others are asked for. NULL: all
-     * are. */
+    /* A plan was granted. Sets `is_here` of each member whose input the driver has read without the
+     * frontend's help (fleet/node_memory.h), and its `input`; sets `is_reading` of each that it
+     * reads so, and calls tt_backend_read later. The others are asked for. NULL: all are. */
     void (*read_inputs)(void *context, struct tt_plan *plan);
     int64_t accepted, refused, rejected; /* grants; records that make no sense */
 };
@@ -76,6 +77,10 @@ void tt_backend_receive(struct tt_backend *self, int64_t now, uint16_t from,
  * `input` before it reports the frame INPUT. */
 struct tt_plan_member *tt_backend_awaited(struct tt_backend *self, uint16_t from, uint64_t id,
                                           uint16_t attempt, uint16_t *out_model);
+/* A member that the driver was reading: true: its input is here, and `input` is set; false: it
+ * could not be read, and the frontend is asked for it. No-op if none waits for it any more. */
+void tt_backend_read(struct tt_backend *self, int64_t now, uint16_t from, uint64_t id,
+                     uint16_t attempt, bool is_here);
 void tt_backend_link(struct tt_backend *self, int64_t now, uint16_t peer, enum tt_link link);
 void tt_backend_ran(struct tt_backend *self, int64_t now, int32_t device, bool is_computed);
 void tt_backend_tick(struct tt_backend *self, int64_t now);

@@ -181,6 +181,8 @@ static void node_event(struct tt_virtual_cluster *self, int64_t now,
         deliver(self, now, node, event);
     else if (event->kind == TT_EVENT_LINK)
         report_link(node, now, event);
+    else if (event->kind == TT_EVENT_READ)
+        tt_virtual_node_read(self, node, now, event);
     else if (event->kind == TT_EVENT_RAN || event->kind == TT_EVENT_RAN_IN_VAIN)
         tt_backend_ran(&node->as.backend, now, (int32_t)event->number, event->kind == TT_EVENT_RAN);
     else if (event->kind == TT_EVENT_CANCEL)
@@ -234,6 +236,7 @@ static void handle(struct tt_virtual_cluster *self, struct tt_virtual_event *eve
     case TT_EVENT_ACTED:
     case TT_EVENT_CANCEL:
     case TT_EVENT_LINK:
+    case TT_EVENT_READ:
     case TT_EVENT_RAN:
     case TT_EVENT_RAN_IN_VAIN:
     case TT_EVENT_TOLD:

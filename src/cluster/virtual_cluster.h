@@ -70,9 +70,10 @@ struct tt_virtual_options {
     int32_t failure_permille; /* of loads */
     /* Of inputs: their backend shares memory with the frontend, and reads them by itself. */
     int32_t shared_permille;
-    int64_t place_gap_ns; /* between two calls of `place`; 0: none */
-    int64_t load_ns;      /* the longest load or unload; 0: 20 ms */
-    int32_t check_every;  /* events between two checks of all books; 1: always */
+    int32_t remote_permille; /* of the others: it reads them so, and that takes `delay_ns` */
+    int64_t place_gap_ns;    /* between two calls of `place`; 0: none */
+    int64_t load_ns;         /* the longest load or unload; 0: 20 ms */
+    int32_t check_every;     /* events between two checks of all books; 1: always */
     void *context;
     void (*ended)(void *context, const struct tt_virtual_ending *ending);
     /* A scheduler claimed an epoch. May be NULL, as `ended`. */
@@ -87,7 +88,7 @@ struct tt_virtual_options {
 
 struct tt_virtual_result {
     int64_t events, accepted, refused, answered, cancelled, gone, claims, wishes, wished, unwished,
-        placed, unplaced, unserved, stale, returned, suspected, avoided, shared;
+        placed, unplaced, unserved, stale, returned, suspected, avoided, shared, read, unread;
     int32_t members;     /* that the coordination service has in the end */
     char violation[256]; /* empty: none */
 };

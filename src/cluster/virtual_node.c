@@ -46,22 +46,52 @@ static void on_run(void *context, int64_t now, int32_t device, const struct tt_p
                                   .number = device});
 }
 
-/* Two processes of one host: the frontend need not run, but must not have ended. A link that is cut
- * is one between hosts, which share no memory. */
+static bool is_drawn(struct tt_virtual_cluster *self, int32_t permille) {
+    return permille > 0 && tt_prng_below(&self->prng, 1000) < (uint64_t)permille;
+}
+
+/* A frontend need not run for this, but must not have ended. */
+static bool is_readable(struct tt_virtual_cluster *self, uint16_t backend, uint16_t number,
+                        uint64_t id) {
+    struct tt_virtual_node *frontend = &self->nodes[number];
+    const struct tt_virtual_link *link = tt_virtual_network_link(&self->network, backend, number);
+    return frontend->is_alive && link->cuts == 0 && !link->is_lost &&
+           tt_frontend_find(&frontend->as.frontend, id);
+}
+
+/* Some inputs are read at once, as between two processes of one host; some take a while, as between
+ * two hosts, and their frontend may end meanwhile. */
 static void on_read_inputs(void *context, struct tt_plan *plan) {
     struct tt_virtual_node *node = context;
     struct tt_virtual_cluster *self = node->cluster;
     for (int32_t i = 0; i < plan->count; i++) {
         struct tt_plan_member *member = &plan->members[i];
-        struct tt_virtual_node *frontend = &self->nodes[member->frontend];
-        const struct tt_virtual_link *link =
-            tt_virtual_network_link(&self->network, node->number, frontend->number);
-        bool is_shared =
-            tt_prng_below(&self->prng, 1000) < (uint64_t)self->options->shared_permille;
-        member->is_here = is_shared && frontend->is_alive && link->cuts == 0 && !link->is_lost &&
-                          tt_frontend_find(&frontend->as.frontend, member->id);
+        bool is_shared = is_drawn(self, self->options->shared_permille);
+        member->is_here =
+            is_shared && is_readable(self, node->number, member->frontend, member->id);
         self->result->shared += member->is_here;
+        member->is_reading = !member->is_here && is_drawn(self, self->options->remote_permille);
+        if (!member->is_reading)
+            continue;
+        uint64_t most = 2 * (uint64_t)self->options->delay_ns + 1;
+        tt_virtual_network_schedule(
+            &self->network, (struct tt_virtual_event){
+                                .at = self->network.now + (int64_t)tt_prng_below(&self->prng, most),
+                                .kind = TT_EVENT_READ,
+                                .from = member->frontend,
+                                .to = node->number,
+                                .life = node->life,
+                                .number = (int64_t)member->id,
+                                .length = member->attempt});
     }
+}
+
+void tt_virtual_node_read(struct tt_virtual_cluster *self, struct tt_virtual_node *node,
+                          int64_t now, const struct tt_virtual_event *event) {
+    uint64_t id = (uint64_t)event->number;
+    bool is_read = is_readable(self, node->number, event->from, id);
+    is_read ? self->result->read++ : self->result->unread++;
+    tt_backend_read(&node->as.backend, now, event->from, id, (uint16_t)event->length, is_read);
 }
 
 static void on_record(void *context, int64_t now, uint64_t epoch) {
@@ -91,7 +121,7 @@ enum tt_err tt_virtual_node_start(struct tt_virtual_cluster *self, struct tt_vir
         err = tt_backend_init(&node->as.backend, self->settings, node->number);
         node->as.backend.context = node;
         node->as.backend.run = on_run;
-        if (self->options->shared_permille > 0)
+        if (self->options->shared_permille > 0 || self->options->remote_permille > 0)
             node->as.backend.read_inputs = on_read_inputs;
     } else {
         err = tt_scheduler_role_init(&node->as.scheduler, self->settings, node->number, now,

@@ -64,6 +64,9 @@ void tt_virtual_violate(struct tt_virtual_cluster *self, int64_t now, const char
 TT_MUST_CHECK enum tt_err tt_virtual_node_start(struct tt_virtual_cluster *self,
                                                 struct tt_virtual_node *node, int64_t now);
 void tt_virtual_node_stop(struct tt_virtual_cluster *self, struct tt_virtual_node *node);
+/* A backend has read an input, or could not. */
+void tt_virtual_node_read(struct tt_virtual_cluster *self, struct tt_virtual_node *node,
+                          int64_t now, const struct tt_virtual_event *event);
 /* Sends what the node left in its outbox, and plans its next tick. */
 void tt_virtual_node_end_turn(struct tt_virtual_cluster *self, struct tt_virtual_node *node,
                               int64_t now);

@@ -34,7 +34,7 @@ static void on_claimed(void *context, int64_t now, uint64_t epoch) {
 }
 
 /* Of inputs that backends read by themselves: all tests run without and with such memory. */
-static int32_t shared_permille;
+static int32_t shared_permille, remote_permille;
 
 /* One second of requests with these faults; the invariants hold. */
 static struct seen run(const struct tt_fault *faults, int32_t count, int64_t slo_ns) {
@@ -47,6 +47,7 @@ static struct seen run(const struct tt_fault *faults, int32_t count, int64_t slo
     options.slo_ns = slo_ns;
     options.until_at = 2 * TT_S;
     options.shared_permille = shared_permille;
+    options.remote_permille = remote_permille;
     options.context = &seen;
     options.ended = on_ended;
     options.claimed = on_claimed;
@@ -249,5 +250,8 @@ int main(void) {
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     shared_permille = 700;
+    failed += cmocka_run_group_tests(tests, NULL, NULL);
+    shared_permille = 800;
+    remote_permille = 1000; /* of the others */
     return failed + cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FAULTS = 6, WORLDS = 400, SHARED_WORLDS = 200, SHARED_PERMILLE = 700 };
+enum {
+    MAX_FAULTS = 6,
+    WORLDS = 400,
+    SHARED_WORLDS = 200,
+    REMOTE_WORLDS = 60,
+    SHARED_PERMILLE = 700
+};
 
 struct outcome {
     int64_t quiet_from; /* requests accepted from here on must be in time */
@@ -63,6 +69,7 @@ static int64_t quiet_from(const struct tt_fault *faults, int32_t count) {
 }
 
 static int32_t shared_permille; /* of inputs that backends read by themselves */
+static int32_t remote_permille; /* of the others: so, but later */
 
 /* Returns the violation; NULL: all is well. */
 static const char *run(const struct virtual_world *world, uint64_t seed,
@@ -74,6 +81,7 @@ static const char *run(const struct virtual_world *world, uint64_t seed,
     options.until_at = outcome.quiet_from + 300 * TT_MS;
     options.cancel_permille = 50;
     options.shared_permille = shared_permille;
+    options.remote_permille = remote_permille;
     options.faults = faults;
     options.fault_count = count;
     options.context = &outcome;
@@ -115,6 +123,7 @@ static void play_worlds(uint64_t count_of_worlds) {
     struct virtual_world world;
     virtual_world_init(&world);
     int64_t events = 0, claims = 0, stale = 0, returned = 0, gone = 0, cancelled = 0, shared = 0;
+    int64_t read = 0, unread = 0;
     for (uint64_t seed = test_seed(1), end = seed + count_of_worlds; seed < end; seed++) {
         struct tt_prng prng;
         tt_prng_init(&prng, seed, 7);
@@ -133,12 +142,15 @@ static void play_worlds(uint64_t count_of_worlds) {
         gone += result.gone;
         cancelled += result.cancelled;
         shared += result.shared;
+        read += result.read;
+        unread += result.unread;
     }
     print_message("%d events, %d claims, %d stale grants, %d returned, %d gone\n", (int)events,
                   (int)claims, (int)stale, (int)returned, (int)gone);
     /* The faults were felt. */
     assert_true(claims > (int64_t)count_of_worlds && returned > 0 && gone > 0 && cancelled > 0);
     assert_true((shared > 0) == (shared_permille > 0));
+    assert_true((read > 0) == (remote_permille > 0) && (unread > 0) == (remote_permille > 0));
     virtual_world_fini(&world);
 }
 
@@ -154,8 +166,17 @@ static void invariants_hold_with_shared_memory(void **state) {
     play_worlds(SHARED_WORLDS);
 }
 
+/* S7: backends read inputs from other hosts: that takes a while, and can fail meanwhile. */
+static void invariants_hold_with_remote_memory(void **state) {
+    (void)state;
+    shared_permille = SHARED_PERMILLE / 2;
+    remote_permille = SHARED_PERMILLE;
+    play_worlds(REMOTE_WORLDS);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(invariants_hold_under_faults),
-                                       cmocka_unit_test(invariants_hold_with_shared_memory)};
+                                       cmocka_unit_test(invariants_hold_with_shared_memory),
+                                       cmocka_unit_test(invariants_hold_with_remote_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
