@@ -78,6 +78,9 @@ enum tt_frame_type {
     /* S to F: id: the command, model, code: a negated enum tt_err, 0: done. Length: bytes of the
      * payload, the reasons. */
     TT_FRAME_WISHED,
+    /* F to B, and back: an agreement about memory that UCX reaches (fleet/remote_greeting.h).
+     * Length: bytes of the payload. Only to nodes that said that they know it. */
+    TT_FRAME_REMOTE,
     TT_FRAME_TYPES,
 };
 
@@ -107,7 +110,7 @@ static inline size_t tt_frame_bytes(int32_t count) {
 
 static inline bool tt_frame_has_payload(enum tt_frame_type type) {
     return type == TT_FRAME_INPUT || type == TT_FRAME_RESULT || type == TT_FRAME_SERVED ||
-           type == TT_FRAME_WISHED;
+           type == TT_FRAME_WISHED || type == TT_FRAME_REMOTE;
 }
 
 /* The bytes that follow the frame for this record of it. */

@@ -156,6 +156,10 @@ static const struct tt_flag_row flag_rows[] = {
               "the way of tensors between a frontend and a backend of one host: memory where both "
               "run as one user, TCP only, or a frontend that is not ready while a linked backend "
               "shares none"),
+    TT_CHOICE(
+        "cluster-ucx", role.ucx, "off|on|emulated", TT_SERVE_UCX_OFF,
+        "through UCX a backend reaches memory of frontends of other hosts, with RDMA; between "
+        "two nodes whose lanes are not one-sided tensors take TCP, unless emulated is said"),
     TT_HEADING("Scaling"),
     TT_SERVE_SCALE_FLAGS(role.scale),
     TT_HEADING("Recording and log"),

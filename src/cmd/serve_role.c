@@ -1,6 +1,7 @@
 #include "cmd/serve_role.h"
 
 #include "fleet/fleet_roles.h"
+#include "net/ucx/ucx_library.h"
 #include "policy/policy.h"
 #include "serve/limits.h"
 
@@ -16,6 +17,7 @@ struct tt_serve_role {
     struct tt_option option;
     struct tt_remote_engine *remote; /* NULL: a backend */
     struct tt_command_inbox commands;
+    struct tt_ucx_library ucx; /* loaded, if the flags ask for it */
     struct tt_serve_scale scale;
     struct tt_fleet_node *node;
 };
@@ -39,10 +41,14 @@ enum tt_err tt_serve_role_check(const struct tt_serve_role_flags *flags,
         return tt_fail(TT_ERR_INVALID, why, "--role needs --cluster SPEC and --node NAME");
     bool has_tls = flags->tls.certificate || flags->tls.key || flags->tls.ca;
     if (!has_role && (has_tls || flags->cluster || flags->node || flags->key || flags->emulated ||
-                      flags->memory != TT_SERVE_MEMORY_AUTO))
+                      flags->memory != TT_SERVE_MEMORY_AUTO || flags->ucx != TT_SERVE_UCX_OFF))
         return tt_fail(
             TT_ERR_INVALID, why,
             "--cluster, --node, the other --cluster-... flags and --emulated need --role");
+    if (flags->ucx != TT_SERVE_UCX_OFF && flags->memory == TT_SERVE_MEMORY_OFF)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "--cluster-ucx and --cluster-memory off exclude each other: UCX shares "
+                       "memory");
     if (flags->emulated && flags->role != TT_SERVE_BACKEND)
         return tt_fail(TT_ERR_INVALID, why, "--emulated needs --role backend");
     enum tt_err err = tt_serve_scale_check(&flags->scale, flags->role == TT_SERVE_SCHEDULER, why);
@@ -108,6 +114,12 @@ enum tt_err tt_serve_role_new(const struct tt_serve_role_flags *flags,
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     self->flags = *flags;
+    if (flags->ucx != TT_SERVE_UCX_OFF && flags->role != TT_SERVE_SCHEDULER)
+        err = tt_ucx_library_load(NULL, &self->ucx, why);
+    if (err) {
+        free(self);
+        return err;
+    }
     tt_command_inbox_init(&self->commands);
     if (flags->role != TT_SERVE_BACKEND) {
         self->remote = tt_remote_engine_new(QUEUE);
@@ -147,6 +159,8 @@ enum tt_err tt_serve_role_join(struct tt_serve_role *self, struct tt_serving *se
         .version = TUTTI_VERSION,
         .request_limit = REQUEST_LIMIT,
         .memory_use = memory_use_of(&self->flags),
+        .ucx = self->ucx.major ? &self->ucx : NULL,
+        .accepts_emulated = self->flags.ucx == TT_SERVE_UCX_EMULATED,
         .scaling = self->scale.has_provider ? &self->scale.options : NULL,
         .serving = serving,
         .remote = self->remote,

@@ -19,9 +19,13 @@ enum tt_serve_role_name { TT_SERVE_ALONE, TT_SERVE_FRONTEND, TT_SERVE_SCHEDULER,
 /* Between a frontend and a backend of one host (fleet/node_memory.h). */
 enum tt_serve_memory { TT_SERVE_MEMORY_AUTO, TT_SERVE_MEMORY_OFF, TT_SERVE_MEMORY_REQUIRED };
 
+/* In its place, also between hosts (fleet/remote_memory.h). */
+enum tt_serve_ucx { TT_SERVE_UCX_OFF, TT_SERVE_UCX_ON, TT_SERVE_UCX_EMULATED };
+
 struct tt_serve_role_flags {
     int32_t role;   /* enum tt_serve_role_name */
     int32_t memory; /* enum tt_serve_memory */
+    int32_t ucx;    /* enum tt_serve_ucx */
     const char *cluster, *node, *key;
     struct tt_cluster_tls_files tls;
     bool emulated;

@@ -139,8 +139,11 @@ static void read_inputs(void *context, struct tt_plan *plan) {
         struct tt_plan_member *member = &plan->members[i];
         size_t bytes;
         const uint8_t *payload = tt_node_memory_input(memory, member->frontend, member->id, &bytes);
-        if (!payload)
+        if (!payload) {
+            member->is_reading =
+                tt_node_memory_fetch(memory, member->frontend, member->id, member->attempt);
             continue;
+        }
         struct input *input = new_input(self, member->id, plan->model, payload, bytes);
         member->is_here = tt_node_memory_has_input(memory, member->frontend, member->id);
         if (member->is_here)
@@ -148,6 +151,19 @@ static void read_inputs(void *context, struct tt_plan *plan) {
         else
             release(self, input); /* its client has gone meanwhile */
     }
+}
+
+/* S7: an input that is read from another host is here, or could not be read. */
+static void fetched(void *context, int64_t now, uint16_t from, uint64_t id, uint16_t attempt,
+                    const uint8_t *payload, size_t bytes) {
+    struct backend_node *self = context;
+    uint16_t model = 0;
+    struct tt_plan_member *member = tt_backend_awaited(&self->backend, from, id, attempt, &model);
+    if (!member || !member->is_reading)
+        return; /* its client has gone, or it came too late */
+    if (payload)
+        member->input = new_input(self, id, model, payload, bytes);
+    tt_backend_read(&self->backend, now, from, id, attempt, payload != NULL);
 }
 
 /* Each awaited member gets its input before the role is notified of it. */
@@ -453,6 +469,7 @@ static void count(void *context, struct tt_text *out) {
 const struct tt_fleet_role tt_backend_node_role = {.open = open_role,
                                                    .close = close_role,
                                                    .received = received,
+                                                   .fetched = fetched,
                                                    .linked = linked,
                                                    .tick = tick,
                                                    .next_at = next_at,

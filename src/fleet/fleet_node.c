@@ -84,8 +84,14 @@ static void end_turn(struct tt_fleet_node *self) {
 
 static void on_before_wait(uv_prepare_t *prepare) {
     struct tt_fleet_node *self = prepare->data;
-    if (!tt_flag_is_raised(&self->stopping))
+    if (tt_flag_is_raised(&self->stopping))
+        return;
+    for (int32_t round = 0; round < MAX_ROUNDS; round++) {
         end_turn(self);
+        if (tt_node_memory_rest(&self->memory))
+            return;
+    }
+    uv_async_send(&self->wake);
 }
 
 static void on_timer(uv_poll_t *poll, int status, int events) {
@@ -135,7 +141,17 @@ static void on_linked(void *context, uint16_t peer, enum tt_link link) {
 
 static void on_received(void *context, uint16_t peer, const struct tt_received *received) {
     struct tt_fleet_node *self = context;
-    self->role->received(self->self, tt_clock_now(), peer, received);
+    if (received->frame.type == TT_FRAME_REMOTE)
+        tt_node_memory_receive(&self->memory, peer, received->payload,
+                               received->frame.records[0].length);
+    else
+        self->role->received(self->self, tt_clock_now(), peer, received);
+}
+
+static void on_fetched(void *context, uint16_t peer, uint64_t id, uint16_t attempt,
+                       const uint8_t *payload, size_t bytes) {
+    struct tt_fleet_node *self = context;
+    self->role->fetched(self->self, tt_clock_now(), peer, id, attempt, payload, bytes);
 }
 
 static void describe(const struct tt_fleet_node *self, struct tt_text *out) {
@@ -291,11 +307,13 @@ enum tt_err tt_fleet_node_open(const struct tt_fleet_options *options,
         err = fill_settings(self, why);
     if (!err)
         err = open_loop(self, why);
-    self->identity = (struct tt_identity){.release = tt_release_parse(options->version),
-                                          .node = self->number,
-                                          .incarnation = (uint64_t)(tt_clock_wall() / TT_MS),
-                                          .cluster_digest = self->file.digest,
-                                          .models_digest = self->models.digest};
+    self->identity =
+        (struct tt_identity){.release = tt_release_parse(options->version),
+                             .node = self->number,
+                             .abilities = options->ucx ? (uint16_t)TT_ABILITY_REMOTE : 0u,
+                             .incarnation = (uint64_t)(tt_clock_wall() / TT_MS),
+                             .cluster_digest = self->file.digest,
+                             .models_digest = self->models.digest};
     self->role = options->steps;
     self->sender = (struct tt_frame_sender){
         .links = &self->links, .memory = &self->memory, .role = options->steps};
@@ -349,6 +367,17 @@ static const uint8_t *session_of(void *context, uint16_t peer) {
     return tt_node_links_session(&self->links, peer);
 }
 
+static uint16_t abilities_of(void *context, uint16_t peer) {
+    struct tt_fleet_node *self = context;
+    return tt_node_links_abilities(&self->links, peer);
+}
+
+static uint8_t *send_to(void *context, uint16_t peer, const struct tt_frame *frame,
+                        size_t payload_bytes) {
+    struct tt_fleet_node *self = context;
+    return tt_node_links_send(&self->links, peer, frame, payload_bytes);
+}
+
 static enum tt_err open_memory(struct tt_fleet_node *self, struct tt_error *why) {
     const struct tt_node_memory_options options = {.file = &self->file,
                                                    .number = self->number,
@@ -356,6 +385,12 @@ static enum tt_err open_memory(struct tt_fleet_node *self, struct tt_error *why)
                                                    .request_limit = self->options.request_limit,
                                                    .log = self->options.log,
                                                    .session = session_of,
+                                                   .ucx = self->options.ucx,
+                                                   .accepts_emulated =
+                                                       self->options.accepts_emulated,
+                                                   .abilities = abilities_of,
+                                                   .send = send_to,
+                                                   .fetched = on_fetched,
                                                    .context = self};
     return tt_node_memory_open(&self->memory, &self->loop, &options, why);
 }

@@ -35,6 +35,9 @@ struct tt_fleet_role {
     /* On the node's thread, after the last turn. */
     void (*close)(void *take_self);
     void (*received)(void *self, int64_t now, uint16_t from, const struct tt_received *received);
+    /* What the role began by tt_node_memory_fetch() has ended. NULL: it begins none. */
+    void (*fetched)(void *self, int64_t now, uint16_t from, uint64_t id, uint16_t attempt,
+                    const uint8_t *payload, size_t bytes);
     void (*linked)(void *self, int64_t now, uint16_t peer, enum tt_link link);
     void (*tick)(void *self, int64_t now);
     int64_t (*next_at)(const void *self);
@@ -82,6 +85,8 @@ struct tt_fleet_options {
     const char *version;               /* of the program */
     int32_t request_limit;             /* of a frontend */
     enum tt_memory_use memory_use;
+    const struct tt_ucx_library *ucx;         /* NULL: without */
+    bool accepts_emulated;                    /* lanes of UCX that are not one-sided */
     const struct tt_scaling_options *scaling; /* of a scheduler; NULL: it does not scale */
     struct tt_serving *serving;               /* with its models; borrowed, as all of these */
     struct tt_remote_engine *remote;          /* frontends: where requests come from */

@@ -52,6 +52,23 @@ static int32_t send_group(struct tt_frame_sender *self, void *role_self, uint16_
     return count;
 }
 
+/* A result that goes into memory through UCX: its record follows when it is there. What finds no
+ * room there goes at once. */
+static void send_result(struct tt_frame_sender *self, void *role_self, uint16_t to,
+                        const struct tt_frame *frame, int32_t index) {
+    struct tt_frame_record record = frame->records[index];
+    size_t bytes = self->role->payload_bytes(role_self, to, &record);
+    tt_assert(bytes <= UINT32_MAX);
+    record.length = (uint32_t)bytes;
+    uint8_t *room = tt_node_memory_stage(self->memory, to, bytes);
+    const struct tt_frame one = {
+        .type = frame->type, .epoch = frame->epoch, .count = 1, .records = &record};
+    uint8_t *out = room ? room : tt_node_links_send(self->links, to, &one, bytes);
+    self->role->payload_write(role_self, to, &record, out);
+    if (room)
+        tt_node_memory_push(self->memory, to, frame->epoch, &record);
+}
+
 static void reserve_group(struct tt_frame_sender *self, int32_t count) {
     bool reserved = TT_ARRAY_RESERVE(self->group, &self->group_capacity, count) &&
                     TT_ARRAY_RESERVE(self->rooms, &self->room_capacity, count);
@@ -86,6 +103,9 @@ static void send_frame(struct tt_frame_sender *self, void *role_self, uint16_t t
         tt_node_links_send(self->links, to, frame, 0);
     } else if (frame->type == TT_FRAME_SERVED || frame->type == TT_FRAME_WISHED) {
         send_texts(self, role_self, to, frame);
+    } else if (frame->type == TT_FRAME_RESULT && tt_node_memory_is_remote(self->memory, to)) {
+        for (int32_t i = 0; i < frame->count; i++)
+            send_result(self, role_self, to, frame, i);
     } else {
         reserve_group(self, frame->count);
         for (int32_t i = 0; i < frame->count;)

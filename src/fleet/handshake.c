@@ -91,7 +91,7 @@ static void put_hello(uint8_t *to, const struct tt_identity *own, const uint8_t 
     put_u16(to, own->release.major);
     put_u16(to + 2, own->release.minor);
     put_u16(to + 4, own->node);
-    put_u16(to + 6, 0);
+    put_u16(to + 6, own->abilities);
     tt_put_u64(to + 8, own->incarnation);
     tt_put_u64(to + 16, own->cluster_digest);
     tt_put_u64(to + 24, own->models_digest);
@@ -102,6 +102,7 @@ static struct tt_identity get_hello(const uint8_t *from) {
     from += TT_HANDSHAKE_HEAD_BYTES;
     return (struct tt_identity){.release = {.major = get_u16(from), .minor = get_u16(from + 2)},
                                 .node = get_u16(from + 4),
+                                .abilities = get_u16(from + 6),
                                 .incarnation = tt_get_u64(from + 8),
                                 .cluster_digest = tt_get_u64(from + 16),
                                 .models_digest = tt_get_u64(from + 24)};

@@ -32,9 +32,13 @@ struct tt_release {
     uint16_t major, minor;
 };
 
+/* What a node can do besides what its release says; unknown bits are ignored. */
+enum { TT_ABILITY_REMOTE = 1 << 0 }; /* TT_FRAME_REMOTE */
+
 struct tt_identity {
     struct tt_release release;
-    uint16_t node;        /* TT_CLUSTER_NO_NODE: a visitor */
+    uint16_t node; /* TT_CLUSTER_NO_NODE: a visitor */
+    uint16_t abilities;
     uint64_t incarnation; /* grows with each life of the node */
     uint64_t cluster_digest, models_digest;
 };

@@ -16,28 +16,32 @@ size_t tt_input_board_bytes(int32_t entry_count, size_t payload_bytes) {
 
 /* ---- the frontend's side ---- */
 
-enum tt_err tt_input_board_init(struct tt_input_board *self, int32_t entry_count,
-                                size_t payload_bytes, struct tt_error *why) {
-    tt_assert(entry_count > 0);
-    *self = (struct tt_input_board){.entry_count = entry_count};
+enum tt_err tt_input_board_init_in(struct tt_input_board *self, int32_t entry_count,
+                                   struct tt_memory_region *take_region, struct tt_error *why) {
+    tt_assert(entry_count > 0 && entries_bytes(entry_count) < take_region->size);
+    size_t payload_bytes = take_region->size - entries_bytes(entry_count);
+    *self = (struct tt_input_board){.region = *take_region, .entry_count = entry_count};
     self->extents = malloc((size_t)entry_count * sizeof(*self->extents));
     enum tt_err err = self->extents ? TT_OK : TT_ERR_NO_MEMORY;
     for (int32_t i = 0; !err && i < entry_count; i++)
         self->extents[i] = TT_NO_EXTENT;
     if (!err) /* others come and go behind one that stays long */
         err = tt_extent_ring_init(&self->ring, payload_bytes, 2 * entry_count);
-    if (err)
-        tt_fail(err, why, "out of memory for the inputs that are shared");
-    else
-        err = tt_memory_region_create(&self->region,
-                                      tt_input_board_bytes(entry_count, payload_bytes), true, why);
     if (err) {
         tt_input_board_fini(self);
-        return err;
+        return tt_fail(err, why, "out of memory for the inputs that are shared");
     }
     self->entries = (struct tt_input_entry *)self->region.bytes;
     self->payloads = self->region.bytes + entries_bytes(entry_count);
     return TT_OK;
+}
+
+enum tt_err tt_input_board_init(struct tt_input_board *self, int32_t entry_count,
+                                size_t payload_bytes, struct tt_error *why) {
+    struct tt_memory_region region = {.bytes = NULL};
+    enum tt_err err = tt_memory_region_create(
+        &region, tt_input_board_bytes(entry_count, payload_bytes), true, why);
+    return err ? err : tt_input_board_init_in(self, entry_count, &region, why);
 }
 
 void tt_input_board_fini(struct tt_input_board *self) {
@@ -116,6 +120,19 @@ void tt_input_reader_fini(struct tt_input_reader *self) {
     *self = (struct tt_input_reader){.entries = NULL};
 }
 
+bool tt_input_entry_place(const struct tt_input_entry *entry, uint64_t id, size_t payload_bytes,
+                          size_t *out_begin, size_t *out_bytes) {
+    if (id == 0 || tt_shared_word_load(&entry->id) != id)
+        return false;
+    uint64_t begin = tt_shared_word_load(&entry->begin);
+    uint64_t bytes = tt_shared_word_load(&entry->bytes);
+    if (begin > payload_bytes || bytes > payload_bytes - begin)
+        return false;
+    *out_begin = (size_t)begin;
+    *out_bytes = (size_t)bytes;
+    return true;
+}
+
 static const struct tt_input_entry *entry_of(const struct tt_input_reader *self, uint64_t id) {
     int32_t index = tt_frontend_index(id);
     return index < self->entry_count ? &self->entries[index] : NULL;
@@ -124,13 +141,9 @@ static const struct tt_input_entry *entry_of(const struct tt_input_reader *self,
 const uint8_t *tt_input_reader_find(const struct tt_input_reader *self, uint64_t id,
                                     size_t *out_bytes) {
     const struct tt_input_entry *entry = entry_of(self, id);
-    if (id == 0 || !entry || tt_shared_word_load(&entry->id) != id)
+    size_t begin;
+    if (!entry || !tt_input_entry_place(entry, id, self->payload_bytes, &begin, out_bytes))
         return NULL;
-    uint64_t begin = tt_shared_word_load(&entry->begin);
-    uint64_t bytes = tt_shared_word_load(&entry->bytes);
-    if (begin > self->payload_bytes || bytes > self->payload_bytes - begin)
-        return NULL;
-    *out_bytes = (size_t)bytes;
     return self->payloads + begin;
 }
 

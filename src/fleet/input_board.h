@@ -46,6 +46,11 @@ size_t tt_input_board_bytes(int32_t entry_count, size_t payload_bytes);
 /* Errors: NO_MEMORY, IO. */
 TT_MUST_CHECK enum tt_err tt_input_board_init(struct tt_input_board *self, int32_t entry_count,
                                               size_t payload_bytes, struct tt_error *why);
+/* The same in `region`, which other processes read, and whose entries are zero. Takes it over, or
+ * ends it. Errors: NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_input_board_init_in(struct tt_input_board *self, int32_t entry_count,
+                                                 struct tt_memory_region *take_region,
+                                                 struct tt_error *why);
 void tt_input_board_fini(struct tt_input_board *self);
 /* Where `bytes` of the request's input are to be written; NULL: there is no room. The request has
  * none yet. */
@@ -56,6 +61,10 @@ void tt_input_board_publish(struct tt_input_board *self, uint64_t id, size_t byt
 void tt_input_board_withdraw(struct tt_input_board *self, uint64_t id);
 void tt_input_board_check(const struct tt_input_board *self);
 
+/* Whether the entry announces the request's input, and where in so many bytes of payloads. False
+ * also if it makes no sense. */
+bool tt_input_entry_place(const struct tt_input_entry *entry, uint64_t id, size_t payload_bytes,
+                          size_t *out_begin, size_t *out_bytes);
 /* Takes over the region if it is large enough for so many entries, else ends it. INVALID. */
 TT_MUST_CHECK enum tt_err tt_input_reader_init(struct tt_input_reader *self,
                                                struct tt_memory_region *take_region,

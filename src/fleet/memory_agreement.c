@@ -17,12 +17,12 @@ enum tt_err tt_memory_agreement_init(struct tt_memory_agreement *self,
     self->peers = calloc((size_t)options->file->count, sizeof(*self->peers));
     if (!self->peers)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    if (options->file->places[options->number].role != TT_ROLE_FRONTEND)
+    if (options->ucx || options->file->places[options->number].role != TT_ROLE_FRONTEND)
         return TT_OK;
     return tt_input_board_init(&self->board, options->request_limit, INPUT_BYTES, why);
 }
 
-static void forget(struct tt_memory_agreement *self, uint16_t number) {
+void tt_memory_agreement_forget(struct tt_memory_agreement *self, uint16_t number) {
     struct tt_memory_peer *peer = &self->peers[number];
     self->shared -= peer->is_shared;
     peer->is_shared = false;
@@ -33,18 +33,18 @@ static void forget(struct tt_memory_agreement *self, uint16_t number) {
 
 void tt_memory_agreement_fini(struct tt_memory_agreement *self) {
     for (int32_t i = 0; self->peers && i < self->options.file->count; i++)
-        forget(self, (uint16_t)i);
+        tt_memory_agreement_forget(self, (uint16_t)i);
     tt_input_board_fini(&self->board);
     free(self->peers);
     self->peers = NULL;
 }
 
 void tt_memory_agreement_link(struct tt_memory_agreement *self, uint16_t peer, bool is_up) {
-    forget(self, peer);
+    tt_memory_agreement_forget(self, peer);
     self->peers[peer].is_linked = is_up;
 }
 
-static void share(struct tt_memory_agreement *self, uint16_t peer) {
+void tt_memory_agreement_share(struct tt_memory_agreement *self, uint16_t peer) {
     self->shared += !self->peers[peer].is_shared;
     self->peers[peer].is_shared = true;
     tt_log_limited(self->options.log, TT_LOG_INFO, NULL, "cluster: memory is shared with %s",
@@ -56,7 +56,7 @@ enum tt_err tt_memory_agreement_offer(struct tt_memory_agreement *self, uint16_t
                                       int out_fds[TT_MEMORY_DESCRIPTORS], struct tt_error *why) {
     struct tt_memory_peer *peer = &self->peers[backend];
     tt_assert(peer->is_linked && self->board.region.bytes);
-    forget(self, backend);
+    tt_memory_agreement_forget(self, backend);
     enum tt_err err = tt_result_reader_init(&peer->results, RESULT_BYTES, why);
     if (err)
         return err;
@@ -70,7 +70,7 @@ enum tt_err tt_memory_agreement_offer(struct tt_memory_agreement *self, uint16_t
 
 void tt_memory_agreement_agreed(struct tt_memory_agreement *self, uint16_t backend) {
     tt_assert(self->peers[backend].results.region.bytes != NULL);
-    share(self, backend);
+    tt_memory_agreement_share(self, backend);
 }
 
 /* Takes the regions; what was made is ended by the caller if it fails. */
@@ -93,11 +93,11 @@ enum tt_err tt_memory_agreement_accept(struct tt_memory_agreement *self, uint16_
                                        const int take_fds[TT_MEMORY_DESCRIPTORS],
                                        struct tt_error *why) {
     tt_assert(self->peers[frontend].is_linked);
-    forget(self, frontend);
+    tt_memory_agreement_forget(self, frontend);
     enum tt_err err = map_both(&self->peers[frontend], message, take_fds, why);
     if (err)
-        forget(self, frontend);
+        tt_memory_agreement_forget(self, frontend);
     else
-        share(self, frontend);
+        tt_memory_agreement_share(self, frontend);
     return err;
 }

@@ -10,12 +10,14 @@
 #define TT_FLEET_MEMORY_AGREEMENT_H
 
 #include "cluster/cluster.h"
+#include "cluster/frame.h"
 #include "fleet/cluster_file.h"
 #include "fleet/input_board.h"
 #include "fleet/memory_greeting.h"
 #include "fleet/result_ring.h"
 
 struct tt_log;
+struct tt_ucx_library;
 
 enum tt_memory_use {
     TT_MEMORY_AUTO, /* where it can be */
@@ -31,6 +33,17 @@ struct tt_node_memory_options {
     struct tt_log *log;
     /* The key of the link's session; NULL: there is no link. */
     const uint8_t *(*session)(void *context, uint16_t peer);
+    /* UCX in place of memory of one host; NULL: not. */
+    const struct tt_ucx_library *ucx;
+    bool accepts_emulated; /* lanes of UCX that are not one-sided */
+    /* With UCX: of the peer (fleet/handshake.h); as tt_node_links_send(). */
+    uint16_t (*abilities)(void *context, uint16_t peer);
+    uint8_t *(*send)(void *context, uint16_t peer, const struct tt_frame *frame,
+                     size_t payload_bytes);
+    /* What tt_node_memory_fetch() began has ended. `payload`: until it returns; NULL: the input
+     * could not be read. */
+    void (*fetched)(void *context, uint16_t peer, uint64_t id, uint16_t attempt,
+                    const uint8_t *payload, size_t bytes);
     void *context;
 };
 
@@ -48,7 +61,8 @@ struct tt_memory_agreement {
     int32_t shared;               /* peers */
 };
 
-/* Errors: NO_MEMORY, IO. On IO the peers are there, but a frontend has no board. */
+/* Errors: NO_MEMORY, IO. On IO the peers are there, but a frontend has no board; with UCX
+ * fleet/remote_memory.h makes it. */
 TT_MUST_CHECK enum tt_err tt_memory_agreement_init(struct tt_memory_agreement *self,
                                                    const struct tt_node_memory_options *options,
                                                    struct tt_error *why);
@@ -56,6 +70,10 @@ TT_MUST_CHECK enum tt_err tt_memory_agreement_init(struct tt_memory_agreement *s
 void tt_memory_agreement_fini(struct tt_memory_agreement *self);
 /* A link is up, or is no more: what was agreed ends. */
 void tt_memory_agreement_link(struct tt_memory_agreement *self, uint16_t peer, bool is_up);
+
+/* The peer's memory, or room for its results, is in use from now on; or not any more. */
+void tt_memory_agreement_share(struct tt_memory_agreement *self, uint16_t peer);
+void tt_memory_agreement_forget(struct tt_memory_agreement *self, uint16_t peer);
 
 /* A frontend makes room for the backend's results. It fills in sizes, and the descriptors of inputs
  * and results, which stay its own. Errors: IO. */

@@ -70,7 +70,7 @@ enum tt_err tt_memory_region_map(struct tt_memory_region *self, int take_fd, siz
 }
 
 void tt_memory_region_fini(struct tt_memory_region *self) {
-    if (self->bytes)
+    if (self->bytes && !self->is_borrowed)
         munmap(self->bytes, self->size);
     if (self->is_owner)
         close(self->fd);

@@ -20,8 +20,9 @@ enum { TT_MEMORY_REGION_MAX_BYTES = 1 << 30 };
 struct tt_memory_region {
     uint8_t *bytes; /* NULL: none */
     size_t size;
-    int fd;        /* to pass on, if `is_owner` */
-    bool is_owner; /* this process made it */
+    int fd;           /* to pass on, if `is_owner` */
+    bool is_owner;    /* this process made it */
+    bool is_borrowed; /* the caller ends the bytes, after the region */
 };
 
 /* Zero bytes. `is_ours_to_write`: other processes can only read it. Errors: IO. */
@@ -31,6 +32,10 @@ TT_MUST_CHECK enum tt_err tt_memory_region_create(struct tt_memory_region *self,
  * not this size, or is not sealed; IO. */
 TT_MUST_CHECK enum tt_err tt_memory_region_map(struct tt_memory_region *self, int take_fd,
                                                size_t size, bool is_writable, struct tt_error *why);
+/* Other memory in its place: of UCX (net/ucx/ucx_memory.h). */
+static inline struct tt_memory_region tt_memory_region_borrow(uint8_t *bytes, size_t size) {
+    return (struct tt_memory_region){.bytes = bytes, .size = size, .is_borrowed = true};
+}
 /* Zero-initialized, or unmapped before: nothing. */
 void tt_memory_region_fini(struct tt_memory_region *self);
 

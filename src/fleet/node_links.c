@@ -338,6 +338,11 @@ const uint8_t *tt_node_links_session(const struct tt_node_links *self, uint16_t 
     return link ? link->handshake.session : NULL;
 }
 
+uint16_t tt_node_links_abilities(const struct tt_node_links *self, uint16_t peer) {
+    const struct tt_connection *link = self->peers[peer].link;
+    return link ? link->handshake.peer.abilities : 0;
+}
+
 bool tt_node_links_is_up(const struct tt_node_links *self, uint16_t peer) {
     return self->peers[peer].link != NULL;
 }

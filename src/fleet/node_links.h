@@ -100,6 +100,8 @@ void tt_node_links_fini(struct tt_node_links *self);
 
 /* The key of the session with the peer (fleet/handshake.h); NULL: there is no link. */
 const uint8_t *tt_node_links_session(const struct tt_node_links *self, uint16_t peer);
+/* Of the peer, TT_ABILITY_...; 0: none, or there is no link. */
+uint16_t tt_node_links_abilities(const struct tt_node_links *self, uint16_t peer);
 bool tt_node_links_is_up(const struct tt_node_links *self, uint16_t peer);
 /* Appends the frame to what goes to `peer`, and returns where the payload of `payload_bytes` must
  * be written; NULL: there is no link, or no memory (the link is then closed). */

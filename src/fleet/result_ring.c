@@ -13,6 +13,11 @@ enum tt_err tt_result_reader_init(struct tt_result_reader *self, size_t bytes,
     return tt_memory_region_create(&self->region, bytes, false, why);
 }
 
+void tt_result_reader_init_in(struct tt_result_reader *self, struct tt_memory_region *take_region) {
+    tt_assert(take_region->size > TT_RESULT_RING_HEAD_BYTES);
+    *self = (struct tt_result_reader){.region = *take_region};
+}
+
 void tt_result_reader_fini(struct tt_result_reader *self) {
     tt_memory_region_fini(&self->region);
     *self = (struct tt_result_reader){.taken = 0};

@@ -35,6 +35,8 @@ struct tt_result_writer {
 /* `bytes`: of the region. Errors: IO. */
 TT_MUST_CHECK enum tt_err tt_result_reader_init(struct tt_result_reader *self, size_t bytes,
                                                 struct tt_error *why);
+/* The same in `region`, which the backend writes, and whose head is zero: takes it over. */
+void tt_result_reader_init_in(struct tt_result_reader *self, struct tt_memory_region *take_region);
 void tt_result_reader_fini(struct tt_result_reader *self);
 /* The bytes of a result; NULL: there can be none at this place. */
 const uint8_t *tt_result_reader_take(struct tt_result_reader *self, uint64_t place, uint64_t bytes);

@@ -16,8 +16,9 @@ import urllib.request
 from server_process import Server, free_port
 
 PROGRAM = os.environ["TUTTI_PROGRAM"]
-# The tests of clusters run over memory, and over TCP (test_cluster_tcp.py).
+# The tests of clusters run over memory, over TCP (test_cluster_tcp.py), and through UCX (test_cluster_ucx.py).
 MEMORY = ["--cluster-memory", os.environ["TUTTI_CLUSTER_MEMORY"]] if "TUTTI_CLUSTER_MEMORY" in os.environ else []
+MEMORY += ["--cluster-ucx", os.environ["TUTTI_CLUSTER_UCX"]] if "TUTTI_CLUSTER_UCX" in os.environ else []
 CONFIG = """
 backend: "emulated" max_batch_size: 16
 input { name: "x" data_type: TYPE_FP32 dims: 4 }

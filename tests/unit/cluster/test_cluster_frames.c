@@ -34,7 +34,8 @@ static struct tt_frame draw_frame(struct tt_prng *prng, struct tt_frame_record *
     frame.count = 2 + (int32_t)tt_prng_below(prng, MAX_DRAWN - 2);
     if (has_no_records(frame.type))
         frame.count = 0;
-    if (frame.type == TT_FRAME_OPINION || frame.type == TT_FRAME_WISHED)
+    if (frame.type == TT_FRAME_OPINION || frame.type == TT_FRAME_WISHED ||
+        frame.type == TT_FRAME_REMOTE)
         frame.count = 1;
     for (int32_t i = 0; i < frame.count; i++)
         records[i] = draw_record(prng);
