@@ -255,8 +255,8 @@ static int run(void *options) {
     struct chaos self = {.flags = flags};
     struct tt_error why;
     uint16_t number;
-    enum tt_err err =
-        tt_fleet_describe(flags->cluster, NULL, flags->key, &self.file, &self.key, &number, &why);
+    enum tt_err err = tt_fleet_describe(flags->cluster, &flags->tls.etcd, NULL, flags->key,
+                                        &self.file, &self.key, &number, &why);
     if (!err && (err = tt_cluster_tls_init(&self.tls, &flags->tls, &why)))
         tt_cluster_file_fini(&self.file);
     if (err)

@@ -294,8 +294,9 @@ static int act_on(const struct flags *flags, const char *line, bool to_all) {
     struct cluster self = {.flags = flags};
     struct tt_error why;
     uint16_t number;
-    enum tt_err err = tt_fleet_describe(spec ? spec : default_spec, drains ? flags->first : NULL,
-                                        flags->key, &self.file, &self.key, &number, &why);
+    enum tt_err err = tt_fleet_describe(spec ? spec : default_spec, &flags->tls.etcd,
+                                        drains ? flags->first : NULL, flags->key, &self.file,
+                                        &self.key, &number, &why);
     if (!err && (err = tt_cluster_tls_init(&self.tls, &flags->tls, &why)))
         tt_cluster_file_fini(&self.file);
     if (err)

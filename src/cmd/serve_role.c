@@ -39,12 +39,13 @@ enum tt_err tt_serve_role_check(const struct tt_serve_role_flags *flags,
     bool has_role = flags->role != TT_SERVE_ALONE;
     if (has_role && (!flags->cluster || !flags->node))
         return tt_fail(TT_ERR_INVALID, why, "--role needs --cluster SPEC and --node NAME");
-    bool has_tls = flags->tls.certificate || flags->tls.key || flags->tls.ca;
+    bool has_tls = flags->tls.certificate || flags->tls.key || flags->tls.ca ||
+                   flags->tls.etcd.ca || flags->tls.etcd.certificate || flags->tls.etcd.key;
     if (!has_role && (has_tls || flags->cluster || flags->node || flags->key || flags->emulated ||
                       flags->memory != TT_SERVE_MEMORY_AUTO || flags->ucx != TT_SERVE_UCX_OFF))
-        return tt_fail(
-            TT_ERR_INVALID, why,
-            "--cluster, --node, the other --cluster-... flags and --emulated need --role");
+        return tt_fail(TT_ERR_INVALID, why,
+                       "--cluster, --node, the other --cluster-... flags, --etcd-... and "
+                       "--emulated need --role");
     if (flags->ucx != TT_SERVE_UCX_OFF && flags->memory == TT_SERVE_MEMORY_OFF)
         return tt_fail(TT_ERR_INVALID, why,
                        "--cluster-ucx and --cluster-memory off exclude each other: UCX shares "
@@ -99,8 +100,8 @@ enum tt_err tt_serve_role_new(const struct tt_serve_role_flags *flags,
     struct tt_cluster_file file;
     struct tt_cluster_key key;
     uint16_t number;
-    enum tt_err err =
-        tt_fleet_describe(flags->cluster, flags->node, flags->key, &file, &key, &number, why);
+    enum tt_err err = tt_fleet_describe(flags->cluster, &flags->tls.etcd, flags->node, flags->key,
+                                        &file, &key, &number, why);
     if (err)
         return err;
     int32_t devices = file.places[number].devices;

@@ -87,7 +87,7 @@ static void add(struct words *self, const char *flag, const char *value) {
 static enum tt_err open_emulated(struct tt_serve_scale *self, const char *folder,
                                  const struct tt_serve_scale_context *context,
                                  struct tt_error *why) {
-    enum { OTHERS = 32 };
+    enum { OTHERS = 40 };
     struct words out = {calloc((size_t)context->repository_count * 2 + OTHERS, sizeof(char *)), 0};
     self->args = out.words;
     if (!out.words)
@@ -103,6 +103,9 @@ static enum tt_err open_emulated(struct tt_serve_scale *self, const char *folder
     add(&out, "--cluster-tls-cert", context->tls->certificate);
     add(&out, "--cluster-tls-key", context->tls->key);
     add(&out, "--cluster-tls-ca", context->tls->ca);
+    add(&out, "--etcd-ca", context->tls->etcd.ca);
+    add(&out, "--etcd-cert", context->tls->etcd.certificate);
+    add(&out, "--etcd-key", context->tls->etcd.key);
     add(&out, "--model-control-mode", context->is_explicit ? "explicit" : NULL);
     for (int32_t i = 0; i < context->repository_count; i++)
         add(&out, "--model-repository", context->repositories[i]);

@@ -26,9 +26,12 @@ static enum tt_err check_local(const struct tt_cluster_file *file, struct tt_err
     return TT_OK;
 }
 
-static enum tt_err read_description(const char *cluster, struct tt_cluster_file *out_file,
-                                    struct tt_error *why) {
+static enum tt_err read_description(const char *cluster, const struct tt_etcd_tls_files *etcd,
+                                    struct tt_cluster_file *out_file, struct tt_error *why) {
     static const char scheme[] = "static:";
+    if (!tt_etcd_address_is(cluster) && (etcd->ca || etcd->certificate || etcd->key))
+        return tt_fail(TT_ERR_INVALID, why,
+                       "--etcd-ca, --etcd-cert and --etcd-key need etcds://HOST:PORT/NAME");
     if (strncmp(cluster, scheme, sizeof(scheme) - 1) == 0 && cluster[sizeof(scheme) - 1])
         return tt_cluster_file_read(cluster + sizeof(scheme) - 1, out_file, why);
     if (!tt_etcd_address_is(cluster))
@@ -38,12 +41,13 @@ static enum tt_err read_description(const char *cluster, struct tt_cluster_file 
                        cluster);
     struct tt_etcd_address address;
     struct tt_text nodes, plan;
-    enum tt_err err = tt_etcd_address_parse(cluster, &address, why);
+    enum tt_err err = tt_etcd_address_parse(cluster, etcd, &address, why);
     if (err)
         return err;
     tt_text_init(&nodes);
     tt_text_init(&plan);
     err = tt_etcd_read_nodes(&address, ETCD_NS, &nodes, &plan, why);
+    tt_etcd_address_fini(&address);
     if (!err)
         err = tt_cluster_file_parse(cluster, tt_text_string(&nodes), out_file, why);
     if (!err && plan.length > 0 && !(out_file->plan = strdup(tt_text_string(&plan)))) {
@@ -55,11 +59,12 @@ static enum tt_err read_description(const char *cluster, struct tt_cluster_file 
     return err;
 }
 
-enum tt_err tt_fleet_describe(const char *cluster, const char *node, const char *key,
-                              struct tt_cluster_file *out_file, struct tt_cluster_key *out_key,
-                              uint16_t *out_number, struct tt_error *why) {
+enum tt_err tt_fleet_describe(const char *cluster, const struct tt_etcd_tls_files *etcd,
+                              const char *node, const char *key, struct tt_cluster_file *out_file,
+                              struct tt_cluster_key *out_key, uint16_t *out_number,
+                              struct tt_error *why) {
     *out_key = (struct tt_cluster_key){.count = 0};
-    enum tt_err err = read_description(cluster, out_file, why);
+    enum tt_err err = read_description(cluster, etcd, out_file, why);
     if (err)
         return err;
     int32_t number = node ? tt_cluster_file_find(out_file, node) : TT_CLUSTER_NO_NODE;

@@ -9,10 +9,12 @@
 #ifndef TT_FLEET_CLUSTER_TLS_H
 #define TT_FLEET_CLUSTER_TLS_H
 
+#include "etcd/etcd_address.h"
 #include "net/tls/tls_context.h"
 
 struct tt_cluster_tls_files {
     const char *certificate, *key, *ca; /* PEM; all or none: NULL */
+    struct tt_etcd_tls_files etcd;      /* to etcd, not between nodes */
 };
 
 struct tt_cluster_tls {

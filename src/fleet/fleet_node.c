@@ -296,8 +296,8 @@ enum tt_err tt_fleet_node_open(const struct tt_fleet_options *options,
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     self->options = *options;
     self->timer_fd = -1;
-    enum tt_err err = tt_fleet_describe(options->cluster, options->node, options->key, &self->file,
-                                        &self->key, &self->number, why);
+    enum tt_err err = tt_fleet_describe(options->cluster, &options->tls.etcd, options->node,
+                                        options->key, &self->file, &self->key, &self->number, why);
     tt_assert(err || self->file.places[self->number].role == options->role);
     if (!err)
         err = tt_cluster_tls_init(&self->tls, &options->tls, why);
@@ -412,6 +412,7 @@ enum tt_err tt_fleet_node_start(struct tt_fleet_node *self, struct tt_error *why
     if (err)
         return err;
     const struct tt_node_coordination_options coordination = {.spec = self->options.cluster,
+                                                              .tls = &self->options.tls.etcd,
                                                               .file = &self->file,
                                                               .number = self->number,
                                                               .log = self->options.log,

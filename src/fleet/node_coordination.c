@@ -92,7 +92,7 @@ enum tt_err tt_node_coordination_open(struct tt_node_coordination *self,
     if (!tt_etcd_address_is(options->spec))
         return TT_OK;
     const struct tt_cluster_place *place = &options->file->places[options->number];
-    enum tt_err err = tt_etcd_address_parse(options->spec, &self->address, why);
+    enum tt_err err = tt_etcd_address_parse(options->spec, options->tls, &self->address, why);
     const struct tt_etcd_service_options service = {.address = &self->address,
                                                     .wake = options->wake,
                                                     .context = options->context,
@@ -124,6 +124,7 @@ void tt_node_coordination_close(struct tt_node_coordination *self) {
     if (self->service)
         tt_membership_leave(&self->membership);
     tt_etcd_service_close(self->service);
+    tt_etcd_address_fini(&self->address);
     tt_plan_record_fini(&self->plan);
     free(self->is_member);
     *self = (struct tt_node_coordination){.service = NULL};

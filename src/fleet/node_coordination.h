@@ -14,8 +14,9 @@
 
 struct tt_node_coordination_options {
     const char *spec;
-    const struct tt_cluster_file *file; /* borrowed, as all of these */
-    uint16_t number;                    /* of the node */
+    const struct tt_etcd_tls_files *tls; /* of etcd */
+    const struct tt_cluster_file *file;  /* borrowed, as all of these */
+    uint16_t number;                     /* of the node */
     struct tt_log *log;
     void (*wake)(void *context); /* on another thread */
     /* This epoch is recorded. */

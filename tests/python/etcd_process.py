@@ -1,10 +1,12 @@
-"""An etcd of one server for a test: loopback, free ports, a folder of its own. What scripts/setup.sh --etcd unpacked."""
+"""An etcd of one server for a test: loopback, free ports, a folder of its own. What scripts/setup.sh --etcd unpacked. With
+certificates (certificates.py) it speaks TLS, and asks clients for a certificate."""
 import atexit
 import base64
 import json
 import pathlib
 import shutil
 import signal
+import ssl
 import subprocess
 import tempfile
 import time
@@ -20,17 +22,28 @@ def find_etcd():
 
 
 class Etcd:
-    def __init__(self):
+    def __init__(self, certificates=None):
+        self.scheme, self.tls, self.context = "http", [], None
+        if certificates:
+            self.use(certificates)
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tutti-etcd-"))
         atexit.register(shutil.rmtree, self.folder, True)
         atexit.register(self.stop)
         self.port, self.peer_port, self.process = free_port(), free_port(), None
         self.start()
 
+    def use(self, certificates):
+        certificate, key = certificates.make("etcd")
+        authority = certificates.path("ca.pem")
+        self.scheme = "https"
+        self.tls = ["--cert-file", certificate, "--key-file", key, "--trusted-ca-file", authority, "--client-cert-auth"]
+        self.context = ssl.create_default_context(cafile=authority)
+        self.context.load_cert_chain(certificate, key)
+
     def start(self):
-        url, peer = "http://127.0.0.1:%d" % self.port, "http://127.0.0.1:%d" % self.peer_port
+        url, peer = "%s://127.0.0.1:%d" % (self.scheme, self.port), "http://127.0.0.1:%d" % self.peer_port
         command = [find_etcd(), "--data-dir", str(self.folder / "data"), "--listen-client-urls", url, "--advertise-client-urls", url,
-                   "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default=" + peer]  # fmt: skip
+                   "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default=" + peer, *self.tls]  # fmt: skip
         with open(self.folder / "log", "ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         until = time.monotonic() + 60
@@ -44,8 +57,8 @@ class Etcd:
                 time.sleep(0.05)
 
     def ask(self, path, body):
-        request = urllib.request.Request("http://127.0.0.1:%d%s" % (self.port, path), json.dumps(body).encode())
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        request = urllib.request.Request("%s://127.0.0.1:%d%s" % (self.scheme, self.port, path), json.dumps(body).encode())
+        with urllib.request.urlopen(request, timeout=5, context=self.context) as answer:
             return json.loads(answer.read())
 
     def put(self, key, value):

@@ -226,9 +226,9 @@ static void addresses(void **state) {
     (void)state;
     static struct tt_etcd_address address;
     struct tt_error why;
-    assert_int_equal(
-        tt_etcd_address_parse("etcd://127.0.0.1:2379,127.0.0.2:80,[::1]/a-b_c.1", &address, &why),
-        TT_OK);
+    assert_int_equal(tt_etcd_address_parse("etcd://127.0.0.1:2379,127.0.0.2:80,[::1]/a-b_c.1", NULL,
+                                           &address, &why),
+                     TT_OK);
     assert_int_equal(address.server_count, 3);
     assert_string_equal(address.name, "a-b_c.1");
     assert_int_equal(address.servers[1].tcp_port, 80);
@@ -244,7 +244,34 @@ static void addresses(void **state) {
                          ("etcd://1.2.3.4,1.2.3.4,1.2.3.4,1.2.3.4,1.2.3.4,1.2.3.4,"
                           "1.2.3.4,1.2.3.4,1.2.3.4/a")};
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
-        assert_int_equal(tt_etcd_address_parse(bad[i], &address, &why), TT_ERR_INVALID);
+        assert_int_equal(tt_etcd_address_parse(bad[i], NULL, &address, &why), TT_ERR_INVALID);
+}
+
+/* Files that do not go together, or are not there. */
+static void addresses_over_tls(void **state) {
+    (void)state;
+    static struct tt_etcd_address address;
+    struct tt_error why;
+    assert_int_equal(tt_etcd_address_parse("etcds://127.0.0.1,[::1]:80/a", NULL, &address, &why),
+                     TT_OK);
+    assert_true(address.servers[0].is_tls && address.servers[1].is_tls && address.login);
+    assert_int_equal(address.servers[0].tcp_port, 2379);
+    tt_etcd_address_fini(&address);
+    const struct {
+        const char *spec;
+        struct tt_etcd_tls_files files;
+        const char *said;
+    } bad[] = {{"etcd://127.0.0.1/a", {.ca = "x"}, "need etcds://"},
+               {"etcd://127.0.0.1/a", {.key = "x"}, "need etcds://"},
+               {"etcds://127.0.0.1/a", {.ca = "x", .certificate = "x"}, "go together"},
+               {"etcds://127.0.0.1/a", {.ca = "x", .key = "x"}, "go together"},
+               {"etcds://127.0.0.1/a", {.certificate = "x", .key = "x"}, "with --etcd-ca"},
+               {"etcds://127.0.0.1/a", {.ca = "/nonexistent.pem"}, "/nonexistent.pem"}};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        assert_true(tt_etcd_address_parse(bad[i].spec, &bad[i].files, &address, &why) != TT_OK);
+        assert_non_null(strstr(why.text, bad[i].said));
+        assert_null(address.login);
+    }
 }
 
 int main(void) {
@@ -255,6 +282,7 @@ int main(void) {
         cmocka_unit_test(lists_and_changes),
         cmocka_unit_test(values_survive_base64),
         cmocka_unit_test(addresses),
+        cmocka_unit_test(addresses_over_tls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
