@@ -22,7 +22,7 @@ struct tt_fleet_node {
     struct tt_fleet_options options;
     struct tt_cluster_file file;
     struct tt_cluster_key key;
-    struct tt_cluster_tls tls;
+    struct tt_live_tls tls;
     struct tt_cluster_node *nodes; /* [file.count] */
     struct tt_cluster_settings settings;
     struct tt_fleet_models models;
@@ -300,7 +300,7 @@ enum tt_err tt_fleet_node_open(const struct tt_fleet_options *options,
                                         options->key, &self->file, &self->key, &self->number, why);
     tt_assert(err || self->file.places[self->number].role == options->role);
     if (!err)
-        err = tt_cluster_tls_init(&self->tls, &options->tls, why);
+        err = tt_live_tls_init(&self->tls, &options->tls, options->log, why);
     if (!err)
         err = read_models(self, why);
     if (!err)
@@ -475,7 +475,7 @@ void tt_fleet_node_close(struct tt_fleet_node *take_self) {
     close_handles(take_self);
     tt_fleet_models_fini(&take_self->models);
     tt_cluster_file_fini(&take_self->file);
-    tt_cluster_tls_fini(&take_self->tls);
+    tt_live_tls_fini(&take_self->tls);
     free(take_self->nodes);
     tt_frame_sender_fini(&take_self->sender);
     free(take_self);
@@ -496,16 +496,19 @@ const char *tt_fleet_node_name(const struct tt_fleet_node *self, uint16_t number
 const struct tt_cluster_times *tt_fleet_node_times(const struct tt_fleet_node *self) {
     return &self->file.times;
 }
-enum tt_err tt_fleet_node_visit(const struct tt_fleet_node *self, uint16_t peer, const char *line,
+enum tt_err tt_fleet_node_visit(struct tt_fleet_node *self, uint16_t peer, const char *line,
                                 int64_t timeout_ns, struct tt_text *out_answer,
                                 struct tt_error *why) {
+    struct tt_published_view view = {0};
     const struct tt_visit visit = {.file = &self->file,
                                    .number = peer,
                                    .key = &self->key,
-                                   .tls = &self->tls,
+                                   .tls = tt_live_tls_get(&self->tls, &view),
                                    .release = self->identity.release,
                                    .timeout_ns = timeout_ns};
-    return tt_visit(&visit, line, out_answer, why);
+    enum tt_err err = tt_visit(&visit, line, out_answer, why);
+    tt_published_view_fini(&view);
+    return err;
 }
 uv_loop_t *tt_fleet_node_loop(struct tt_fleet_node *self) { return &self->loop; }
 uint16_t tt_fleet_node_number(const struct tt_fleet_node *self) { return self->number; }

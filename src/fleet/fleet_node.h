@@ -120,7 +120,7 @@ const char *tt_fleet_node_name(const struct tt_fleet_node *self, uint16_t number
 /* What the description says of times and plans. */
 const struct tt_cluster_times *tt_fleet_node_times(const struct tt_fleet_node *self);
 /* One line to another node, and its answer (fleet/visit.h). Any thread; blocks. */
-TT_MUST_CHECK enum tt_err tt_fleet_node_visit(const struct tt_fleet_node *self, uint16_t peer,
+TT_MUST_CHECK enum tt_err tt_fleet_node_visit(struct tt_fleet_node *self, uint16_t peer,
                                               const char *line, int64_t timeout_ns,
                                               struct tt_text *out_answer, struct tt_error *why);
 /* For work beside the node's thread; before the role closes it has ended or is forgotten. */

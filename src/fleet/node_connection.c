@@ -293,11 +293,12 @@ static void on_read(uv_stream_t *stream, ssize_t bytes, const uv_buf_t *buffer) 
 /* False: out of memory. */
 static bool begin_tls(struct tt_connection *self, bool is_dialer) {
     const struct tt_node_links_options *options = &self->links->options;
-    if (!options->tls->listener)
+    const struct tt_cluster_tls *tls = tt_live_tls_get(options->tls, &self->links->tls_view);
+    if (!tls->listener)
         return true;
-    self->tls = is_dialer ? tt_tls_session_connect(options->tls->dialer,
-                                                   options->file->places[self->peer].host)
-                          : tt_tls_session_new(options->tls->listener, TT_TLS_HTTP1);
+    self->tls = is_dialer
+                    ? tt_tls_session_connect(tls->dialer, options->file->places[self->peer].host)
+                    : tt_tls_session_new(tls->listener, TT_TLS_HTTP1);
     return self->tls != NULL;
 }
 

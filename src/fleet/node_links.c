@@ -329,6 +329,7 @@ void tt_node_links_close(struct tt_node_links *self) {
 }
 
 void tt_node_links_fini(struct tt_node_links *self) {
+    tt_published_view_fini(&self->tls_view);
     free(self->peers);
     self->peers = NULL;
 }

@@ -29,9 +29,9 @@
 #include "base/text.h"
 #include "cluster/cluster.h"
 #include "fleet/cluster_file.h"
-#include "fleet/cluster_tls.h"
 #include "fleet/frame_stream.h"
 #include "fleet/handshake.h"
+#include "fleet/live_tls.h"
 
 #include <uv.h>
 
@@ -54,7 +54,7 @@ struct tt_node_links_options {
     uint16_t number;                    /* of this node */
     struct tt_identity identity;
     const struct tt_cluster_key *key;
-    const struct tt_cluster_tls *tls;
+    struct tt_live_tls *tls;
     struct tt_log *log;
     size_t limit_bytes; /* of a frame with its payload */
     const struct tt_node_links_events *events;
@@ -75,6 +75,7 @@ struct tt_node_peer {
 
 struct tt_node_links {
     struct tt_node_links_options options;
+    struct tt_published_view tls_view;
     uv_loop_t *loop;
     uv_tcp_t listener;
     uv_udp_t datagrams;

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """S7: TLS between the nodes of a cluster: both sides show certificates, and a process without a right one is refused."""
+import os
 import pathlib
+import shutil
 import socket
 import subprocess
 import sys
@@ -87,6 +89,37 @@ class ClusterTlsTest(unittest.TestCase):
         self.assertTrue(cluster.processes["b1"].wait_ready(60))
         cluster.await_ready("f1")
         self.assertEqual(cluster.infer("f1", 7)[0], 200)
+
+    def await_all_said(self, text):
+        processes = self.cluster.processes
+        await_true(lambda: all(text in process.said() for process in processes.values()), 60, "all say: " + text)
+
+    def test_certificates_are_read_again(self):
+        """Another authority's, under the same names: standing links stay, new ones need them. Broken files change nothing."""
+        self.begin()
+        cluster, before = self.cluster, self.flags("before")
+        self.assertIn("PRIMARY", self.status(*before).stdout)
+        for name in cluster.nodes:
+            certificate, key = self.files.make(name + ".next", "other")
+            os.replace(key, self.files.path(name + ".key"))
+            os.replace(certificate, self.files.path(name + ".pem"))
+        shutil.copy(self.files.path("ca.pem"), self.files.path("former.pem"))
+        shutil.copy(self.files.path("other.pem"), self.files.path("ca.pem.new"))
+        os.replace(self.files.path("ca.pem.new"), self.files.path("ca.pem"))
+        self.await_all_said("cluster: certificate read again: ")
+        self.assertEqual(cluster.infer("f1", 1)[0], 200)
+        after = self.flags("after", ca="other", trusts="other")
+        await_true(lambda: "PRIMARY" in self.status(*after).stdout, 60, "a visitor with a new certificate is let in")
+        before[-1] = self.files.path("former.pem")
+        self.assertNotIn("PRIMARY", self.status(*before).stdout)
+        self.assertEqual(cluster.processes["b1"].stop(30), 0)
+        cluster.start("b1", *self.own["b1"])
+        self.assertTrue(cluster.processes["b1"].wait_ready(60))
+        cluster.await_ready("f1")
+        self.assertEqual(cluster.infer("f1", 2)[0], 200)
+        pathlib.Path(self.files.path("s1.pem")).write_text("no certificate")
+        await_true(lambda: "cluster: the former certificate stays in force: " in cluster.processes["s1"].said(), 60, "s1 says so")
+        self.assertIn("PRIMARY", self.status(*after).stdout)
 
     def test_flags(self):
         certificate, key = self.files.make("node")
