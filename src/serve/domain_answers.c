@@ -73,8 +73,10 @@ static struct tt_task *task_of(const struct tt_engine_member *member,
                                const struct tt_request *request) {
     struct tt_task *task = request && !request->cancelled ? request->task : NULL;
     const struct tt_domain_task *slot = task ? task->user : NULL;
+    /* The last one ends with its task, so a model with a task has an inference, and is not removed.
+     */
     bool is_its = slot && member >= slot->engine_task.members &&
-                  member < slot->engine_task.members + slot->engine_task.member_count;
+                  member < slot->engine_task.members + task->count - 1;
     return is_its && !task->after ? task : NULL; /* else of one that it follows */
 }
 

@@ -4,8 +4,8 @@
  * Life of an answer: the engine's thread puts the member into the ring of its executor and wakes
  * the scheduler; a turn takes it, gives the inference its result, and ends it
  * (core/early_answer.h). The task is collected later, without that inference. An answer is left to
- * its task if the task follows one that was not collected, or if the request was cancelled.
- * Implemented in domain_answers.c, as is what traces say of copies. */
+ * its task if the task follows one that was not collected, if the request was cancelled, or if it
+ * is the last of the task. Implemented in domain_answers.c, as is what traces say of copies. */
 #ifndef TT_SERVE_DOMAIN_ANSWERS_H
 #define TT_SERVE_DOMAIN_ANSWERS_H
 
