@@ -2,6 +2,7 @@
 """D4, E1 over HTTP: models on the streams of a GPU by ONNX Runtime's CUDA provider. Stand-ins take the place of the driver and of the
 library (tests/standin): what is submitted, in which order, and what follows from a fault is real; that a GPU computes it is not."""
 import concurrent.futures
+import hashlib
 import http.client
 import json
 import os
@@ -124,8 +125,32 @@ class CudaStreams(unittest.TestCase):
                 self.assertEqual((self.post("each", "unload"), self.post("each", "load")), (200, 200))
                 self.ask_many("each", 4)
             other.result(120)
-        config = json.loads(get(self.server.address, "/v2/models/whole/config")[2])
-        self.assertEqual(config["parameters"]["tutti_profile"]["string_value"], "measured")
+        self.stop()
+
+    def test_profiles(self):
+        """A profile is measured on the GPU, unless one was written by hand or measured there; one of this processor is stale."""
+        settings = "slo_ms: 600000 " + WINDOW + CUDA
+        point = "point { batch: 1 latency_ns: 1000000 }\n"
+        digest = 'model_sha256: "%s" ' % hashlib.sha256(picker()).hexdigest()
+        profiles = {
+            "measured": "",
+            "written": point,
+            "here": digest + 'device: "stand-in" ' + point,
+            "elsewhere": digest + 'device: "some processor, one thread" ' + point,
+        }
+        for model, profile in profiles.items():
+            self.put(model, settings)
+            if profile:
+                (self.folder / model / "profile.pbtxt").write_text(profile)
+        self.start()
+        sources = {}
+        for model in profiles:
+            config = json.loads(get(self.server.address, f"/v2/models/{model}/config")[2])
+            sources[model] = config["parameters"]["tutti_profile"]["string_value"]
+            self.ask_many(model, 2)
+        expected = {"measured": "measured", "written": "file", "here": "file", "elsewhere": "measured"}
+        self.assertEqual(sources, expected, self.said())
+        self.assertIn("elsewhere/profile.pbtxt is stale", self.said())
         self.stop()
 
     def test_fault(self):
