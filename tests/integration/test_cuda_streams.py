@@ -111,6 +111,7 @@ class CudaStreams(unittest.TestCase):
         self.put("whole", "slo_ms: 600000 " + WINDOW + "device { kind: CUDA copies: WHOLE memory_mb: 64 }")
         self.start("--strict-gpu", "--model-control-mode", "explicit", "--load-model", "each", "--load-model", "whole")
         self.assertEqual(set(self.reasons().values()), {""})
+        self.assertNotIn("uses no GPU", self.said())
         self.ask_many("each", 24)
         self.ask_many("whole", 24)
         found = json.loads(get(self.server.address, "/v2/debug/trace?seconds=600")[2])["traceEvents"]

@@ -85,6 +85,7 @@ struct tt_model_config {
     /* Shapes as the model has them; they differ from the signature only after a reshape. */
     struct tt_shape engine_inputs[TT_MAX_TENSORS], engine_outputs[TT_MAX_TENSORS];
     struct tt_model_batching batching;
+    bool on_gpu;     /* tutti.pbtxt places it on a GPU; set by the repository */
     bool has_groups; /* config.pbtxt has some instance group */
     int32_t group_count;
     struct tt_instance_group groups[TT_MODEL_MAX_GROUPS];

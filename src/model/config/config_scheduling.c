@@ -156,7 +156,7 @@ static void take_group(struct tt_config_work *work, Inference__ModelInstanceGrou
         return;
     }
     if ((group->kind == INFERENCE__MODEL_INSTANCE_GROUP__KIND__KIND_GPU || group->n_gpus > 0) &&
-        config->engine && !config->engine->uses_gpus)
+        config->engine && !config->engine->uses_gpus && !config->on_gpu)
         tt_config_remark(work, group, group->n_gpus > 0 ? "gpus" : "kind",
                          "engine '%s' uses no GPU: the group runs on the CPU",
                          config->engine->name);

@@ -206,6 +206,8 @@ static enum tt_err read_model(struct tt_repository_model *model,
     free(settings_path);
     if (err)
         return err;
+    if (model->config && model->settings)
+        model->config->on_gpu = model->settings->device.is_cuda;
     if (model->config)
         tt_model_config_find_engine(model->config, engines, &model->findings);
     if (model->config && model->config->is_foreign && !model->config->engine)
