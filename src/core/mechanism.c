@@ -462,11 +462,13 @@ static enum tt_ending settle(const struct tt_mechanism *self, const struct tt_ta
     tt_assert(request->state == TT_REQUEST_RUNNING && request->task == task);
     request->task = NULL;
     request->state = TT_REQUEST_QUEUED;
+    if (request->reported) { /* E7 */
+        request->state = TT_REQUEST_LEAVING;
+        return TT_ENDING_DONE;
+    }
     enum tt_ending ending = TT_ENDING_DONE;
     bool leaves = false;
-    if (request->reported) {
-        leaves = true;
-    } else if (request->cancelled) {
+    if (request->cancelled) {
         leaves = true;
         ending = TT_ENDING_CANCELLED;
     } else if (task->outcome == TT_OUTCOME_FAILED || item->fate == TT_FATE_FAILS) {
