@@ -127,6 +127,17 @@ function(tutti_embed_page target folder template name)
   target_sources(${target} PRIVATE ${out})
 endfunction()
 
+# A file of src/ as the array tt_NAME in `target`.
+function(tutti_embed_file target file name)
+  set(from ${PROJECT_SOURCE_DIR}/src/${file})
+  set(script ${PROJECT_SOURCE_DIR}/cmake/embed_bytes.cmake)
+  set(out ${PROJECT_BINARY_DIR}/${name}.c)
+  add_custom_command(OUTPUT ${out}
+    COMMAND ${CMAKE_COMMAND} -DFROM=${from} -DNAME=${name} -DOUT=${out} -P ${script}
+    DEPENDS ${from} ${script} VERBATIM)
+  target_sources(${target} PRIVATE ${out})
+endfunction()
+
 function(tutti_layer name)
   cmake_parse_arguments(arg "" "" "LAYERS;LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.c)
@@ -152,6 +163,10 @@ function(tutti_layer name)
   endif()
   list(TRANSFORM arg_LAYERS PREPEND tutti_)
   target_link_libraries(tutti_${name} PUBLIC ${arg_LAYERS} ${arg_LIBS})
+  if(name STREQUAL engine) # what Python processes run
+    tutti_embed_file(tutti_${name} engine/python/driver.py python_driver)
+    tutti_embed_file(tutti_${name} engine/python/triton_python_backend_utils.py python_utils)
+  endif()
   if(name STREQUAL engine)
     target_include_directories(tutti_${name} SYSTEM PUBLIC ${ONNXRUNTIME_INCLUDE})
     target_compile_definitions(tutti_${name} PRIVATE ${TUTTI_ONNXRUNTIME_FOUND_AT})

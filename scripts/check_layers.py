@@ -33,7 +33,7 @@ LAYERS = [
     ["model/config", "sim", "multicore", "cluster", "place", "scale"],
     ["model/cells", "record"],
     ["model/repository", "engine"],
-    ["engine/emulated", "engine/onnxruntime", "engine/wordpiece", "engine/streams"],
+    ["engine/emulated", "engine/onnxruntime", "engine/wordpiece", "engine/python", "engine/streams"],
     ["profile"],
     ["slicer", "serve", "client"],
     ["control", "metrics", "etcd", "actuate", "net/kserve", "net/dashboard", "net/sockets", "net/http2"],

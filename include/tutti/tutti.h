@@ -94,11 +94,11 @@ TUTTI_API const char *tutti_version(void);
 
 /* Opens a repository in Triton's layout. `options`: strings "key=value", where a key is a flag of
  * `tutti serve` without its dashes:
- *   executors, onnxruntime, scheduler-threads, model-control-mode (none or explicit), load-model
- * (may be repeated), exit-on-error, and every limit that `tutti serve --show-limits` prints;
- *   log=stderr writes log lines there (default: log=none).
- * A model that cannot be loaded is unavailable, with its reason; the others serve. BUSY: another
- * server of this process has ONNX Runtime open. */
+ *   executors, onnxruntime, python, scheduler-threads, model-control-mode (none or explicit),
+ * load-model (may be repeated), exit-on-error, and every limit that `tutti serve --show-limits`
+ * prints; log=stderr writes log lines there (default: log=none). A model that cannot be loaded is
+ * unavailable, with its reason; the others serve. BUSY: another server of this process has ONNX
+ * Runtime open. */
 TUTTI_API enum tutti_code tutti_open(const char *repository, const char *const *options,
                                      int32_t option_count, struct tutti_server **out_server,
                                      struct tutti_error *why);

@@ -34,6 +34,9 @@ static const struct tt_flag_row flag_rows[] = {
     TT_SWITCH("strict-gpu", check.strict_gpu, "as for tutti serve"),
     TT_TEXT("onnxruntime", "FILE", check.onnxruntime, NULL,
             "the ONNX Runtime library (default: searched for)"),
+    TT_TEXT("python", "FILE", check.python, NULL,
+            "the Python interpreter of models with backend python; it needs numpy (default: "
+            "python3, in PATH)"),
     TT_INTEGER("max-model-bytes", "N", check.max_model_bytes, 0, INT64_MAX / 2, 0,
                "as for tutti serve"),
     TT_SWITCH("json", json, "print the report as JSON"),

@@ -34,7 +34,7 @@
 enum { MAX_LENGTHS = 32 };
 
 struct flags {
-    const char *model, *output, *onnxruntime;
+    const char *model, *output, *onnxruntime, *python;
     int32_t max_batch, runs; /* max_batch 0: the model's */
     int32_t executors;       /* busy at once; 0: one per processor */
     int32_t lengths[MAX_LENGTHS], length_count;
@@ -85,6 +85,9 @@ static const struct tt_flag_row flag_rows[] = {
                "bandwidth for the estimate of overlapping copies (default: copies in memory)"),
     TT_TEXT("onnxruntime", "FILE", onnxruntime, NULL,
             "the ONNX Runtime library (default: searched for)"),
+    TT_TEXT("python", "FILE", python, NULL,
+            "the Python interpreter of models with backend python; it needs numpy (default: "
+            "python3, in PATH)"),
 };
 
 static bool progress(void *context, int32_t done, int32_t total, int32_t batch, int32_t length) {
@@ -185,11 +188,16 @@ static enum tt_err load_subject(struct subject *subject, struct tt_engine *engin
                                         .max_batch = max_batch,
                                         .cells = subject->cells};
     bool cuts = !subject->cells && subject->model->settings->stages && runtime->kind->cutting;
+    struct tt_text config;
+    tt_text_init(&config);
+    if (tt_model_config_json(subject->model->config, &config) == TT_OK)
+        load.config_json = tt_text_string(&config);
     enum tt_err err = subject->cells ? tt_cell_profile_digest(subject->cells, subject->digest, why)
                                      : tt_digest_file(subject->path, subject->digest, why);
     if (!err)
         err = cuts ? load_stages(subject, engine, runtime, max_batch, why)
                    : tt_engine_load(runtime, engine, &load, &subject->loaded, why);
+    tt_text_fini(&config);
     if (err)
         return err;
     int32_t steps = step_count(subject);
@@ -435,7 +443,8 @@ static enum tt_err profile(const struct flags *flags, struct tt_repository *repo
     if (traits->emulates)
         return tt_fail(TT_ERR_INVALID, why, "model '%s' is %s; only real models can be measured",
                        name, traits->name);
-    struct tt_engine_runtime_options where = {.onnxruntime = flags->onnxruntime};
+    struct tt_engine_runtime_options where = {.onnxruntime = flags->onnxruntime,
+                                              .python = flags->python};
     struct tt_engine_runtime runtime;
     enum tt_err err = tt_engine_runtime_open(tt_engine_kind_of(traits), &where, &runtime, why);
     if (err)

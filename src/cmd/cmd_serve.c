@@ -91,6 +91,9 @@ static const struct tt_flag_row flag_rows[] = {
         "them on the CPU with a warning"),
     TT_TEXT("onnxruntime", "FILE", control.loader.onnxruntime, NULL,
             "the ONNX Runtime library (default: searched for)"),
+    TT_TEXT("python", "FILE", control.loader.python, NULL,
+            "the Python interpreter of models with backend python; it needs numpy (default: "
+            "python3, in PATH)"),
     TT_HEADING("Network"),
     TT_TEXT("http-host", "HOST", listener.host, "127.0.0.1", "address to listen on"),
     TT_INTEGER("http-port", "PORT", listener.tcp_port, 0, 65535, 8000,

@@ -217,7 +217,12 @@ enum tt_err tt_profile_workers(const struct tt_profile_workers *options, struct 
                                         .batched = true,
                                         .max_batch = signature->max_batch};
     struct tt_engine_model *loaded;
+    struct tt_text config;
+    tt_text_init(&config);
+    if (tt_model_config_json(model->config, &config) == TT_OK)
+        load.config_json = tt_text_string(&config);
     enum tt_err err = tt_engine_load(options->runtime, options->engine, &load, &loaded, why);
+    tt_text_fini(&config);
     if (err)
         return err;
     struct keeper *self = tt_allocate(1, sizeof(*self));

@@ -367,7 +367,6 @@ static enum tt_err try_load(struct tt_control *self, const struct tt_model_entry
                             const struct load_source *source, char *out_failed, size_t capacity,
                             struct tt_error *why) {
     const struct tt_loader_options *loader = &self->options.loader;
-    const struct tt_limits *limits = self->options.limits;
     if (!self->options.trial_program || loader->engine || !source || entry->chosen.policy ||
         !tt_repository_model_ok(model) || !model->config->engine->needs_file)
         return TT_OK;
@@ -377,7 +376,7 @@ static enum tt_err try_load(struct tt_control *self, const struct tt_model_entry
                                         .measure_stale = loader->measure_stale,
                                         .strict_gpu = loader->strict_gpu,
                                         .max_bytes = loader->max_model_bytes,
-                                        .max_ms = limits ? limits->load_ms : DEFAULT_LOAD_MS,
+                                        .max_ms = loader->max_load_ms,
                                         .stop = &self->stopping};
     return tt_load_trial_run(&trial, source->home, model->name, source->config, out_failed,
                              capacity, why);
@@ -534,6 +533,8 @@ static enum tt_err load(struct tt_control *self, const char *name,
     struct tt_repository *repository;
     err = tt_repository_scan_model(temporary ? temporary->repository : home, name, tt_engines(),
                                    config, TT_MODEL_DEFAULT_MAX_BATCH, &repository, why);
+    if (!err && config && (err = tt_override_files_check(&repository->models[0], why)) != TT_OK)
+        tt_repository_free(repository);
     if (err) {
         if (err == TT_ERR_NOT_FOUND)
             err = tt_fail(TT_ERR_INTERNAL, why,
@@ -910,6 +911,7 @@ enum tt_err tt_control_open(const struct tt_control_options *options,
     self->options = *options;
     if (options->mode == TT_CONTROL_EXPLICIT)
         tt_override_files_sweep();
+    self->options.loader.max_load_ms = options->limits ? options->limits->load_ms : DEFAULT_LOAD_MS;
     tt_lock_init(&self->lock);
     tt_eventcount_init(&self->eventcount);
     tt_eventcount_init(&self->closer);

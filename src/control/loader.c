@@ -81,6 +81,10 @@ static const struct tt_engine_kind *kind_at(const struct tt_loader *self, int32_
 static enum tt_err open_bench(struct tt_loader *self, int32_t index, struct tt_error *why) {
     struct bench *bench = &self->benches[index];
     struct tt_engine_runtime_options runtime = {.onnxruntime = self->options.onnxruntime,
+                                                .python = self->options.python,
+                                                .max_load_ms = self->options.max_load_ms,
+                                                .say = self->options.say,
+                                                .say_context = self->options.say_context,
                                                 .memory_bytes = self->options.max_models_bytes,
                                                 .context = self->options.engine_context};
     struct tt_engine_options one = {.executor_count = 1, .queue_depth = 1};
@@ -345,6 +349,7 @@ static enum tt_err load_engine_model(struct tt_loader *self, const struct bench 
     struct tt_engine_model_spec spec = {.form = TT_ENGINE_GRAPH,
                                         .name = model->name,
                                         .path = path,
+                                        .config_json = served->config_json,
                                         .signature = signature,
                                         .batched = signature->batched,
                                         .max_batch = signature->max_batch,

@@ -24,6 +24,8 @@ struct tt_engine_kind;
 struct tt_loader_options {
     int32_t executors;       /* per domain, for models that state no instances */
     const char *onnxruntime; /* path of the library; NULL: search for it */
+    const char *python;      /* the interpreter of models in Python; NULL: python3, in PATH */
+    int64_t max_load_ms;     /* that a Python process may take to load its model; 0: no limit */
     /* Places every model like this, whatever its configuration states, and without its queue rules.
      * Borrowed for life. NULL: as configured. */
     const struct tt_serving_policy *policy;

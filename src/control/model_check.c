@@ -267,6 +267,7 @@ static enum tt_err open_bench(struct check *check, struct bench *bench, struct t
     const struct tt_model_check_options *options = check->options;
     struct tt_loader_options loading = {.executors = 1,
                                         .onnxruntime = options->onnxruntime,
+                                        .python = options->python,
                                         .strict_profile = options->strict_profile,
                                         .measure_stale = options->measure_stale,
                                         .strict_gpu = options->strict_gpu,

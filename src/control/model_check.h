@@ -12,6 +12,7 @@
 
 struct tt_model_check_options {
     const char *onnxruntime; /* the library's path; NULL: looked for */
+    const char *python;      /* the interpreter; NULL: python3, in PATH */
     bool strict_profile;     /* as struct tt_loader_options has them */
     bool measure_stale;
     bool strict_gpu;

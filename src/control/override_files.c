@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "base/instant.h"
-#include "model/repository/repository.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -178,4 +177,13 @@ enum tt_err tt_override_files_write(const struct tt_model_command *command,
     }
     *out_files = files;
     return TT_OK;
+}
+
+enum tt_err tt_override_files_check(const struct tt_repository_model *model, struct tt_error *why) {
+    if (!model->config || !model->config->engine || !model->config->engine->runs_programs)
+        return TT_OK;
+    return tt_fail(TT_ERR_INVALID, why,
+                   "failed to load '%s': models of backend '%s' are programs, of which a client "
+                   "brings neither files nor a configuration; they stand in the repository",
+                   model->name, model->config->engine->name);
 }

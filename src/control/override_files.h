@@ -5,6 +5,7 @@
 #ifndef TT_CONTROL_OVERRIDE_FILES_H
 #define TT_CONTROL_OVERRIDE_FILES_H
 
+#include "model/repository/repository.h"
 #include "serve/model_command.h"
 
 struct tt_override_files {
@@ -20,5 +21,8 @@ TT_MUST_CHECK enum tt_err tt_override_files_write(const struct tt_model_command 
 void tt_override_files_remove(struct tt_override_files *take_files); /* NULL-safe */
 /* Removes repositories of this user that are older than a minute and that no process has locked. */
 void tt_override_files_sweep(void);
+/* Whether a client may bring this model's configuration, and files. Errors: INVALID. */
+TT_MUST_CHECK enum tt_err tt_override_files_check(const struct tt_repository_model *model,
+                                                  struct tt_error *why);
 
 #endif

@@ -95,6 +95,8 @@ int32_t tt_placing_workers(const struct tt_placing *self) {
 
 int32_t tt_placing_instances(const struct tt_model_config *config) {
     int32_t count = 0;
+    if (!config->has_groups && config->engine && config->engine->has_own_instances)
+        return 1;
     for (int32_t i = 0; config->has_groups && i < config->group_count; i++) {
         const struct tt_instance_group *group = &config->groups[i];
         count += group->count * (group->gpu_count > 0 ? group->gpu_count : 1);

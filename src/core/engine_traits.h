@@ -14,14 +14,22 @@
 struct tt_engine_traits {
     const char *name;     /* as `backend:` in config.pbtxt has it */
     const char *platform; /* the `platform:` that goes with it */
-    bool needs_file;    /* a version is an ONNX file (or one per cell); else config.pbtxt lists all
-                           tensors, and no file is read */
-    bool needs_profile; /* a model without profile.pbtxt cannot be loaded */
-    bool emulates;      /* computes nothing: there is nothing to measure or to cut */
-    bool runs_cells;    /* models of cells (model/cells/cells.h) */
-    bool runs_on_streams; /* models of one graph can run on the streams of a device
-                             (device/async_device.h) */
-    bool uses_gpus;       /* instance groups on GPUs run there; else they run on the CPU */
+    bool needs_file; /* a version is an ONNX file (or one per cell); else config.pbtxt lists all
+                        tensors, and no file is read */
+    const char *file_name;   /* without needs_file: the file of a version, which the engine reads;
+                                NULL: none */
+    bool needs_profile;      /* a model without profile.pbtxt cannot be loaded */
+    bool emulates;           /* computes nothing: there is nothing to measure or to cut */
+    bool runs_cells;         /* models of cells (model/cells/cells.h) */
+    bool runs_on_streams;    /* models of one graph can run on the streams of a device
+                                (device/async_device.h) */
+    bool separates_requests; /* the requests of a batch are computed each by itself: nothing is to
+                                be found out about the rows of a batch */
+    bool runs_programs;     /* models are programs with the server's rights: a client that loads one
+                               brings neither files nor a configuration */
+    bool has_own_instances; /* a model that states no instance group has one instance, and a domain
+                               of its own */
+    bool uses_gpus;         /* instance groups on GPUs run there; else they run on the CPU */
     bool opens_first; /* opened when a program starts, before it has threads; else when needed */
 };
 

@@ -40,11 +40,12 @@ static enum tt_err read_limit(struct tt_embed_options *self, const char *key, co
             return read_integer(key, value, limit->lowest, limit->highest,
                                 tt_limit_of(&self->limits, limit), why);
     }
-    return tt_fail(TT_ERR_INVALID, why,
-                   "option '%s' is unknown; there are executors, onnxruntime, scheduler-threads, "
-                   "model-control-mode, load-model, exit-on-error, log, and the limits that "
-                   "`tutti serve --show-limits` prints",
-                   key);
+    return tt_fail(
+        TT_ERR_INVALID, why,
+        "option '%s' is unknown; there are executors, onnxruntime, python, scheduler-threads, "
+        "model-control-mode, load-model, exit-on-error, log, and the limits that "
+        "`tutti serve --show-limits` prints",
+        key);
 }
 
 static enum tt_err read_option(struct tt_embed_options *self, const char *key, const char *value,
@@ -61,6 +62,9 @@ static enum tt_err read_option(struct tt_embed_options *self, const char *key, c
         control->scheduler_threads = (int32_t)number;
     } else if (strcmp(key, "onnxruntime") == 0) {
         control->loader.onnxruntime = value;
+        err = TT_OK;
+    } else if (strcmp(key, "python") == 0) {
+        control->loader.python = value;
         err = TT_OK;
     } else if (strcmp(key, "model-control-mode") == 0) {
         err = read_choice(key, value, "none", "explicit", &is_second, why);

@@ -62,8 +62,9 @@ struct tt_tensor_view {
 struct tt_engine_member {
     int32_t rows;
     const struct tt_tensor_view
-        *inputs; /* one per input of the signature; borrowed until completion */
-    void *user;  /* the caller's */
+        *inputs;    /* one per input of the signature; borrowed until completion */
+    void *user;     /* the caller's */
+    const char *id; /* the client's for its request; NULL: it gave none; borrowed as `inputs` */
     /* What the engine keeps of the request between two tasks. NULL before the first task and after
      * the last step; each task passes it to the next. If the request ends earlier (cancelled,
      * failed, dropped), the caller must pass it to `state_release`. */

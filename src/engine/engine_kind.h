@@ -25,6 +25,7 @@
 #define TT_ENGINE_ENGINE_KIND_H
 
 #include "base/err.h"
+#include "base/log/log_settings.h"
 #include "core/device.h"
 #include "core/engine_traits.h"
 #include "core/network_delay.h"
@@ -43,7 +44,13 @@ struct tt_engine_runtime_options {
     const char *onnxruntime; /* path of the ONNX Runtime library; NULL: search for it */
     int64_t memory_bytes; /* of all models together, weights and runs, where the runtime can bound
                              it; 0: no limit */
-    void *context;        /* the caller's, for a kind that the caller supplies; borrowed */
+    const char *python;   /* the interpreter of models in Python; NULL: python3, in PATH */
+    int64_t max_load_ms;  /* that a process of the kind may take to load a model; 0: no limit */
+    /* Receives log lines of processes of the kind, on a thread of its own; NULL: silent. Borrowed
+     * for life. */
+    void (*say)(void *context, enum tt_log_level level, const char *line);
+    void *say_context;
+    void *context; /* the caller's, for a kind that the caller supplies; borrowed */
 };
 
 /* One emulated device. Its executors share its capacity according to the demands of their
@@ -134,6 +141,7 @@ struct tt_engine_model_spec {
     enum tt_engine_form form;
     const char *name; /* for messages; NULL: use the path */
     const char *path;
+    const char *config_json; /* the configuration, for kinds that pass it on; NULL: not known */
     const struct tt_signature *signature; /* as configured; copied; NULL: read from the file */
     bool batched;                         /* dimension 0 of every input and output is the rows */
     int32_t max_batch;                    /* >= 1 if batched */

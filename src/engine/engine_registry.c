@@ -4,7 +4,8 @@
 #define TT_ENGINE_KINDS(X)                                                                         \
     X(onnxruntime)                                                                                 \
     X(emulated)                                                                                    \
-    X(wordpiece)
+    X(wordpiece)                                                                                   \
+    X(python)
 
 #define TT_DECLARE_KIND(name) extern const struct tt_engine_kind tt_##name##_engine_kind;
 TT_ENGINE_KINDS(TT_DECLARE_KIND)

@@ -149,7 +149,7 @@ enum tt_err tt_row_check(const struct tt_repository_model *model, struct tt_engi
     const struct tt_model_settings *settings = model->settings;
     struct tt_error reason = {{0}};
     *out_remark->text = '\0';
-    if (model->config->engine->emulates)
+    if (model->config->engine->emulates || model->config->engine->separates_requests)
         return TT_OK;
     int32_t length = settings->class_count ? settings->classes[0] : 0;
     switch (tt_row_probe(loaded, length, &reason)) {

@@ -50,6 +50,7 @@ static void start(void *context, int64_t now, struct tt_task *task) {
         members[i] = (struct tt_engine_member){.rows = inference->rows,
                                                .inputs = inference->inputs,
                                                .user = inference,
+                                               .id = inference->has_id ? inference->id : NULL,
                                                .state = task->after ? NULL : inference->state,
                                                .why = &whys[i]};
         length = inference->length > length ? inference->length : length;

@@ -214,9 +214,18 @@ class Problems(CheckCase):
                 self.put("ensemble", b"", config='platform: "ensemble"'),
                 "platform 'ensemble' needs ensemble_scheduling, with a step per model",
             ),
+            "pytorch": (
+                self.put("pytorch", b"", config='backend: "pytorch"'),
+                "backend 'pytorch' cannot be served; there are: onnxruntime, emulated",
+            ),
             "python": (
-                self.put("python", b"", config='backend: "python"'),
-                "backend 'python' cannot be served; there are: onnxruntime, emulated",
+                self.put(
+                    "python",
+                    b"",
+                    config='backend: "python" input { name: "x" data_type: TYPE_FP32 dims: 1 } '
+                    'output { name: "y" data_type: TYPE_FP32 dims: 1 }',
+                ),
+                "python/1/model.py: there is no such file; a model with backend 'python' is model.py",
             ),
             "plan": (
                 self.put("plan", b"", config='platform: "tensorrt_plan"'),

@@ -61,6 +61,7 @@ runtime: "libtriton_x.so"
 model_metrics { metric_control [ ] }
 metric_tags { key: "team" value: "search" }
 """,
+    "preprocess": 'backend: "python"\nmax_batch_size: 4\n' + IO,
     "pipeline": """platform: "ensemble"
 max_batch_size: 8
 %sensemble_scheduling { step [ { model_name: "classify" model_version: -1
@@ -69,8 +70,16 @@ max_batch_size: 8
   input_map { key: "x" value: "t" } output_map { key: "y" value: "y" } } ] }
 """ % IO,
 }  # fmt: skip
+PREPROCESS = """
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        tensors = [pb_utils.get_input_tensor_by_name(request, "x").as_numpy() for request in requests]
+        return [pb_utils.InferenceResponse(output_tensors=[pb_utils.Tensor("y", x + x.dtype.type(5))]) for x in tensors]
+"""
 REFUSED = {  # the configuration, and a part of the sentence
-    "preprocess": ('backend: "python"\n' + IO, "backend 'python' cannot be served; there are: onnxruntime"),
+    "saved": ('backend: "tensorflow"\n' + IO, "backend 'tensorflow' cannot be served; there are: onnxruntime"),
     "torch": ('platform: "pytorch_libtorch"\n' + IO, "platform 'pytorch_libtorch' cannot be served"),
     "chat": (IO + "sequence_batching { }\n", "sequence batching cannot be served"),
     "stream": (IO + "model_transaction_policy { decoupled: true }\n", "decoupled models (any number of responses"),
@@ -120,7 +129,7 @@ def promises():
 class Moved(ControlCase):
     """One server for all tests of it."""
 
-    flags = ["--grpc-port", str(free_port()), "--executors", "2", "--model-control-mode", "explicit", "--load-model", "*"]
+    flags = ["--python", sys.executable, "--grpc-port", str(free_port()), "--executors", "2", "--model-control-mode", "explicit", "--load-model", "*"]
 
     @classmethod
     def setUpClass(cls):
@@ -131,6 +140,7 @@ class Moved(ControlCase):
         file = cls.repository.path / "renamed" / "1" / "model.onnx"
         file.rename(file.with_name("net.onnx"))
         cls.repository.put("heavy", {1: slow(600)})
+        (cls.repository.path / "preprocess" / "1" / "model.py").write_text(PREPROCESS)
         for name, (config, _) in REFUSED.items():
             cls.repository.put(name, {1: 1.0}, config)
         cls.checked = cls.check()
@@ -294,7 +304,7 @@ class Moved(ControlCase):
         tasks = pathlib.Path("/proc/%d/task" % self.server.process.pid).iterdir()
         names = [(task / "comm").read_text().strip() for task in tasks]
         computing = [name for name in names if name.startswith("tutti-exec")]
-        self.assertEqual(len(computing), domains + 1)  # and the one on which models are tried
+        self.assertEqual(len(computing), domains + 2)  # and those on which models of ONNX and of Python are tried
         self.assertEqual([name for name in names if not name.startswith("tutti")], [])  # no pools of ONNX Runtime's
 
     @promise("`instance_group`: `kind`, `gpus`")
@@ -331,9 +341,13 @@ class Moved(ControlCase):
             self.assertIn(sentence, entries[name]["reason"])
             self.refused(503, sentence, self.infer, name)
 
-    @promise("`backend` other than `onnxruntime`, `platform` other than `onnxruntime_onnx`")
+    @promise('`backend: "python"`')
+    def test_python(self):
+        self.assertEqual(self.infer("preprocess"), (5.0, "1"))
+
+    @promise("another `backend` than these, `platform` other than `onnxruntime_onnx`")
     def test_other_backends(self):
-        self.is_refused("preprocess", "torch")
+        self.is_refused("saved", "torch")
 
     @promise("`sequence_batching`")
     def test_sequences(self):

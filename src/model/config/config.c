@@ -74,9 +74,8 @@ enum tt_err tt_model_config_open(const char *path, const char *json, const char 
                           "the name is '%s', but the model's directory is '%s'; make them equal or "
                           "leave the name out",
                           self->message->name, model_name);
-    if (tt_config_is_empty(self->message->default_model_filename))
-        tt_config_set_string(&work, &self->message->default_model_filename, "model.onnx");
-    else if (strchr(self->message->default_model_filename, '/'))
+    if (!tt_config_is_empty(self->message->default_model_filename) &&
+        strchr(self->message->default_model_filename, '/'))
         tt_config_problem(&work, self->message, "default_model_filename",
                           "'%s' must be a file's name, without directories",
                           self->message->default_model_filename);
@@ -110,6 +109,14 @@ static void refuse_backend(struct tt_config_work *work, const struct tt_engine_l
     tt_text_fini(&names);
 }
 
+static void complete_file_name(struct tt_config_work *work) {
+    Inference__ModelConfig *message = work->config->message;
+    const struct tt_engine_traits *engine = work->config->engine;
+    if (tt_config_is_empty(message->default_model_filename))
+        tt_config_set_string(work, &message->default_model_filename,
+                             engine && engine->file_name ? engine->file_name : "model.onnx");
+}
+
 static void complete_backend(struct tt_config_work *work, const struct tt_engine_list *engines) {
     Inference__ModelConfig *message = work->config->message;
     if (work->config->engine)
@@ -117,6 +124,7 @@ static void complete_backend(struct tt_config_work *work, const struct tt_engine
     const struct tt_engine_traits *named = tt_model_config_engine(work->config, engines);
     const struct tt_engine_traits *usual = engines->traits[0], *engine = named ? named : usual;
     work->config->engine = engine;
+    complete_file_name(work);
     if (tt_config_is_empty(message->platform))
         tt_config_set_string(work, &message->platform, engine->platform);
     else if (strcmp(message->platform, engine->platform) != 0 && engine == usual)
@@ -142,6 +150,7 @@ void tt_model_config_find_engine(struct tt_model_config *self, const struct tt_e
         tt_config_claim_ensemble(&work);
     else
         complete_backend(&work, engines);
+    complete_file_name(&work); /* of an ensemble */
     findings->failed |= work.no_memory;
     self->is_foreign = findings->problem_count > problems_before;
 }

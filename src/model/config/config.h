@@ -9,8 +9,8 @@
  * - `_json` prints the completed configuration as Triton's config endpoint does.
  *
  * Completion follows Triton's rules, except for the default maximum batch:
- * - name, platform, backend, default_model_filename ("model.onnx"), version_policy (latest 1) and
- *   one instance group.
+ * - name, platform, backend, default_model_filename (the engine's, else "model.onnx"),
+ * version_policy (latest 1) and one instance group.
  * - max_batch_size, if it is not written: 0 if some input is listed with all dimensions of the
  *   file, or if not every input and output has a free first dimension (of one name over the
  *   inputs); else the caller's default. A written 0 stays 0.

@@ -84,7 +84,8 @@ static int32_t list_versions(struct tt_repository_model *model, int64_t *out) {
     }
     closedir(directory);
     qsort(out, (size_t)count, sizeof(*out), compare_versions);
-    if (count == 0 && model->config && model->config->engine && !model->config->engine->needs_file)
+    const struct tt_engine_traits *engine = model->config ? model->config->engine : NULL;
+    if (count == 0 && engine && !engine->needs_file && !engine->file_name)
         tt_findings_add(&model->findings, TT_FINDING_PROBLEM,
                         "%s: there is no version directory; make an empty one, %s/1",
                         model->directory, model->directory);
@@ -117,6 +118,20 @@ static enum tt_err take_versions(struct tt_repository_model *model, const int64_
     return TT_OK;
 }
 
+/* The file that an engine reads by itself. */
+static void check_file(struct tt_repository_model *model,
+                       const struct tt_repository_version *version) {
+    struct stat found;
+    if (!model->config->engine->file_name ||
+        (stat(version->path, &found) == 0 && S_ISREG(found.st_mode)))
+        return;
+    tt_findings_add(&model->findings, TT_FINDING_PROBLEM,
+                    "%s: there is no such file; a model with backend '%s' is %s in the version's "
+                    "directory",
+                    version->path, model->config->engine->name,
+                    model->config->message->default_model_filename);
+}
+
 /* For cells: presents their inputs and outputs as those of one file. `*out_onnx` is NULL after a
  * problem. */
 static enum tt_err read_version(struct tt_repository_model *model,
@@ -125,6 +140,7 @@ static enum tt_err read_version(struct tt_repository_model *model,
     struct tt_error why;
     *out_onnx = NULL;
     if (!model->config->engine->needs_file) {
+        check_file(model, version);
         enum tt_err err = tt_model_config_as_file(model->config, &model->findings, out_onnx);
         return err == TT_ERR_NO_MEMORY ? err : TT_OK;
     }
