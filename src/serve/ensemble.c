@@ -31,7 +31,10 @@ static void take_step(struct tt_ensemble *self, int32_t s,
 static int64_t alone_ns_of(const struct tt_served_model *model) {
     if (model->ensemble)
         return model->ensemble->alone_ns;
-    return model->profile ? tt_profile_latency(model->profile, 1, 0) : 0;
+    /* A model that needs no profile has one that says nothing. */
+    bool is_known =
+        model->profile && !(model->profile_source && !strcmp(model->profile_source, "none"));
+    return is_known ? tt_profile_latency(model->profile, 1, 0) : 0;
 }
 
 static int32_t share_of(int64_t part_ns, int64_t path_ns) {

@@ -8,9 +8,10 @@
 #include "unit/breach.h"
 #include "unit/seed.h"
 
-enum { MOST = 12 };
+enum { MOST = 12, NOTHING_KNOWN = -1 };
 
-/* A model with `inputs` inputs that takes `ns` for one row; 0: it has no profile. */
+/* A model with `inputs` inputs that takes `ns` for one row; 0: it has no profile; NOTHING_KNOWN:
+ * the one that the loader gives to a model that needs none. */
 static struct tt_served_model *part(int64_t ns, int32_t inputs) {
     struct tt_served_model_spec spec = {
         .name = "part", .version = "1", .platform = "", .config_json = "{}", .slo_ns = TT_NEVER};
@@ -18,8 +19,10 @@ static struct tt_served_model *part(int64_t ns, int32_t inputs) {
     struct tt_error why;
     assert_int_equal(tt_served_model_new(&spec, &model), TT_OK);
     model->signature->input_count = inputs;
-    if (ns > 0)
-        assert_int_equal(tt_profile_new_linear(0, ns, 1, &model->profile, &why), TT_OK);
+    model->profile_source = ns == NOTHING_KNOWN ? "none" : "measured";
+    if (ns != 0)
+        assert_int_equal(tt_profile_new_linear(0, ns > 0 ? ns : 1, 1, &model->profile, &why),
+                         TT_OK);
     return model;
 }
 
@@ -94,6 +97,9 @@ static void test_parts_without_profile(void **state) {
     assert_int_equal(e->steps[0].share_ppm, 500000);
     tt_ensemble_free(e);
     e = make(2, (const int64_t[]){TT_MS, 0}, reads); /* as the shortest that has one */
+    assert_int_equal(e->steps[0].share_ppm, 500000);
+    tt_ensemble_free(e);
+    e = make(2, (const int64_t[]){NOTHING_KNOWN, TT_MS}, reads);
     assert_int_equal(e->steps[0].share_ppm, 500000);
     tt_ensemble_free(e);
     e = make(2, (const int64_t[]){INT64_MAX / 4, INT64_MAX / 4}, reads); /* no overflow */
