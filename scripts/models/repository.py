@@ -4,7 +4,7 @@
     NAME/1/model.onnx   the graph
     NAME/tutti.pbtxt    what Triton has no word for: the deadline of a request, cells
 
-A model of cells has a file per type of cell in the place of model.onnx.
+A model of cells has a file per type of cell in the place of model.onnx. Tokenizers and ensembles have an empty folder 1.
 
 Files are written beside their place and renamed into it, so that an interrupted run leaves no
 half model under its final name.
@@ -34,6 +34,8 @@ class Model:
     settings: str = ""  # what else tutti.pbtxt says
     batching: str = "dynamic_batching { }"
     has_config: bool = True  # False: the server has to derive it from the graph
+    kind: str = 'backend: "onnxruntime"'  # what runs it, as config.pbtxt has it
+    steps: str = ""  # of an ensemble: the rest of config.pbtxt
     extra_files: typing.Callable = dict  # () -> {file name: bytes}, beside config.pbtxt
 
 
@@ -54,14 +56,11 @@ def _tensor_text(kind, tensors):
 
 
 def config_text(model):
-    text = 'name: "%s"\nbackend: "onnxruntime"\nmax_batch_size: %d\n' % (
-        model.name,
-        model.max_batch_size,
-    )
+    text = 'name: "%s"\n%s\nmax_batch_size: %d\n' % (model.name, model.kind, model.max_batch_size)
     text += _tensor_text("input", model.inputs) + _tensor_text("output", model.outputs)
     if model.batching and model.max_batch_size > 0:
         text += model.batching + "\n"
-    return text
+    return text + model.steps
 
 
 def files_of(model):
@@ -80,7 +79,9 @@ def files_of(model):
 
 def write(model, out_dir):
     folder = pathlib.Path(out_dir, model.name)
-    for relative, content in files_of(model).items():
+    files = files_of(model)
+    (folder / "1").mkdir(parents=True, exist_ok=True)
+    for relative, content in files.items():
         path = folder / relative
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name("." + path.name + ".part")
