@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
 """The tokenizer `backend: "wordpiece"`: against PyPI's tokenizers on every code point and on random texts, and as the
-first step of an ensemble."""
+first step of an ensemble.
+
+TUTTI_STRINGS=1000000 TUTTI_PROGRAM=build/tutti scripts/test_python.sh tests/integration/test_wordpiece.py -k random
+compares that many random texts, seeded by TUTTI_SEED; the test of every build takes 10,000.
+"""
 import os
 import pathlib
 import random
@@ -23,6 +27,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers  # noqa: E
 from tokenizers.processors import TemplateProcessing  # noqa: E402
 
 ROWS = 256
+PART = 10 * ROWS  # random texts that are made at once
 ACCENTS = "áéñçöÅøŁİıßẞǅ\u0301\u0327ﬁ１Ａ"
 SAMPLES = [
     "", " ", "Hello, World!", "naïve café", "don't stop-the U.S.A. 3.14", "日本語のテキスト", "한국어 텍스트", "\t a\r\nb\u00a0c",
@@ -145,9 +150,10 @@ ensemble_scheduling { step [
         print("TUTTI_SEED=%d" % seed)
         draw = random.Random(seed)
         parts = [w.removeprefix("##") for w in self.words[5:]] + list(ACCENTS) + [" "] * 60 + list(".,!?'\"-") + ["UNABLE", "Hello"]
-        texts = ["".join(draw.choices(parts, k=draw.randrange(40))) for _ in range(10000)]
+        count = int(os.environ.get("TUTTI_STRINGS", "10000"))
         self.client.load_model("free")
-        self.compare(texts)
+        for first in range(0, count, PART):
+            self.compare(["".join(draw.choices(parts, k=draw.randrange(40))) for _ in range(min(PART, count - first))])
 
     def test_fixed_length(self):
         self.client.load_model("fixed")
