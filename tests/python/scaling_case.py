@@ -13,18 +13,20 @@ SOON = ("--scale-hold-s", "1", "--scale-deliver-s", "60", "--scale-retry-s", "0.
 
 
 class ScalingCase(unittest.TestCase):
+    shared = ()  # flags of nodes and of tutti cluster
+
     def start(self, *flags):
         """Schedulers, with these flags, and frontends."""
         cluster = self.cluster
         for name, role in cluster.nodes.items():
             if role != "backend":
-                cluster.start(name, *(flags if role == "scheduler" else ()))
+                cluster.start(name, *self.shared, *(flags if role == "scheduler" else ()))
         for name in cluster.processes:
             self.assertTrue(cluster.processes[name].wait_ready(60), cluster.said())
 
     def scale(self, *words):
         """The scaling, or the error."""
-        result = self.cluster.command("scale", *words, "--json", "--timeout", "30")
+        result = self.cluster.command("scale", *words, *self.shared, "--json", "--timeout", "30")
         return json.loads(result.stdout) if result.returncode == 0 else result.stderr
 
     def pool(self):
