@@ -9,8 +9,8 @@ killed again and again under load: from the kill until the spare says that it is
 
     bench/cluster.py --transports [--rounds 4] [--seconds 5]
 
-Shared memory and TCP between frontend and backend, in turns, each in a cluster of its own: the same figures for inputs and
-outputs of 64 bytes and of 150 KB.
+Shared memory, TCP and, where it is installed, UCX (over shared memory) between frontend and backend, in turns, each in a
+cluster of its own: the same figures for inputs and outputs of 64 bytes and of 150 KB.
 """
 import argparse
 import json
@@ -102,14 +102,20 @@ def takeovers(cluster, program, kills):
 
 
 def transports(program, cluster_of, rounds, seconds):
-    """The figures of each round, memory and TCP in turns."""
+    """The figures of each round: memory, TCP and, where it is installed, UCX over shared memory in turns."""
+    from ucx_process import use_ucx
+
+    ways = {"required": ("--cluster-memory", "required"), "off": ("--cluster-memory", "off")}
+    if use_ucx():
+        os.environ["UCX_TLS"] = "posix,sysv,cma"
+        ways["ucx"] = ("--cluster-memory", "required", "--cluster-ucx", "on")
     found = []
     for _ in range(rounds):
-        for use in ("required", "off"):
+        for use, flags in ways.items():
             cluster = cluster_of(devices=2, times="")
             model_in(cluster.models)
             model_in(cluster.models, "image", IMAGE_DIMS)
-            cluster.start_all("--cluster-memory", use)
+            cluster.start_all(*flags)
             pids = {cluster.nodes[name]: server.process.pid for name, server in cluster.processes.items()}
             for model in ("identity", "image"):
                 figures = measure(program, cluster.processes["f1"].address, pids, seconds, model)
