@@ -9,15 +9,14 @@ enum tt_err tt_backend_init(struct tt_backend *self, const struct tt_cluster_set
     tt_assert(settings->nodes[number].role == TT_ROLE_BACKEND && settings->depth > 0);
     *self = (struct tt_backend){
         .settings = settings, .number = number, .device_count = settings->nodes[number].devices};
-    for (int32_t i = 0; i < settings->model_count; i++)
-        if (settings->models[i]->max_batch > self->max_batch)
-            self->max_batch = settings->models[i]->max_batch;
+    self->max_batch = tt_cluster_max_rows(settings);
     size_t plans = (size_t)self->device_count * (size_t)settings->depth;
     self->devices = calloc((size_t)self->device_count, sizeof(*self->devices));
     self->plans = calloc(plans, sizeof(*self->plans));
     self->members = calloc(plans * (size_t)self->max_batch, sizeof(*self->members));
     if (!self->devices || !self->plans || !self->members ||
-        tt_model_duty_init(&self->models, settings->model_count, &self->outbox)) {
+        tt_model_duty_init(&self->models, settings->model_count,
+                           tt_cluster_model_capacity(settings), &self->outbox)) {
         tt_backend_fini(self);
         return TT_ERR_NO_MEMORY;
     }

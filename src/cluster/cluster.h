@@ -26,8 +26,10 @@ enum tt_cluster_role { TT_ROLE_FRONTEND, TT_ROLE_SCHEDULER, TT_ROLE_BACKEND };
 
 enum {
     TT_CLUSTER_MAX_NODES = 1024,
+    TT_CLUSTER_MAX_MODELS = 4096, /* a set of them is one frame */
     TT_CLUSTER_NO_NODE = UINT16_MAX,
-    TT_CLUSTER_NO_POOL = UINT16_MAX
+    TT_CLUSTER_NO_POOL = UINT16_MAX,
+    TT_CLUSTER_NO_MODEL = UINT16_MAX
 };
 
 struct tt_cluster_node {
@@ -37,13 +39,17 @@ struct tt_cluster_node {
     const char *name, *pool_name; /* for messages; borrowed; NULL: their numbers */
 };
 
-/* All durations in ns. The same for every node of a cluster. */
+/* All durations in ns. The same for every node of a cluster, but for the models: each node has its
+ * own table of them, which only grows. The driver translates numbers (fleet/model_numbers.h). */
 struct tt_cluster_settings {
     int32_t node_count;
     const struct tt_cluster_node *nodes; /* [node_count]; their numbers are their indices */
+    /* Grows when a model comes; each role is told by its _add_model at once. */
     int32_t model_count;
-    const struct tt_step_model *const *models; /* [model_count]; whole graphs */
-    /* [model_count]: models that are loaded together have the number of the first; NULL: each is
+    int32_t model_capacity; /* that it may grow to; 0: it does not */
+    int32_t max_rows;       /* a model that comes has no larger batches; 0: than those there */
+    const struct tt_step_model *const *models; /* [capacity]; whole graphs */
+    /* [capacity]: models that are loaded together have the number of the first; NULL: each is
      * loaded alone. */
     const uint16_t *groups;
     int64_t silence_ns;    /* a primary that was not heard for so long is suspected */
@@ -66,6 +72,20 @@ static inline uint16_t tt_cluster_group(const struct tt_cluster_settings *settin
     return settings->groups ? settings->groups[model] : model;
 }
 
+static inline int32_t tt_cluster_model_capacity(const struct tt_cluster_settings *settings) {
+    return settings->model_capacity > settings->model_count ? settings->model_capacity
+                                                            : settings->model_count;
+}
+
+/* The rows of the largest batch of any model, also of one that comes. */
+static inline int32_t tt_cluster_max_rows(const struct tt_cluster_settings *settings) {
+    int32_t rows = settings->max_rows;
+    for (int32_t i = 0; i < settings->model_count; i++)
+        if (settings->models[i]->max_batch > rows)
+            rows = settings->models[i]->max_batch;
+    return rows;
+}
+
 /* Pools of backends. The placement says which pool has a model (cluster/model_set.h). */
 static inline int32_t tt_cluster_pools(const struct tt_cluster_settings *settings) {
     int32_t last = 0;
@@ -83,6 +103,10 @@ static inline const char *tt_cluster_pool_name(const struct tt_cluster_settings 
             return settings->nodes[i].pool_name;
     return "without a name";
 }
+
+/* In a record DROP, in place of an enum tt_drop_reason: backends are there, but none of them has
+ * the model. */
+enum { TT_CLUSTER_DROP_NO_BACKEND = 1000 };
 
 /* How a link between two nodes changed. */
 enum tt_link {

@@ -30,7 +30,8 @@ enum tt_err tt_frontend_init(struct tt_frontend *self, const struct tt_cluster_s
         .generation = (uint64_t)incarnation << GENERATION_BITS,
         .requests = calloc((size_t)settings->request_limit, sizeof(*self->requests))};
     if (!self->requests || tt_heap_init(&self->due, settings->request_limit) ||
-        tt_model_duty_init(&self->models, settings->model_count, &self->outbox)) {
+        tt_model_duty_init(&self->models, settings->model_count,
+                           tt_cluster_model_capacity(settings), &self->outbox)) {
         tt_frontend_fini(self);
         return TT_ERR_NO_MEMORY;
     }

@@ -4,16 +4,16 @@
 
 enum { NONE = -1 };
 
-enum tt_err tt_model_duty_init(struct tt_model_duty *self, int32_t model_count,
+enum tt_err tt_model_duty_init(struct tt_model_duty *self, int32_t model_count, int32_t capacity,
                                struct tt_outbox *outbox) {
-    tt_assert(model_count > 0);
-    *self =
-        (struct tt_model_duty){.model_count = model_count,
-                               .busy = NONE,
-                               .outbox = outbox,
-                               .wanted = calloc((size_t)model_count, sizeof(*self->wanted)),
-                               .actual = calloc((size_t)model_count, sizeof(*self->actual)),
-                               .failures = calloc((size_t)model_count, sizeof(*self->failures))};
+    tt_assert(model_count > 0 && model_count <= capacity);
+    *self = (struct tt_model_duty){.model_count = model_count,
+                                   .capacity = capacity,
+                                   .busy = NONE,
+                                   .outbox = outbox,
+                                   .wanted = calloc((size_t)capacity, sizeof(*self->wanted)),
+                                   .actual = calloc((size_t)capacity, sizeof(*self->actual)),
+                                   .failures = calloc((size_t)capacity, sizeof(*self->failures))};
     if (!self->wanted || !self->actual || !self->failures) {
         tt_model_duty_fini(self);
         return TT_ERR_NO_MEMORY;
@@ -28,6 +28,11 @@ void tt_model_duty_fini(struct tt_model_duty *self) {
     free(self->actual);
     free(self->failures);
     *self = (struct tt_model_duty){0};
+}
+
+void tt_model_duty_add(struct tt_model_duty *self) {
+    tt_assert(self->model_count < self->capacity);
+    self->model_count++; /* neither wanted nor there, as the memory says already */
 }
 
 static bool differs(struct tt_model_state a, struct tt_model_state b) {
@@ -114,6 +119,7 @@ bool tt_model_duty_is_done(const struct tt_model_duty *self) {
 }
 
 void tt_model_duty_check(const struct tt_model_duty *self) {
+    tt_assert(self->model_count > 0 && self->model_count <= self->capacity);
     tt_assert(self->busy >= NONE && self->busy < self->model_count);
     tt_assert(self->busy != NONE || !self->must_answer);
     tt_assert(self->busy != NONE || find_work(self) == NONE);

@@ -4,8 +4,9 @@
  * and unloads, one model at a time, until it serves that set or cannot load a model of it. Then it
  * answers (SERVED). A set that comes meanwhile replaces the former one, which gets no answer.
  *
- * A process has all its models loaded when it starts. The first set that it gets loads none of them
- * again. A model that could not be loaded is tried again when its state in the set has changed.
+ * A process has all models that it knows loaded when it starts; one that comes later is not.
+ * The first set that it gets loads none of them again. A model that could not be loaded is tried
+ * again when its state in the set has changed.
  *
  * Pure, one thread: that of the node's role. Implemented in model_duty.c. */
 #ifndef TT_CLUSTER_MODEL_DUTY_H
@@ -14,12 +15,12 @@
 #include "cluster/model_set.h"
 
 struct tt_model_duty {
-    int32_t model_count;
-    struct tt_model_state *wanted, *actual; /* [model_count] */
-    uint16_t *failures;      /* [model_count]: of the state wanted now; a negated enum tt_err */
-    uint64_t version, epoch; /* of `wanted`; 0: none came yet */
-    uint16_t primary;        /* that sent it */
-    int32_t busy;            /* model that is being loaded or unloaded; -1: none */
+    int32_t model_count, capacity;
+    struct tt_model_state *wanted, *actual; /* [capacity], as `failures` */
+    uint16_t *failures;                     /* of the state wanted now; a negated enum tt_err */
+    uint64_t version, epoch;                /* of `wanted`; 0: none came yet */
+    uint16_t primary;                       /* that sent it */
+    int32_t busy;                           /* model that is being loaded or unloaded; -1: none */
     struct tt_model_state busy_with;
     bool must_answer;
     struct tt_outbox *outbox;
@@ -29,10 +30,12 @@ struct tt_model_duty {
     void (*act)(void *context, int32_t model, bool is_load);
 };
 
-/* Errors: NO_MEMORY. */
+/* `capacity`: models at most, ever. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_model_duty_init(struct tt_model_duty *self, int32_t model_count,
-                                             struct tt_outbox *outbox);
+                                             int32_t capacity, struct tt_outbox *outbox);
 void tt_model_duty_fini(struct tt_model_duty *self);
+/* A model has come, which is not loaded. */
+void tt_model_duty_add(struct tt_model_duty *self);
 /* A frame SERVE of the primary that the node obeys. False: it makes no sense. */
 bool tt_model_duty_receive(struct tt_model_duty *self, uint16_t from, const struct tt_frame *frame);
 /* The node has the model no more, although it served it. */

@@ -5,17 +5,19 @@
 enum tt_err tt_model_set_init(struct tt_model_set *self, const struct tt_cluster_settings *settings,
                               uint16_t number, struct tt_outbox *outbox) {
     tt_assert(settings->model_count > 0 && settings->node_count > 0);
-    size_t models = (size_t)settings->model_count, nodes = (size_t)settings->node_count;
+    size_t models = (size_t)tt_cluster_model_capacity(settings);
+    size_t nodes = (size_t)settings->node_count;
     *self = (struct tt_model_set){.settings = settings,
                                   .outbox = outbox,
                                   .number = number,
                                   .front = calloc(models, sizeof(*self->front)),
                                   .back = calloc(models, sizeof(*self->back)),
+                                  .absent = calloc(models, sizeof(*self->absent)),
                                   .has_joined = calloc(nodes, sizeof(*self->has_joined)),
                                   .awaited = calloc(nodes, sizeof(*self->awaited)),
                                   .pools = calloc(models, sizeof(*self->pools))};
-    if (!self->front || !self->back || !self->has_joined || !self->awaited || !self->pools ||
-        tt_placement_init(&self->placement, settings)) {
+    if (!self->front || !self->back || !self->absent || !self->has_joined || !self->awaited ||
+        !self->pools || tt_placement_init(&self->placement, settings)) {
         tt_model_set_fini(self);
         return TT_ERR_NO_MEMORY;
     }
@@ -27,6 +29,7 @@ enum tt_err tt_model_set_init(struct tt_model_set *self, const struct tt_cluster
 void tt_model_set_fini(struct tt_model_set *self) {
     free(self->front);
     free(self->back);
+    free(self->absent);
     free(self->has_joined);
     free(self->awaited);
     free(self->pools);
@@ -44,8 +47,10 @@ static void send_set(struct tt_model_set *self, uint16_t peer) {
     bool is_backend = role_of(self, peer) == TT_ROLE_BACKEND;
     const struct tt_model_state *states = is_backend ? self->back : self->front;
     uint16_t pool = self->settings->nodes[peer].pool;
+    bool is_frontend = role_of(self, peer) == TT_ROLE_FRONTEND;
     for (int32_t i = 0; i < self->settings->model_count; i++) {
-        bool is_here = !is_backend || tt_placement_holds(&self->placement, pool, i);
+        bool is_here = is_backend ? tt_placement_holds(&self->placement, pool, i)
+                                  : !is_frontend || !self->absent[i];
         const struct tt_frame_record record = {.id = self->version,
                                                .length = (uint32_t)self->placement.version,
                                                .model = (uint16_t)i,
@@ -91,6 +96,36 @@ static void send_stage(struct tt_model_set *self, enum tt_model_stage stage) {
         send_set(self, i);
         await(self, i);
     }
+}
+
+void tt_model_set_add(struct tt_model_set *self, bool serves, uint16_t pool) {
+    int32_t model = self->settings->model_count - 1;
+    tt_placement_add(&self->placement, pool);
+    self->front[model] = self->back[model] = (struct tt_model_state){.serves = serves};
+}
+
+static void send_anew(struct tt_model_set *self, bool only_frontends) {
+    self->version++;
+    for (uint16_t i = 0; i < self->settings->node_count; i++) {
+        if (!self->has_joined[i] || (only_frontends && role_of(self, i) != TT_ROLE_FRONTEND))
+            continue;
+        send_set(self, i);
+        if (self->awaited[i] != 0)
+            await(self, i);
+    }
+}
+
+void tt_model_set_announce(struct tt_model_set *self) {
+    if (self->epoch != 0)
+        send_anew(self, false);
+}
+
+void tt_model_set_absent(struct tt_model_set *self, int32_t model, bool is_absent) {
+    if (self->absent[model] == is_absent)
+        return;
+    self->absent[model] = is_absent;
+    if (self->epoch != 0 && self->front[model].serves)
+        send_anew(self, true);
 }
 
 /* ---- wishes ---- */
@@ -376,7 +411,9 @@ bool tt_model_set_follow(struct tt_model_set *self, const struct tt_frame *frame
         if (frame->records[i].model != i || frame->records[i].code > 1)
             return false;
     for (int32_t i = 0; i < frame->count; i++)
-        self->pools[i] = frame->records[i].device;
+        self->pools[i] = frame->records[i].device == TT_CLUSTER_NO_POOL
+                             ? self->placement.homes[i] /* the primary does not know the model */
+                             : frame->records[i].device;
     if (!tt_placement_follow(&self->placement, self->pools, frame->records[0].length))
         return false;
     self->version = frame->records[0].id;

@@ -15,6 +15,9 @@
  * plan that changes the placement is carried out like a wish; wishes wait for it, and it is refused
  * while a wish is carried out.
  *
+ * A model that comes while the nodes run serves at once if the node that brought it serves it, else
+ * once it is loaded.
+ *
  * Models are numbers. Versions of one model share the number of the first. Pure, one thread: that
  * of the scheduler's role, whose outbox it fills. Implemented in model_set.c. */
 #ifndef TT_CLUSTER_MODEL_SET_H
@@ -45,7 +48,8 @@ struct tt_model_set {
     uint16_t number;                     /* of the scheduler */
     uint64_t epoch;                      /* 0: not primary */
     uint64_t version;                    /* of what was sent last */
-    struct tt_model_state *front, *back; /* [model_count]: at frontends, at backends */
+    struct tt_model_state *front, *back; /* [capacity]: at frontends, at backends */
+    bool *absent;                        /* [capacity]: no backend has it; not at frontends */
     bool *has_joined;                    /* [node_count] */
     uint64_t *awaited; /* [node_count]: the version that it is to answer; 0: none */
     struct tt_model_wish wishes[TT_MODEL_SET_WISHES]; /* a ring; the first is carried out */
@@ -55,7 +59,7 @@ struct tt_model_set {
     int32_t awaited_count;
     uint16_t failure; /* of the wish: a negated enum tt_err; 0: none */
     struct tt_placement placement;
-    uint16_t *pools; /* [model_count]: of the frame that is read */
+    uint16_t *pools; /* [capacity]: of the frame that is read */
     void *context;
     /* A wish was carried out, or failed. May be NULL. */
     void (*ended)(void *context, const struct tt_model_wish *wish, uint16_t failure);
@@ -63,11 +67,19 @@ struct tt_model_set {
     void (*placed)(void *context, const struct tt_placement_outcome *outcome);
 };
 
-/* All models serve. Errors: NO_MEMORY. */
+/* All models that are there now serve. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_model_set_init(struct tt_model_set *self,
                                             const struct tt_cluster_settings *settings,
                                             uint16_t number, struct tt_outbox *outbox);
 void tt_model_set_fini(struct tt_model_set *self);
+/* A model has come, the last one of the settings; `pool` as in tt_placement_add(). A model that
+ * serves is sent to the nodes by _announce. */
+void tt_model_set_add(struct tt_model_set *self, bool serves, uint16_t pool);
+/* The primary: no backend has the model, or one has it again. Frontends serve it only while one has
+ * it. */
+void tt_model_set_absent(struct tt_model_set *self, int32_t model, bool is_absent);
+/* The primary: all nodes get the set anew. */
+void tt_model_set_announce(struct tt_model_set *self);
 /* The scheduler becomes primary / a spare. Wishes that wait are forgotten: their frontends know of
  * the change. */
 void tt_model_set_lead(struct tt_model_set *self, uint64_t epoch);

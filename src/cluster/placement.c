@@ -10,49 +10,61 @@ static bool leads_group(const struct tt_cluster_settings *settings, int32_t mode
     return tt_cluster_group(settings, (uint16_t)model) == model;
 }
 
-/* The pool that has the fewest models for its devices; the first of those. */
-static uint16_t pick_pool(const int64_t *devices, const int64_t *models, int32_t pools) {
+/* The pool that has the fewest of the first `count` models for its devices; the first of those. */
+static uint16_t pick_pool(const struct tt_placement *self, int32_t count) {
+    const struct tt_cluster_settings *settings = self->settings;
+    int64_t best_models = 0, best_devices = 0;
     int32_t best = 0;
-    for (int32_t i = 1; i < pools; i++)
-        if ((models[i] + 1) * devices[best] < (models[best] + 1) * devices[i])
-            best = i;
+    for (int32_t pool = 0; pool < self->pool_count; pool++) {
+        int64_t devices = 0, models = 0;
+        for (int32_t i = 0; i < settings->node_count; i++)
+            if (settings->nodes[i].role == TT_ROLE_BACKEND && settings->nodes[i].pool == pool)
+                devices += settings->nodes[i].devices;
+        for (int32_t i = 0; i < count; i++)
+            models += leads_group(settings, i) && self->homes[i] == pool;
+        if (pool > 0 && (models + 1) * best_devices >= (best_models + 1) * devices)
+            continue;
+        best = pool;
+        best_models = models;
+        best_devices = devices;
+    }
     return (uint16_t)best;
 }
 
-static bool deal(struct tt_placement *self) {
-    const struct tt_cluster_settings *settings = self->settings;
-    int64_t *devices = calloc(2 * (size_t)self->pool_count, sizeof(*devices));
-    if (!devices)
-        return false;
-    int64_t *models = devices + self->pool_count;
-    for (int32_t i = 0; i < settings->node_count; i++)
-        if (settings->nodes[i].role == TT_ROLE_BACKEND)
-            devices[settings->nodes[i].pool] += settings->nodes[i].devices;
-    for (int32_t i = 0; i < settings->model_count; i++) {
-        uint16_t first = tt_cluster_group(settings, (uint16_t)i);
-        if (first == i) {
-            self->homes[i] = pick_pool(devices, models, self->pool_count);
-            models[self->homes[i]]++;
-        }
-        self->homes[i] = self->others[i] = self->former[i] = self->homes[first];
+/* Model number `i`, after those before it. */
+static void deal(struct tt_placement *self, int32_t i, uint16_t pool) {
+    uint16_t first = tt_cluster_group(self->settings, (uint16_t)i);
+    if (first != i) {
+        self->homes[i] = self->homes[first];
+        self->others[i] = self->others[first];
+        self->former[i] = self->former[first];
+        return;
     }
-    free(devices);
-    return true;
+    if (pool == TT_CLUSTER_NO_POOL)
+        pool = pick_pool(self, i);
+    self->homes[i] = self->others[i] = self->former[i] = pool;
+}
+
+void tt_placement_add(struct tt_placement *self, uint16_t pool) {
+    tt_assert(pool < self->pool_count || pool == TT_CLUSTER_NO_POOL);
+    deal(self, self->settings->model_count - 1, pool);
 }
 
 enum tt_err tt_placement_init(struct tt_placement *self,
                               const struct tt_cluster_settings *settings) {
-    size_t models = (size_t)settings->model_count;
+    size_t models = (size_t)tt_cluster_model_capacity(settings);
     tt_assert(models > 0);
     *self = (struct tt_placement){.settings = settings,
                                   .pool_count = tt_cluster_pools(settings),
                                   .homes = calloc(models, sizeof(*self->homes)),
                                   .others = calloc(models, sizeof(*self->others)),
                                   .former = calloc(models, sizeof(*self->former))};
-    if (!self->homes || !self->others || !self->former || !deal(self)) {
+    if (!self->homes || !self->others || !self->former) {
         tt_placement_fini(self);
         return TT_ERR_NO_MEMORY;
     }
+    for (int32_t i = 0; i < settings->model_count; i++)
+        deal(self, i, TT_CLUSTER_NO_POOL);
     return TT_OK;
 }
 

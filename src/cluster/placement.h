@@ -53,11 +53,11 @@ struct tt_placement {
     int32_t pool_count;
     enum tt_placement_stage stage;
     uint64_t version; /* of the placement in force: plans that were carried out, ever */
-    uint16_t *homes;  /* [model_count]: the pool that has the model */
-    /* [model_count]: during a plan another pool that has it: until the switch the one that it moves
+    uint16_t *homes;  /* [capacity], as the others: the pool that has the model */
+    /* During a plan another pool that has it: until the switch the one that it moves
      * to, then the one that it comes from; else its home. */
     uint16_t *others;
-    uint16_t *former; /* [model_count]: the homes before the latest switch */
+    uint16_t *former; /* the homes before the latest switch */
     int32_t moves;    /* models that the plan moves */
 };
 
@@ -65,6 +65,10 @@ struct tt_placement {
 TT_MUST_CHECK enum tt_err tt_placement_init(struct tt_placement *self,
                                             const struct tt_cluster_settings *settings);
 void tt_placement_fini(struct tt_placement *self);
+
+/* A model has come, the last one of the settings: it lies in `pool`, or where the fewest are for
+ * TT_CLUSTER_NO_POOL; a version lies with the others of its model. */
+void tt_placement_add(struct tt_placement *self, uint16_t pool);
 
 /* RECORDING the way to `homes` (model_count pools; a version's entry is ignored unless it is the
  * first of its model). Errors: INVALID: a pool that is not there, or nothing moves; BUSY. */

@@ -44,22 +44,14 @@ static int64_t overdue_at(const struct tt_scheduler_role *self, const struct tt_
     return start_at + run + slack + travel;
 }
 
-static void on_start(void *context, int64_t now, struct tt_task *task) {
-    const struct tt_scheduler_pool *pool = context;
-    struct tt_scheduler_role *self = pool->role;
-    struct tt_granted_device *device = &self->devices[pool->devices[task->executor]];
-    tt_assert(device->count < self->settings->depth && device->is_usable);
-    int64_t start_at = tt_instant_max(now, task->start_at);
-    if (device->count > 0)
-        start_at = tt_instant_max(start_at, grant_at(self, device, device->count - 1)->ended_by);
-    struct tt_grant *grant = grant_at(self, device, device->count);
-    *grant = (struct tt_grant){.task = task,
-                               .number = ++self->grant_count,
-                               .accepted_by = now + 2 * self->settings->control_ns +
-                                              self->settings->overdue_ns,
-                               .ended_by = overdue_at(self, task, start_at)};
-    device->count++;
-    set_due(self, device);
+/* Sends the grant, which starts no earlier than `start_at`. */
+static void issue(struct tt_scheduler_role *self, int64_t now,
+                  const struct tt_granted_device *device, struct tt_grant *grant,
+                  int64_t start_at) {
+    const struct tt_task *task = grant->task;
+    grant->number = ++self->grant_count; /* ascending in the order of sending */
+    grant->accepted_by = now + 2 * self->settings->control_ns + self->settings->overdue_ns;
+    grant->ended_by = overdue_at(self, task, start_at);
     self->granted++;
     tt_outbox_begin(
         &self->outbox, device->backend, TT_FRAME_GRANT, self->primary.epoch,
@@ -69,6 +61,26 @@ static void on_start(void *context, int64_t now, struct tt_task *task) {
                                   .device = device->device});
     for (int32_t i = 0; i < task->count; i++)
         add_member(self, device, task->items[i].request);
+}
+
+static void on_start(void *context, int64_t now, struct tt_task *task) {
+    const struct tt_scheduler_pool *pool = context;
+    struct tt_scheduler_role *self = pool->role;
+    bool is_parked;
+    struct tt_granted_device *device = tt_scheduler_holders_choose(
+        self, &self->devices[pool->devices[task->executor]], task->model, &is_parked);
+    tt_assert(device->count < self->settings->depth && device->is_usable);
+    int64_t start_at = tt_instant_max(now, task->start_at);
+    if (device->count > 0)
+        start_at = tt_instant_max(start_at, grant_at(self, device, device->count - 1)->ended_by);
+    struct tt_grant *grant = grant_at(self, device, device->count);
+    *grant = (struct tt_grant){
+        .task = task, .accepted_by = TT_NEVER, .ended_by = TT_NEVER, .is_parked = is_parked};
+    device->count++;
+    self->parked += is_parked;
+    if (!is_parked)
+        issue(self, now, device, grant, start_at);
+    set_due(self, device);
 }
 
 static struct tt_ticket_entry *entry_of(struct tt_scheduler_role *self, uint16_t frontend,
@@ -121,10 +133,10 @@ static void cancel(struct tt_scheduler_role *self, int64_t now, struct tt_ticket
 }
 
 static void drop(struct tt_scheduler_role *self, uint16_t frontend,
-                 const struct tt_frame_record *record, enum tt_drop_reason reason) {
-    tt_outbox_add(&self->outbox, frontend, TT_FRAME_DROP, self->primary.epoch,
-                  &(struct tt_frame_record){
-                      .id = record->id, .attempt = record->attempt, .code = (uint16_t)reason});
+                 const struct tt_frame_record *record, uint16_t reason) {
+    tt_outbox_add(
+        &self->outbox, frontend, TT_FRAME_DROP, self->primary.epoch,
+        &(struct tt_frame_record){.id = record->id, .attempt = record->attempt, .code = reason});
 }
 
 /* The request goes to the pool that has its model. False: there is no room. */
@@ -159,6 +171,10 @@ void tt_scheduler_grants_ticket(struct tt_scheduler_role *self, int64_t now, uin
         cancel(self, now, entry);
     if (!tt_model_set_admits(&self->models, tt_cluster_group(self->settings, record->model))) {
         drop(self, from, record, TT_DROP_WITHDRAWN);
+        return;
+    }
+    if (self->models.absent[record->model]) {
+        drop(self, from, record, TT_CLUSTER_DROP_NO_BACKEND);
         return;
     }
     struct tt_arrival arrival = {.model = record->model,
@@ -235,6 +251,7 @@ static void drain_device(int64_t now, struct tt_granted_device *device) {
 static void finish(struct tt_scheduler_role *self, int64_t now, struct tt_granted_device *device,
                    bool is_computed) {
     struct tt_task *task = grant_at(self, device, 0)->task;
+    self->parked -= grant_at(self, device, 0)->is_parked;
     device->oldest = (device->oldest + 1) % self->settings->depth;
     device->count--;
     set_due(self, device);
@@ -250,13 +267,60 @@ static void finish(struct tt_scheduler_role *self, int64_t now, struct tt_grante
         remove_device(now, device);
 }
 
+static void return_request(struct tt_scheduler_role *self, uint16_t backend, uint16_t frontend,
+                           uint64_t id, uint16_t attempt, bool died) {
+    self->returned++;
+    tt_outbox_add(
+        &self->outbox, frontend, TT_FRAME_RETURN, self->primary.epoch,
+        &(struct tt_frame_record){.id = id, .node = backend, .attempt = attempt, .code = died});
+}
+
+static void return_members(struct tt_scheduler_role *self, const struct tt_granted_device *device,
+                           bool died) {
+    for (int32_t g = 0; g < device->count; g++) {
+        const struct tt_grant *grant = grant_at(self, device, g);
+        const struct tt_task *task = grant->task;
+        for (int32_t i = 0; i < task->count; i++) {
+            const struct tt_ticket_origin *origin =
+                &device->pool->origins[task->items[i].request->handle.index];
+            return_request(self, device->backend, origin->frontend, origin->id, origin->attempt,
+                           died && !grant->is_parked);
+        }
+    }
+}
+
+void tt_scheduler_grants_give_back(struct tt_scheduler_role *self, int64_t now,
+                                   struct tt_granted_device *device) {
+    tt_assert(device->count == 1 && grant_at(self, device, 0)->is_parked);
+    return_members(self, device, false);
+    finish(self, now, device, false);
+}
+
+void tt_scheduler_grants_issue(struct tt_scheduler_role *self, int64_t now,
+                               struct tt_granted_device *device) {
+    struct tt_grant *grant = grant_at(self, device, 0);
+    tt_assert(device->count == 1 && grant->is_parked);
+    grant->is_parked = false;
+    self->parked--;
+    issue(self, now, device, grant, tt_instant_max(now, grant->task->start_at));
+    set_due(self, device);
+}
+
+void tt_scheduler_grants_settle(struct tt_scheduler_role *self,
+                                const struct tt_granted_device *device) {
+    set_due(self, device);
+}
+
 void tt_scheduler_grants_leave(struct tt_scheduler_role *self, int64_t now, uint16_t backend) {
     for (int32_t i = self->first_device[backend]; i < self->first_device[backend + 1]; i++) {
-        if (!self->devices[i].is_usable)
+        struct tt_granted_device *device = &self->devices[i];
+        if (!device->is_usable)
             continue;
-        drain_device(now, &self->devices[i]);
-        if (self->devices[i].count == 0)
-            remove_device(now, &self->devices[i]);
+        if (device->count > 0 && grant_at(self, device, 0)->is_parked)
+            tt_scheduler_grants_give_back(self, now, device);
+        drain_device(now, device);
+        if (device->count == 0)
+            remove_device(now, device);
     }
 }
 
@@ -301,14 +365,6 @@ void tt_scheduler_grants_state(struct tt_scheduler_role *self, int64_t now, uint
     }
 }
 
-static void return_request(struct tt_scheduler_role *self, uint16_t backend, uint16_t frontend,
-                           uint64_t id, uint16_t attempt, bool died) {
-    self->returned++;
-    tt_outbox_add(
-        &self->outbox, frontend, TT_FRAME_RETURN, self->primary.epoch,
-        &(struct tt_frame_record){.id = id, .node = backend, .attempt = attempt, .code = died});
-}
-
 void tt_scheduler_grants_missing(struct tt_scheduler_role *self, int64_t now, uint16_t from,
                                  const struct tt_frame_record *record) {
     if (record->node >= self->settings->node_count || !self->entries[record->node]) {
@@ -318,19 +374,6 @@ void tt_scheduler_grants_missing(struct tt_scheduler_role *self, int64_t now, ui
     self->peers[from].lost_frontend = record->node;
     self->peers[from].lost_at = now;
     return_request(self, from, record->node, record->id, record->attempt, false);
-}
-
-static void return_members(struct tt_scheduler_role *self, const struct tt_granted_device *device,
-                           bool died) {
-    for (int32_t g = 0; g < device->count; g++) {
-        const struct tt_task *task = grant_at(self, device, g)->task;
-        for (int32_t i = 0; i < task->count; i++) {
-            const struct tt_ticket_origin *origin =
-                &device->pool->origins[task->items[i].request->handle.index];
-            return_request(self, device->backend, origin->frontend, origin->id, origin->attempt,
-                           died);
-        }
-    }
 }
 
 void tt_scheduler_grants_lose(struct tt_scheduler_role *self, int64_t now, uint16_t backend,

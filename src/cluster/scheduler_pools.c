@@ -54,12 +54,14 @@ static bool fill_pool(struct tt_scheduler_pool *pool) {
 
 bool tt_scheduler_pools_init(struct tt_scheduler_role *self) {
     int32_t count = tt_cluster_pools(self->settings);
-    size_t models = (size_t)self->settings->model_count;
+    size_t models = (size_t)tt_cluster_model_capacity(self->settings);
     tt_assert(count > 0 && models > 0);
     self->pools = calloc((size_t)count, sizeof(*self->pools));
     self->routes = calloc(models, sizeof(*self->routes));
     self->tickets = calloc(models, sizeof(*self->tickets));
-    if (!self->pools || !self->routes || !self->tickets)
+    self->lacking = calloc(models, sizeof(*self->lacking));
+    self->lacks = calloc(models * (size_t)self->settings->node_count, sizeof(*self->lacks));
+    if (!self->pools || !self->routes || !self->tickets || !self->lacking || !self->lacks)
         return false;
     self->pool_count = count;
     if (count > 1) {
@@ -88,6 +90,8 @@ void tt_scheduler_pools_fini(struct tt_scheduler_role *self) {
     free(self->pools);
     free(self->routes);
     free(self->tickets);
+    free(self->lacking);
+    free(self->lacks);
     free(self->moving);
     free(self->grants);
     free(self->devices);
@@ -99,7 +103,7 @@ void tt_scheduler_pools_fini(struct tt_scheduler_role *self) {
 static enum tt_err open_pool(struct tt_scheduler_pool *pool, int64_t now, struct tt_error *why) {
     const struct tt_scheduler_role *role = pool->role;
     const struct tt_cluster_settings *settings = role->settings;
-    struct tt_mechanism_options options = {.model_capacity = settings->model_count,
+    struct tt_mechanism_options options = {.model_capacity = tt_cluster_model_capacity(settings),
                                            .executor_capacity = pool->device_count,
                                            .max_batch = role->max_batch,
                                            .depth = settings->depth,
@@ -121,6 +125,15 @@ static enum tt_err open_pool(struct tt_scheduler_pool *pool, int64_t now, struct
     for (int32_t i = 0; i < settings->model_count; i++)
         tt_mechanism_add_model(&pool->mechanism, now, i, settings->models[i]);
     return TT_OK;
+}
+
+void tt_scheduler_pools_add_model(struct tt_scheduler_role *self, int64_t now) {
+    int32_t model = self->settings->model_count - 1;
+    for (int32_t i = 0; self->has_mechanisms && i < self->pool_count; i++) {
+        tt_mechanism_add_model(&self->pools[i].mechanism, now, model,
+                               self->settings->models[model]);
+        self->pools[i].wants_decision = true;
+    }
 }
 
 static void close_first(struct tt_scheduler_role *self, int32_t count) {
@@ -151,6 +164,7 @@ void tt_scheduler_pools_close(struct tt_scheduler_role *self) {
     if (!self->has_mechanisms)
         return;
     close_first(self, self->pool_count);
+    self->parked = 0;
     for (int32_t i = 0; i < self->device_count; i++) {
         self->devices[i].count = self->devices[i].oldest = 0;
         tt_heap_remove(&self->due, i);
@@ -182,6 +196,7 @@ int64_t tt_scheduler_pools_next_at(const struct tt_scheduler_role *self) {
 }
 
 void tt_scheduler_pools_decide(struct tt_scheduler_role *self, int64_t now) {
+    tt_scheduler_holders_unpark(self, now);
     for (int32_t i = 0; i < self->pool_count; i++) {
         struct tt_scheduler_pool *pool = &self->pools[i];
         if (!pool->wants_decision && tt_mechanism_next_at(&pool->mechanism) > now)

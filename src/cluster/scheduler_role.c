@@ -63,11 +63,9 @@ enum tt_err tt_scheduler_role_init(struct tt_scheduler_role *self,
         .peers = calloc((size_t)settings->node_count, sizeof(*self->peers))};
     for (int32_t i = 0; self->peers && i < settings->node_count; i++)
         self->peers[i].lost_frontend = TT_CLUSTER_NO_NODE;
-    for (int32_t i = 0; i < settings->model_count; i++) {
+    for (int32_t i = 0; i < settings->model_count; i++)
         tt_assert(settings->models[i]->step_count == 1);
-        if (settings->models[i]->max_batch > self->max_batch)
-            self->max_batch = settings->models[i]->max_batch;
-    }
+    self->max_batch = tt_cluster_max_rows(settings);
     if (self->peers)
         self->claim_at = now + patience(self);
     if (!self->peers || !make_entries(self) || !tt_scheduler_pools_init(self) ||
@@ -94,6 +92,18 @@ void tt_scheduler_role_fini(struct tt_scheduler_role *self) {
     *self = (struct tt_scheduler_role){0};
 }
 
+void tt_scheduler_role_add_model(struct tt_scheduler_role *self, int64_t now, bool serves,
+                                 uint16_t pool) {
+    int32_t model = self->settings->model_count - 1;
+    tt_assert(model < tt_cluster_model_capacity(self->settings));
+    tt_assert(self->settings->models[model]->step_count == 1);
+    tt_assert(self->settings->models[model]->max_batch <= self->max_batch);
+    tt_model_set_add(&self->models, serves, pool);
+    self->routes[model] = self->models.placement.homes[model];
+    self->tickets[model] = 0;
+    tt_scheduler_pools_add_model(self, now);
+}
+
 /* ---- claims ---- */
 
 static void send_all(struct tt_scheduler_role *self, enum tt_frame_type type, uint64_t epoch) {
@@ -107,6 +117,7 @@ static void claim(struct tt_scheduler_role *self, int64_t now) {
     tt_assert(!self->is_primary && self->has_mechanisms);
     self->is_primary = true;
     self->succeeds = false;
+    self->holders_changed = true;
     self->claims++;
     self->primary = (struct tt_allegiance){
         .epoch = tt_epoch(tt_epoch_term(self->primary.epoch) + 1, self->number), .heard_at = now};
@@ -234,6 +245,7 @@ static void from_node(struct tt_scheduler_role *self, int64_t now, uint16_t from
     if (frame->type == TT_FRAME_STATE) {
         peer->state = TT_PEER_KNOWN;
         tt_model_set_join(&self->models, from);
+        self->holders_changed = true;
         if (is_backend)
             tt_scheduler_grants_state(self, now, from, frame);
         return;
@@ -310,6 +322,7 @@ void tt_scheduler_role_receive(struct tt_scheduler_role *self, int64_t now, uint
         from_node(self, now, from, frame);
     }
     tt_scheduler_plans_settle(self, now);
+    tt_scheduler_holders_settle(self);
 }
 
 void tt_scheduler_role_link(struct tt_scheduler_role *self, int64_t now, uint16_t peer,
@@ -338,7 +351,9 @@ void tt_scheduler_role_link(struct tt_scheduler_role *self, int64_t now, uint16_
     else if (!self->is_primary && peer == tt_epoch_scheduler(self->primary.epoch) &&
              link == TT_LINK_CLOSED)
         succeed(self, now);
+    self->holders_changed = true;
     tt_scheduler_plans_settle(self, now);
+    tt_scheduler_holders_settle(self);
 }
 
 /* True if this process did nothing for a while, so that the silence may be its own. */
@@ -446,6 +461,7 @@ void tt_scheduler_role_tick(struct tt_scheduler_role *self, int64_t now) {
     suspect_overdue(self, now);
     tt_scheduler_plans_tick(self, now);
     tt_scheduler_plans_settle(self, now);
+    tt_scheduler_holders_settle(self);
     tt_scheduler_pools_decide(self, now);
 }
 
@@ -462,4 +478,5 @@ void tt_scheduler_role_check(const struct tt_scheduler_role *self) {
     tt_assert(self->models.epoch == (self->is_primary ? self->primary.epoch : 0));
     tt_model_set_check(&self->models);
     tt_scheduler_pools_check(self);
+    tt_scheduler_holders_check(self);
 }

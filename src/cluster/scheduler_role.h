@@ -19,8 +19,12 @@
  * again: grants know no frontends, so the pair cannot be kept apart otherwise. A frontend that does
  * not reach more than half of the backends is itself the reason, and no backend is avoided for it.
  *
+ * The backends of a pool need not have the same models. A batch goes to one that has its model, and
+ * waits until such a one is idle. A request for a model that no backend of its pool has is dropped.
+ *
  * One thread. Implemented in scheduler_role.c (life, claims, links), scheduler_pools.c (the pools),
- * scheduler_grants.c (tickets and grants) and scheduler_plans.c (plans of the placement). */
+ * scheduler_grants.c (tickets and grants), scheduler_holders.c (which backend has which model) and
+ * scheduler_plans.c (plans of the placement). */
 #ifndef TT_CLUSTER_SCHEDULER_ROLE_H
 #define TT_CLUSTER_SCHEDULER_ROLE_H
 
@@ -59,6 +63,7 @@ struct tt_grant {
     uint64_t number;
     int64_t accepted_by, ended_by; /* its backend is suspected after that */
     bool is_accepted;
+    bool is_parked; /* not sent: no idle backend has its model (scheduler_holders.c) */
 };
 
 struct tt_granted_device {
@@ -106,8 +111,12 @@ struct tt_scheduler_role {
     struct tt_scheduler_pool *pools; /* [pool_count] */
     int32_t pool_count;
     bool has_mechanisms;
-    uint16_t *routes;           /* [model_count]: the pool that gets its requests */
-    int64_t *tickets;           /* [model_count]: rows that came since this process started */
+    uint16_t *routes;           /* [capacity]: the pool that gets its requests */
+    int64_t *tickets;           /* [capacity]: rows that came since this process started */
+    bool *lacks;                /* [node_count][capacity]: backends that do not have the model */
+    int32_t *lacking;           /* [capacity]: of those */
+    int32_t parked;             /* grants */
+    bool holders_changed;       /* since the frontends heard which models are absent */
     struct tt_request **moving; /* [request_limit]: during a switch; NULL: there is one pool */
     uint64_t placement_version; /* that `routes` are of */
     int64_t place_by_at;        /* a plan is loaded by then, or dropped */
@@ -136,6 +145,13 @@ TT_MUST_CHECK enum tt_err tt_scheduler_role_init(struct tt_scheduler_role *self,
                                                  const struct tt_option *options,
                                                  int32_t option_count, struct tt_error *why);
 void tt_scheduler_role_fini(struct tt_scheduler_role *self);
+/* A model has come, the last one of the settings (tt_model_set_add). */
+void tt_scheduler_role_add_model(struct tt_scheduler_role *self, int64_t now, bool serves,
+                                 uint16_t pool);
+/* The backend has, or has not, the model loaded. At first every backend has all models. With a
+ * depth of 1 only. */
+void tt_scheduler_role_hold(struct tt_scheduler_role *self, uint16_t backend, int32_t model,
+                            bool holds);
 void tt_scheduler_role_receive(struct tt_scheduler_role *self, int64_t now, uint16_t from,
                                const struct tt_frame *frame);
 void tt_scheduler_role_link(struct tt_scheduler_role *self, int64_t now, uint16_t peer,
@@ -176,6 +192,19 @@ void tt_scheduler_plans_settle(struct tt_scheduler_role *self, int64_t now);
 void tt_scheduler_plans_tick(struct tt_scheduler_role *self, int64_t now);
 int64_t tt_scheduler_plans_next_at(const struct tt_scheduler_role *self);
 
+/* ---- scheduler_holders.c; called by the others ---- */
+
+/* After each event: models that no backend has become absent, or are back. */
+void tt_scheduler_holders_settle(struct tt_scheduler_role *self);
+/* The device that gets a batch of the model, which may take the place of the given one; it is to be
+ * parked if no idle one has the model. */
+struct tt_granted_device *tt_scheduler_holders_choose(struct tt_scheduler_role *self,
+                                                      struct tt_granted_device *device,
+                                                      int32_t model, bool *out_is_parked);
+/* What was parked goes where it can run, or back. Before the policies decide. */
+void tt_scheduler_holders_unpark(struct tt_scheduler_role *self, int64_t now);
+void tt_scheduler_holders_check(const struct tt_scheduler_role *self);
+
 /* ---- scheduler_pools.c; called by the others ---- */
 
 /* The pools and their devices. False: out of memory. */
@@ -187,6 +216,8 @@ TT_MUST_CHECK enum tt_err tt_scheduler_pools_open(struct tt_scheduler_role *self
 void tt_scheduler_pools_close(struct tt_scheduler_role *self);
 /* Devices of the pool that take work. */
 int32_t tt_scheduler_pool_usable(const struct tt_scheduler_pool *pool);
+/* The last model of the settings has come. */
+void tt_scheduler_pools_add_model(struct tt_scheduler_role *self, int64_t now);
 /* When the first of them is to decide. */
 int64_t tt_scheduler_pools_next_at(const struct tt_scheduler_role *self);
 void tt_scheduler_pools_decide(struct tt_scheduler_role *self, int64_t now);
@@ -220,6 +251,15 @@ void tt_scheduler_grants_lose(struct tt_scheduler_role *self, int64_t now, uint1
                               bool died);
 /* All requests of the frontend leave. */
 void tt_scheduler_grants_forget(struct tt_scheduler_role *self, int64_t now, uint16_t frontend);
+/* The only grant of the device is sent. */
+void tt_scheduler_grants_issue(struct tt_scheduler_role *self, int64_t now,
+                               struct tt_granted_device *device);
+/* The requests of a parked grant go back to their frontends. */
+void tt_scheduler_grants_give_back(struct tt_scheduler_role *self, int64_t now,
+                                   struct tt_granted_device *device);
+/* The grants of the device have changed: when it is overdue. */
+void tt_scheduler_grants_settle(struct tt_scheduler_role *self,
+                                const struct tt_granted_device *device);
 /* The backend whose grant is overdue at `now` for the longest; TT_CLUSTER_NO_NODE: none is. */
 uint16_t tt_scheduler_grants_overdue(const struct tt_scheduler_role *self, int64_t now);
 int64_t tt_scheduler_grants_overdue_at(const struct tt_scheduler_role *self);

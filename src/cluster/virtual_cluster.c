@@ -123,6 +123,7 @@ static void deliver(struct tt_virtual_cluster *self, int64_t now, struct tt_virt
                            why.text);
         return;
     }
+    tt_virtual_models_complete(self, &frame);
     if (node->role == TT_ROLE_FRONTEND) {
         tt_frontend_receive(&node->as.frontend, now, event->from, &frame);
     } else if (node->role == TT_ROLE_SCHEDULER) {
@@ -230,6 +231,7 @@ static void handle(struct tt_virtual_cluster *self, struct tt_virtual_event *eve
     case TT_EVENT_FAULT_ENDS: tt_virtual_fault_end(self, event->at, event->number); break;
     case TT_EVENT_TIMEOUT: tt_virtual_fault_time_out(self, event->at, event->number); break;
     case TT_EVENT_WISH: wish(self, event->at); break;
+    case TT_EVENT_MODEL: tt_virtual_models_come(self, event->at); break;
     case TT_EVENT_PLACE: place(self, event->at); break;
     case TT_EVENT_ASKED: tt_virtual_coordination_asked(self, event); break;
     case TT_EVENT_MESSAGE:
@@ -358,6 +360,10 @@ static enum tt_err start_all(struct tt_virtual_cluster *self) {
         tt_virtual_network_schedule(
             &self->network,
             (struct tt_virtual_event){.at = 4 * settings->silence_ns, .kind = TT_EVENT_WISH});
+    if (self->options->model_gap_ns > 0)
+        tt_virtual_network_schedule(
+            &self->network,
+            (struct tt_virtual_event){.at = 4 * settings->silence_ns, .kind = TT_EVENT_MODEL});
     if (self->options->place_gap_ns > 0)
         tt_virtual_network_schedule(
             &self->network,

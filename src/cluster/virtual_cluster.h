@@ -15,6 +15,7 @@
  *   - the books of each role agree (tt_frontend_check and its like).
  *   - without faults, no backend is granted a model that it does not serve (a takeover amid a load
  *     that fails may do that: the requests fail);
+ *   - no backend is granted a model that it lacks;
  *   - when a load or unload is answered, all nodes that the primary knows have carried it out, and
  * in the end all nodes serve what the primary says. Whether requests were late is for the caller to
  * judge from the endings.
@@ -82,6 +83,12 @@ struct tt_virtual_options {
     void (*place)(void *context, int64_t now, struct tt_scheduler_role *primary);
     /* A plan was carried out or dropped. May be NULL. */
     void (*placed)(void *context, int64_t now, const struct tt_placement_outcome *outcome);
+    /* [node_count][model_count]: backends that do not have the model; NULL: all have all. */
+    const bool *lacks;
+    /* Time between two models that come, as long as there is room for them; 0: none comes. All
+     * nodes get notice at the same instant. `come` adds one to the settings. */
+    int64_t model_gap_ns;
+    void (*come)(void *context);
     /* [model_count]: the shares of the models among the requests, in thousandths; NULL: equal. */
     const int32_t *shares;
 };

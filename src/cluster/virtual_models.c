@@ -83,7 +83,8 @@ static bool agrees(struct tt_virtual_node *node, const struct tt_model_set *set,
     bool is_backend = node->role == TT_ROLE_BACKEND;
     const struct tt_model_state *states = is_backend ? set->back : set->front;
     uint16_t pool = node->cluster->settings->nodes[node->number].pool;
-    bool is_here = !is_backend || tt_placement_holds(&set->placement, pool, model);
+    bool is_here =
+        is_backend ? tt_placement_holds(&set->placement, pool, model) : !set->absent[model];
     return duty->epoch != set->epoch || duty->failures[model] != 0 ||
            tt_model_duty_serves(duty, model) == (states[model].serves && is_here);
 }
@@ -128,8 +129,50 @@ bool tt_virtual_models_are_settled(struct tt_virtual_cluster *self) {
     return settled;
 }
 
+/* ---- models that some nodes lack, or that come ---- */
+
+static void note_holders(struct tt_virtual_node *scheduler) {
+    const struct tt_virtual_options *options = scheduler->cluster->options;
+    const struct tt_cluster_settings *settings = options->settings;
+    for (int32_t i = 0; options->lacks && i < settings->node_count; i++)
+        for (int32_t m = 0; m < settings->model_count; m++)
+            if (options->lacks[i * settings->model_count + m])
+                tt_scheduler_role_hold(&scheduler->as.scheduler, (uint16_t)i, m, false);
+}
+
+void tt_virtual_models_come(struct tt_virtual_cluster *self, int64_t now) {
+    const struct tt_virtual_options *options = self->options;
+    if (now + options->model_gap_ns < options->until_at)
+        tt_virtual_network_schedule(
+            &self->network,
+            (struct tt_virtual_event){.at = now + options->model_gap_ns, .kind = TT_EVENT_MODEL});
+    if (self->settings->model_count == self->settings->model_capacity)
+        return;
+    options->come(options->context);
+    for (int32_t i = 0; i < self->settings->node_count; i++) {
+        struct tt_virtual_node *node = &self->nodes[i];
+        if (node->is_alive && node->role == TT_ROLE_SCHEDULER)
+            tt_scheduler_role_add_model(&node->as.scheduler, now, false, TT_CLUSTER_NO_POOL);
+        else if (node->is_alive)
+            tt_model_duty_add(tt_virtual_models_duty(node));
+        if (node->is_alive && node->frozen_until_at <= now)
+            tt_virtual_node_end_turn(self, node, now);
+    }
+}
+
+/* As a driver does it: what the sender did not know is not to be served. */
+void tt_virtual_models_complete(struct tt_virtual_cluster *self, struct tt_frame *frame) {
+    for (; frame->type == TT_FRAME_SERVE && frame->count < self->settings->model_count;
+         frame->count++)
+        self->records[frame->count] = (struct tt_frame_record){.id = self->records[0].id,
+                                                               .length = self->records[0].length,
+                                                               .model = (uint16_t)frame->count,
+                                                               .device = TT_CLUSTER_NO_POOL};
+}
+
 void tt_virtual_models_start(struct tt_virtual_node *node) {
     if (node->role == TT_ROLE_SCHEDULER) {
+        note_holders(node);
         node->as.scheduler.models.context = node;
         node->as.scheduler.models.ended = on_ended;
         node->as.scheduler.models.placed = on_placed;

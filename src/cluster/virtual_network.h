@@ -19,6 +19,7 @@ enum tt_virtual_event_kind {
     TT_EVENT_CANCEL,      /* the client of request `number` of node `to` goes */
     TT_EVENT_MESSAGE,     /* bytes for node `to` */
     TT_EVENT_WISH,        /* a client loads or unloads a model; at: which is drawn then */
+    TT_EVENT_MODEL,       /* a model comes */
     TT_EVENT_PLACE,       /* a look at the placement */
     TT_EVENT_ACTED,       /* node `to` has loaded or unloaded model `number` */
     TT_EVENT_LINK,        /* link to `from` changed, for node `to`; number: enum tt_link */

@@ -32,6 +32,10 @@ static void on_run(void *context, int64_t now, int32_t device, const struct tt_p
     if (!serves && self->options->fault_count == 0)
         tt_virtual_violate(self, now, "node %d runs model %d, which it does not serve",
                            (int)node->number, (int)plan->model);
+    const bool *lacks = self->options->lacks;
+    if (lacks && lacks[node->number * self->settings->model_count + plan->model])
+        tt_virtual_violate(self, now, "node %d runs model %d, which it lacks", (int)node->number,
+                           (int)plan->model);
     int32_t rows = 0;
     for (int32_t i = 0; i < plan->count; i++)
         rows += plan->members[i].is_here ? plan->members[i].rows : 0;

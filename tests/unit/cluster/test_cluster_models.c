@@ -260,7 +260,7 @@ static void a_node_does_one_thing_at_a_time(void **state) {
     struct tt_outbox outbox = {0};
     struct tt_model_duty duty;
     struct acts acts = {0};
-    assert_int_equal(tt_model_duty_init(&duty, WORLD_MODELS, &outbox), TT_OK);
+    assert_int_equal(tt_model_duty_init(&duty, WORLD_MODELS, WORLD_MODELS, &outbox), TT_OK);
     duty.context = &acts;
     duty.act = on_act;
     serve(&duty, 1, "111", 5); /* it has just started: nothing to do */
