@@ -44,7 +44,7 @@ struct tt_cluster_node {
 struct tt_cluster_settings {
     int32_t node_count;
     const struct tt_cluster_node *nodes; /* [node_count]; their numbers are their indices */
-    /* Grows when a model comes; each role is told by its _add_model at once. */
+    /* Grows when a model comes; the driver then calls the _add of each role at once. */
     int32_t model_count;
     int32_t model_capacity; /* that it may grow to; 0: it does not */
     int32_t max_rows;       /* a model that comes has no larger batches; 0: than those there */

@@ -31,6 +31,7 @@ static const struct {
     [TT_FRAME_SERVED] = {"SERVED", 1, TT_FRAME_MAX_RECORDS},
     [TT_FRAME_WISHED] = {"WISHED", 1, 1},
     [TT_FRAME_REMOTE] = {"REMOTE", 1, 1},
+    [TT_FRAME_MODEL] = {"MODEL", 1, 1},
 };
 
 /* Two fields of 16 bits are one of 32: the first is the lower half. */

@@ -6,8 +6,8 @@
  * time is a duration, so no two clocks are ever compared. A frame with more records costs one write
  * and one read, so senders collect the records of one turn (cluster/outbox.h).
  *
- * The payloads of INPUT and RESULT (tensors), SERVED and WISHED (text) follow the frame, in the
- * order of its records.
+ * The payloads of INPUT and RESULT (tensors), WISH, SERVED and WISHED (text), and MODEL follow the
+ * frame, in the order of its records.
  *
  * The reader trusts nothing: a wrong length, type or count is an error that names it. The meaning
  * of the fields (does this model exist?) is checked by the role that receives them.
@@ -67,7 +67,8 @@ enum tt_frame_type {
     TT_FRAME_RESIGN,
     /* The answer to ASK. One record: duration: since the primary was heard. */
     TT_FRAME_OPINION,
-    /* F to S, a client's command: id: its number, model, code: 1 load, 0 unload. */
+    /* F to S, a client's command: id: its number, model, code: 1 load, 0 unload. Length: bytes of
+     * the payload, its name, if model is TT_CLUSTER_NO_MODEL. */
     TT_FRAME_WISH,
     /* S to all, a record per model: id: version of the set, model, attempt: generation, code: 1
      * serve, device: its pool, length: version of the placement. */
@@ -81,6 +82,10 @@ enum tt_frame_type {
     /* F to B, and back: an agreement about memory that UCX reaches (fleet/remote_greeting.h).
      * Length: bytes of the payload. Only to nodes that said that they know it. */
     TT_FRAME_REMOTE,
+    /* Between a scheduler and any node: what the sender's numbers mean (fleet/model_notice.h). id:
+     * digest of the model, model, rows: its largest batch, code: 1 the sender serves it, duration:
+     * its objective. Length: bytes of the payload, its name, version and profile. */
+    TT_FRAME_MODEL,
     TT_FRAME_TYPES,
 };
 
@@ -109,8 +114,9 @@ static inline size_t tt_frame_bytes(int32_t count) {
 }
 
 static inline bool tt_frame_has_payload(enum tt_frame_type type) {
-    return type == TT_FRAME_INPUT || type == TT_FRAME_RESULT || type == TT_FRAME_SERVED ||
-           type == TT_FRAME_WISHED || type == TT_FRAME_REMOTE;
+    return type == TT_FRAME_INPUT || type == TT_FRAME_RESULT || type == TT_FRAME_WISH ||
+           type == TT_FRAME_SERVED || type == TT_FRAME_WISHED || type == TT_FRAME_REMOTE ||
+           type == TT_FRAME_MODEL;
 }
 
 /* The bytes that follow the frame for this record of it. */

@@ -326,6 +326,19 @@ static const char *text(void *context, enum tt_frame_type type,
     return record->code ? tt_model_service_reason(&self->service, record->model) : "";
 }
 
+static void model_came(void *context, int64_t now, uint16_t peer, bool serves) {
+    (void)now;
+    (void)peer;
+    (void)serves;
+    struct backend_node *self = context;
+    tt_model_duty_add(&self->backend.models);
+}
+
+static void on_changed(void *context, int32_t group) {
+    const struct backend_node *self = context;
+    tt_fleet_node_model_changed(self->node, group);
+}
+
 static struct tt_outbox *outbox(void *context) {
     struct backend_node *self = context;
     self->next_result = self->results.head.next;
@@ -389,6 +402,8 @@ static enum tt_err fill(struct backend_node *self, struct tt_error *why) {
     if (tt_model_service_init(&self->service, tt_fleet_node_models(self->node),
                               &self->backend.models, self->port, options->commands, NULL))
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a backend");
+    self->service.changed = on_changed;
+    self->service.context = self;
     tt_command_inbox_attach(options->commands, tt_fleet_node_wake, self->node);
     return TT_OK;
 }
@@ -478,6 +493,7 @@ const struct tt_fleet_role tt_backend_node_role = {.open = open_role,
                                                    .payload_bytes = payload_bytes,
                                                    .payload_write = payload_write,
                                                    .text = text,
+                                                   .model_came = model_came,
                                                    .epoch = epoch,
                                                    .state = state,
                                                    .drain = drain,

@@ -5,32 +5,37 @@
 
 static const int64_t note_every_ns = TT_S;
 
+void tt_cluster_demand_add(struct tt_cluster_demand *self, const struct tt_step_model *model) {
+    tt_assert(self->model_count < self->capacity);
+    double slo_s = model->slo_ns == TT_NEVER ? 0 : (double)model->slo_ns / 1e9;
+    tt_lock_take(&self->lock);
+    self->models[self->model_count] =
+        (struct tt_devices_model){.curve = tt_batch_curve_of(model->whole, 0, model->max_batch),
+                                  .slo_s = slo_s,
+                                  .dispersion = 1};
+    self->load.model_count = ++self->model_count;
+    tt_lock_give(&self->lock);
+}
+
 enum tt_err tt_cluster_demand_init(struct tt_cluster_demand *self,
                                    const struct tt_cluster_settings *settings) {
-    size_t count = (size_t)settings->model_count;
-    *self = (struct tt_cluster_demand){.model_count = settings->model_count,
+    size_t capacity = (size_t)tt_cluster_model_capacity(settings);
+    *self = (struct tt_cluster_demand){.capacity = tt_cluster_model_capacity(settings),
                                        .note_at = TT_NEVER,
-                                       .windows = calloc(count, sizeof(*self->windows)),
-                                       .models = calloc(count, sizeof(*self->models))};
+                                       .windows = calloc(capacity, sizeof(*self->windows)),
+                                       .models = calloc(capacity, sizeof(*self->models))};
     tt_lock_init(&self->lock);
     if (!self->windows || !self->models) {
         tt_cluster_demand_fini(self);
         return TT_ERR_NO_MEMORY;
     }
-    for (int32_t m = 0; m < settings->model_count; m++) {
-        const struct tt_step_model *model = settings->models[m];
-        double slo_s = model->slo_ns == TT_NEVER ? 0 : (double)model->slo_ns / 1e9;
-        self->models[m] =
-            (struct tt_devices_model){.curve = tt_batch_curve_of(model->whole, 0, model->max_batch),
-                                      .slo_s = slo_s,
-                                      .dispersion = 1};
-    }
-    self->load = (struct tt_devices_load){.model_count = settings->model_count};
+    for (int32_t m = 0; m < settings->model_count; m++)
+        tt_cluster_demand_add(self, settings->models[m]);
     return TT_OK;
 }
 
 void tt_cluster_demand_fini(struct tt_cluster_demand *self) {
-    if (self->model_count > 0)
+    if (self->capacity > 0)
         tt_lock_fini(&self->lock);
     free(self->windows);
     free(self->models);
@@ -74,12 +79,12 @@ static struct tt_demand_copy copy_to(const struct tt_cluster_demand *self,
                                               self->load.window_s >= TT_RATE_WINDOW_S};
     copy.load.models = models;
     if (models)
-        memcpy(models, self->models, (size_t)self->model_count * sizeof(*models));
+        memcpy(models, self->models, (size_t)self->load.model_count * sizeof(*models));
     return copy;
 }
 
 struct tt_demand_copy tt_cluster_demand_copy(struct tt_cluster_demand *self) {
-    struct tt_devices_model *models = malloc((size_t)self->model_count * sizeof(*models));
+    struct tt_devices_model *models = calloc((size_t)self->capacity, sizeof(*models));
     tt_lock_take(&self->lock);
     struct tt_demand_copy copy = copy_to(self, models);
     tt_lock_give(&self->lock);
@@ -108,7 +113,7 @@ struct tt_devices_wanted tt_demand_copy_advise(const struct tt_demand_copy *self
 }
 
 struct tt_cluster_advice tt_cluster_demand_advise(struct tt_cluster_demand *self) {
-    struct tt_devices_model *models = malloc((size_t)self->model_count * sizeof(*models));
+    struct tt_devices_model *models = calloc((size_t)self->capacity, sizeof(*models));
     tt_lock_take(&self->lock);
     struct tt_cluster_advice advice = {.devices = self->is_primary ? self->devices : 0,
                                        .is_primary = self->is_primary};

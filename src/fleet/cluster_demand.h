@@ -18,11 +18,11 @@
 #include "serve/rate_window.h"
 
 struct tt_cluster_demand {
-    struct tt_rate_window *windows; /* [model_count]; the node's thread */
-    int32_t model_count;
+    struct tt_rate_window *windows; /* [capacity]; the node's thread, as `model_count` */
+    int32_t model_count, capacity;
     int64_t note_at; /* of the next _note; TT_NEVER: it is a spare */
     struct tt_lock lock;
-    struct tt_devices_model *models; /* [model_count]; under the lock, as all that follows */
+    struct tt_devices_model *models; /* [capacity]; under the lock, as all that follows */
     struct tt_devices_load load;
     int32_t devices;
     bool is_primary;
@@ -49,6 +49,8 @@ void tt_cluster_demand_fini(struct tt_cluster_demand *self);
 
 /* ---- the node's thread ---- */
 
+/* A model has come. */
+void tt_cluster_demand_add(struct tt_cluster_demand *self, const struct tt_step_model *model);
 /* The first attempt of a request came. */
 static inline void tt_cluster_demand_arrived(struct tt_cluster_demand *self, int64_t now,
                                              uint16_t model, uint16_t rows) {

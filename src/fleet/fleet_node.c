@@ -26,6 +26,7 @@ struct tt_fleet_node {
     struct tt_cluster_node *nodes; /* [file.count] */
     struct tt_cluster_settings settings;
     struct tt_fleet_models models;
+    struct tt_model_exchange exchange;
     struct tt_identity identity;
     uint16_t number;
     const struct tt_fleet_role *role;
@@ -136,22 +137,47 @@ void tt_fleet_node_metrics(const void *node, struct tt_text *page) {
 static void on_linked(void *context, uint16_t peer, enum tt_link link) {
     struct tt_fleet_node *self = context;
     tt_node_memory_link(&self->memory, peer, link == TT_LINK_UP);
+    tt_model_exchange_link(&self->exchange, peer, link == TT_LINK_UP);
     self->role->linked(self->self, tt_clock_now(), peer, link);
 }
 
 static void on_received(void *context, uint16_t peer, const struct tt_received *received) {
     struct tt_fleet_node *self = context;
-    if (received->frame.type == TT_FRAME_REMOTE)
+    if (received->frame.type == TT_FRAME_REMOTE) {
         tt_node_memory_receive(&self->memory, peer, received->payload,
                                received->frame.records[0].length);
-    else
-        self->role->received(self->self, tt_clock_now(), peer, received);
+        return;
+    }
+    if (received->frame.type == TT_FRAME_MODEL) {
+        tt_model_exchange_receive(&self->exchange, peer, received);
+        return;
+    }
+    struct tt_received own = *received;
+    tt_model_exchange_translate(&self->exchange, peer, &own.frame);
+    self->role->received(self->self, tt_clock_now(), peer, &own);
 }
 
 static void on_fetched(void *context, uint16_t peer, uint64_t id, uint16_t attempt,
                        const uint8_t *payload, size_t bytes) {
     struct tt_fleet_node *self = context;
     self->role->fetched(self->self, tt_clock_now(), peer, id, attempt, payload, bytes);
+}
+
+static void on_came(void *context, int32_t model, uint16_t peer, bool serves) {
+    struct tt_fleet_node *self = context;
+    tt_assert(model == self->settings.model_count - 1);
+    self->role->model_came(self->self, tt_clock_now(), peer, serves);
+}
+
+static void on_held(void *context, int32_t model, uint16_t peer, bool is_held) {
+    struct tt_fleet_node *self = context;
+    if (self->role->model_held)
+        self->role->model_held(self->self, tt_clock_now(), model, peer, is_held);
+}
+
+void tt_fleet_node_model_changed(struct tt_fleet_node *self, int32_t group) {
+    if (self->has_links) /* else the peers get notice when they link */
+        tt_model_exchange_changed(&self->exchange, group);
 }
 
 static void describe(const struct tt_fleet_node *self, struct tt_text *out) {
@@ -242,6 +268,8 @@ static enum tt_err fill_settings(struct tt_fleet_node *self, struct tt_error *wh
         (struct tt_cluster_settings){.node_count = self->file.count,
                                      .nodes = self->nodes,
                                      .model_count = self->models.count,
+                                     .model_capacity = self->models.capacity,
+                                     .max_rows = self->models.max_rows,
                                      .models = self->models.step_models,
                                      .groups = self->models.groups,
                                      .silence_ns = silence_ns,
@@ -268,6 +296,20 @@ static enum tt_err read_models(struct tt_fleet_node *self, struct tt_error *why)
     err = tt_fleet_models_init(&self->models, port, why);
     tt_port_close(port);
     return err;
+}
+
+static enum tt_err open_exchange(struct tt_fleet_node *self, struct tt_error *why) {
+    const struct tt_model_exchange_options options = {.models = &self->models,
+                                                      .settings = &self->settings,
+                                                      .links = &self->links,
+                                                      .file = &self->file,
+                                                      .number = self->number,
+                                                      .log = self->options.log,
+                                                      .came = on_came,
+                                                      .held = on_held,
+                                                      .context = self};
+    enum tt_err err = tt_model_exchange_init(&self->exchange, &options);
+    return err ? tt_fail(err, why, "out of memory") : TT_OK;
 }
 
 /* Handles that cannot fail but for a lack of descriptors. */
@@ -306,14 +348,15 @@ enum tt_err tt_fleet_node_open(const struct tt_fleet_options *options,
     if (!err)
         err = fill_settings(self, why);
     if (!err)
+        err = open_exchange(self, why);
+    if (!err)
         err = open_loop(self, why);
     self->identity =
         (struct tt_identity){.release = tt_release_parse(options->version),
                              .node = self->number,
                              .abilities = options->ucx ? (uint16_t)TT_ABILITY_REMOTE : 0u,
                              .incarnation = (uint64_t)(tt_clock_wall() / TT_MS),
-                             .cluster_digest = self->file.digest,
-                             .models_digest = self->models.digest};
+                             .cluster_digest = self->file.digest};
     self->role = options->steps;
     self->sender = (struct tt_frame_sender){
         .links = &self->links, .memory = &self->memory, .role = options->steps};
@@ -473,6 +516,7 @@ void tt_fleet_node_close(struct tt_fleet_node *take_self) {
         take_self->role->close(take_self->self);
     tt_node_coordination_close(&take_self->coordination);
     close_handles(take_self);
+    tt_model_exchange_fini(&take_self->exchange);
     tt_fleet_models_fini(&take_self->models);
     tt_cluster_file_fini(&take_self->file);
     tt_live_tls_fini(&take_self->tls);

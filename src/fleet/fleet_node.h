@@ -19,6 +19,7 @@
 #include "fleet/cluster_spec.h"
 #include "fleet/command_inbox.h"
 #include "fleet/fleet_models.h"
+#include "fleet/model_exchange.h"
 #include "fleet/node_links.h"
 #include "fleet/node_memory.h"
 #include "fleet/remote_engine.h"
@@ -49,9 +50,14 @@ struct tt_fleet_role {
     size_t (*payload_bytes)(void *self, uint16_t to, struct tt_frame_record *record);
     void (*payload_write)(void *self, uint16_t to, const struct tt_frame_record *record,
                           uint8_t *out);
-    /* The text that follows a record of SERVED or WISHED; borrowed until the next call. NULL: the
-     * role sends none. */
+    /* The text that follows a record of WISH, SERVED or WISHED; borrowed until the next call. NULL:
+     * the role sends none. */
     const char *(*text)(void *self, enum tt_frame_type type, const struct tt_frame_record *record);
+    /* A model has come, the last one of the settings: from `peer`, or from this node for
+     * TT_CLUSTER_NO_NODE; it serves at once, or waits for a client's command. */
+    void (*model_came)(void *self, int64_t now, uint16_t peer, bool serves);
+    /* The peer has, or has not, the model loaded. NULL: of no interest. */
+    void (*model_held)(void *self, int64_t now, int32_t model, uint16_t peer, bool is_held);
     /* The epoch that it obeys or has, and its state for people. */
     uint64_t (*epoch)(const void *self);
     const char *(*state)(const void *self);
@@ -115,6 +121,8 @@ void tt_fleet_node_close(struct tt_fleet_node *take_self);
 const struct tt_fleet_options *tt_fleet_node_options(const struct tt_fleet_node *self);
 const struct tt_cluster_settings *tt_fleet_node_settings(const struct tt_fleet_node *self);
 struct tt_fleet_models *tt_fleet_node_models(struct tt_fleet_node *self);
+/* The group was loaded or unloaded here, or has just come to the table: the peers get notice. */
+void tt_fleet_node_model_changed(struct tt_fleet_node *self, int32_t group);
 /* The name of the node with this number. */
 const char *tt_fleet_node_name(const struct tt_fleet_node *self, uint16_t number);
 /* What the description says of times and plans. */

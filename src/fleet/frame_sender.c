@@ -101,7 +101,8 @@ static void send_frame(struct tt_frame_sender *self, void *role_self, uint16_t t
         tt_node_links_send_datagram(self->links, to, frame);
     } else if (!tt_frame_has_payload(frame->type)) {
         tt_node_links_send(self->links, to, frame, 0);
-    } else if (frame->type == TT_FRAME_SERVED || frame->type == TT_FRAME_WISHED) {
+    } else if (frame->type == TT_FRAME_WISH || frame->type == TT_FRAME_SERVED ||
+               frame->type == TT_FRAME_WISHED) {
         send_texts(self, role_self, to, frame);
     } else if (frame->type == TT_FRAME_RESULT && tt_node_memory_is_remote(self->memory, to)) {
         for (int32_t i = 0; i < frame->count; i++)

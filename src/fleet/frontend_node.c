@@ -93,6 +93,9 @@ static enum tt_err explain(enum tt_answer answer, int32_t reason, const char *na
             return tt_fail(TT_ERR_BUSY, why,
                            "Exceeds maximum queue size: the scheduler of the cluster has too many "
                            "requests waiting");
+        if (reason == TT_CLUSTER_DROP_NO_BACKEND)
+            return tt_fail(TT_ERR_UNAVAILABLE, why, "no backend of the cluster has model '%s'",
+                           name);
         if (reason == TT_DROP_WITHDRAWN)
             return tt_fail(TT_ERR_UNAVAILABLE, why, "model '%s' is being unloaded", name);
         return tt_fail(
@@ -310,9 +313,25 @@ static void on_wished(void *context, uint64_t number, uint16_t failure) {
 
 static const char *text(void *context, enum tt_frame_type type,
                         const struct tt_frame_record *record) {
-    (void)type;
     const struct frontend_node *self = context;
+    if (type == TT_FRAME_WISH)
+        return record->model == TT_CLUSTER_NO_MODEL
+                   ? tt_model_service_name(&self->service, record->id)
+                   : "";
     return record->code ? tt_model_service_reason(&self->service, record->model) : "";
+}
+
+static void model_came(void *context, int64_t now, uint16_t peer, bool serves) {
+    (void)now;
+    (void)peer;
+    (void)serves;
+    struct frontend_node *self = context;
+    tt_model_duty_add(&self->frontend.models);
+}
+
+static void on_changed(void *context, int32_t group) {
+    const struct frontend_node *self = context;
+    tt_fleet_node_model_changed(self->node, group);
 }
 
 /* ---- inputs ---- */
@@ -406,6 +425,8 @@ static enum tt_err open_role(struct tt_fleet_node *node, void **out_self, struct
         close_role(self);
         return err;
     }
+    self->service.changed = on_changed;
+    self->service.context = self;
     tt_command_inbox_attach(options->commands, tt_fleet_node_wake, node);
     tt_serving_hold(tt_fleet_node_options(node)->serving, true);
     tt_remote_engine_attach(tt_fleet_node_options(node)->remote, tt_fleet_node_wake, node);
@@ -457,6 +478,7 @@ const struct tt_fleet_role tt_frontend_node_role = {.open = open_role,
                                                     .payload_bytes = payload_bytes,
                                                     .payload_write = payload_write,
                                                     .text = text,
+                                                    .model_came = model_came,
                                                     .epoch = epoch,
                                                     .state = state,
                                                     .drain = drain,

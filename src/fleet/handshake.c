@@ -94,7 +94,7 @@ static void put_hello(uint8_t *to, const struct tt_identity *own, const uint8_t 
     put_u16(to + 6, own->abilities);
     tt_put_u64(to + 8, own->incarnation);
     tt_put_u64(to + 16, own->cluster_digest);
-    tt_put_u64(to + 24, own->models_digest);
+    tt_put_u64(to + 24, 0);
     memcpy(to + 32, nonce, TT_HANDSHAKE_NONCE_BYTES);
 }
 
@@ -104,8 +104,7 @@ static struct tt_identity get_hello(const uint8_t *from) {
                                 .node = get_u16(from + 4),
                                 .abilities = get_u16(from + 6),
                                 .incarnation = tt_get_u64(from + 8),
-                                .cluster_digest = tt_get_u64(from + 16),
-                                .models_digest = tt_get_u64(from + 24)};
+                                .cluster_digest = tt_get_u64(from + 16)};
 }
 
 /* The peer reads why it is not accepted, and so does this side's log. */
@@ -157,11 +156,6 @@ static enum tt_err check_hello(struct tt_handshake *self, struct tt_handshake_re
         return refuse(reply,
                       "the two sides have different files of the cluster; all nodes need the same "
                       "nodes, order and times",
-                      why);
-    if (!is_visit && own->models_digest != peer->models_digest)
-        return refuse(reply,
-                      "the two sides serve different models; all nodes need the same names, "
-                      "versions, batch sizes and objectives in their repositories",
                       why);
     return TT_OK;
 }

@@ -7,9 +7,9 @@
  * datagrams.
  *
  * Accepted: the same key; release numbers that differ by at most one in the minor part; the same
- * description of the cluster; the same models. A visitor (`tutti cluster`) is no node: it has no
- * description and no models, but the key. The key protects against strangers that
- * cannot change packets under way; it does not encrypt.
+ * description of the cluster. What models they have they tell each other later (fleet/
+ * model_exchange.h). A visitor (`tutti cluster`) is no node: it has no description, but the key.
+ * The key protects against strangers that cannot change packets under way; it does not encrypt.
  *
  * A message is 4 bytes "TTC1", u16 kind, u16 length of what follows, all little-endian. The reader
  * trusts nothing. No socket, no clock, no allocation. Implemented in handshake.c. */
@@ -40,7 +40,7 @@ struct tt_identity {
     uint16_t node; /* TT_CLUSTER_NO_NODE: a visitor */
     uint16_t abilities;
     uint64_t incarnation; /* grows with each life of the node */
-    uint64_t cluster_digest, models_digest;
+    uint64_t cluster_digest;
 };
 
 struct tt_cluster_key {

@@ -1,5 +1,6 @@
 #include "fleet/model_service.h"
 
+#include "fleet/model_notice.h"
 #include "serve/serving.h"
 
 #include <inttypes.h>
@@ -58,6 +59,8 @@ static void on_commanded(void *context, struct tt_model_command *command_done) {
         command(self, false);
         return;
     }
+    if (!err)
+        self->changed(self->context, self->group);
     ended(self, err);
 }
 
@@ -83,6 +86,7 @@ static void look_whether_it_left(struct tt_model_service *self) {
         return;
     self->awaits_end = false;
     tt_fleet_models_unloaded(self->models, self->group);
+    self->changed(self->context, self->group);
     ended(self, self->err);
 }
 
@@ -97,9 +101,12 @@ static const char *pass_on(struct tt_model_service *self, struct tt_model_comman
         return "the models of a cluster are loaded and unloaded at its frontends";
     if (command->config_json || command->file_count > 0)
         return "a cluster loads the files of its repositories; it takes none from a client";
-    *out_err = command->is_load ? TT_ERR_NOT_FOUND : TT_OK;
-    if (group < 0)
-        return "it was not served when the nodes of the cluster started; restart them to serve it";
+    *out_err = TT_OK;
+    if (group < 0 && !command->is_load)
+        return "the cluster does not know it";
+    *out_err = TT_ERR_NOT_FOUND;
+    if (strlen(command->name) >= TT_MODEL_NOTICE_TEXT_BYTES)
+        return "its name is too long";
     int32_t place = 0;
     while (place < TT_MODEL_SERVICE_COMMANDS && self->commands[place])
         place++;
@@ -107,7 +114,8 @@ static const char *pass_on(struct tt_model_service *self, struct tt_model_comman
     if (place == TT_MODEL_SERVICE_COMMANDS)
         return "too many commands wait for the scheduler of the cluster";
     *out_err = TT_ERR_UNAVAILABLE;
-    if (!tt_frontend_wish(self->frontend, ++self->command_count, (uint16_t)group, command->is_load))
+    if (!tt_frontend_wish(self->frontend, ++self->command_count, TT_CLUSTER_NO_MODEL,
+                          command->is_load)) /* by its name */
         return "no scheduler of the cluster is known";
     self->commands[place] = command;
     self->numbers[place] = self->command_count;
@@ -121,6 +129,13 @@ static void end(struct tt_model_command *take_command, enum tt_err err, const ch
     snprintf(sentence, sizeof(sentence), "failed to %s '%s': %.*s",
              take_command->is_load ? "load" : "unload", take_command->name, (int)length, text);
     tt_command_inbox_end(take_command, err, sentence);
+}
+
+const char *tt_model_service_name(const struct tt_model_service *self, uint64_t number) {
+    for (int32_t i = 0; i < TT_MODEL_SERVICE_COMMANDS; i++)
+        if (self->commands[i] && self->numbers[i] == number)
+            return self->commands[i]->name;
+    return "";
 }
 
 void tt_model_service_wished(struct tt_model_service *self, uint64_t number, uint16_t failure,
@@ -174,13 +189,14 @@ const char *tt_model_service_reason(const struct tt_model_service *self, int32_t
 enum tt_err tt_model_service_init(struct tt_model_service *self, struct tt_fleet_models *models,
                                   struct tt_model_duty *duty, struct tt_port *port,
                                   struct tt_command_inbox *inbox, struct tt_frontend *frontend) {
-    *self = (struct tt_model_service){.models = models,
-                                      .duty = duty,
-                                      .port = port,
-                                      .inbox = inbox,
-                                      .frontend = frontend,
-                                      .group = NONE,
-                                      .whys = calloc((size_t)models->count, sizeof(*self->whys))};
+    *self =
+        (struct tt_model_service){.models = models,
+                                  .duty = duty,
+                                  .port = port,
+                                  .inbox = inbox,
+                                  .frontend = frontend,
+                                  .group = NONE,
+                                  .whys = calloc((size_t)models->capacity, sizeof(*self->whys))};
     if (!self->whys)
         return TT_ERR_NO_MEMORY;
     if (duty) {

@@ -3,7 +3,7 @@
  *
  * A model is loaded and unloaded by the server of this process, as a client of its own would do it.
  * An unload ends when no request of the model is left. A model that was loaded must be what it was
- * when the node started, since all nodes agreed upon that; else it is unloaded again.
+ * when the node got notice of it, since all nodes agreed upon that; else it is unloaded again.
  *
  * A frontend passes a client's command on, and answers it when the primary does. If the primary
  * changes meanwhile, the client hears that its command may not have been carried out. Other nodes
@@ -25,10 +25,13 @@ struct tt_model_service {
     struct tt_port *port;           /* borrowed */
     struct tt_command_inbox *inbox; /* borrowed */
     struct tt_frontend *frontend;   /* NULL: another role */
-    struct tt_error *whys;          /* [models->count]: of the last load of each group */
+    struct tt_error *whys;          /* [models->capacity]: of the last load of each group */
     int32_t group;                  /* that is loaded or unloaded; -1: none */
     bool is_load, awaits_command, awaits_end;
     enum tt_err err; /* of the load that is undone */
+    /* A group was loaded, or is not loaded any more. The owner sets it. */
+    void (*changed)(void *context, int32_t group);
+    void *context;
     /* Clients' commands that the primary knows of. */
     struct tt_model_command *commands[TT_MODEL_SERVICE_COMMANDS];
     uint64_t numbers[TT_MODEL_SERVICE_COMMANDS];
@@ -48,6 +51,8 @@ void tt_model_service_settle(struct tt_model_service *self);
 /* The primary has answered a command. */
 void tt_model_service_wished(struct tt_model_service *self, uint64_t number, uint16_t failure,
                              const char *text, size_t length);
+/* The name in the command; "": it has ended. */
+const char *tt_model_service_name(const struct tt_model_service *self, uint64_t number);
 /* Why the group could not be loaded. */
 const char *tt_model_service_reason(const struct tt_model_service *self, int32_t group);
 

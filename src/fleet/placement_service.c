@@ -15,7 +15,7 @@ enum { MOVES_PER_PLAN = 10 }; /* the default: one of so many models moves */
 
 enum tt_err tt_placement_service_init(struct tt_placement_service *self, struct tt_fleet_node *node,
                                       struct tt_scheduler_role *role) {
-    size_t models = (size_t)role->settings->model_count;
+    size_t models = (size_t)tt_cluster_model_capacity(role->settings);
     tt_assert(models > 0);
     *self = (struct tt_placement_service){.node = node,
                                           .role = role,
@@ -31,9 +31,10 @@ struct tt_placement_search {
     uv_work_t work;
     struct tt_placement_service *owner; /* NULL: it is not wanted any more */
     struct tt_flag stopping;
+    struct tt_cluster_settings settings; /* a copy: models may come meanwhile */
     struct tt_live_load load;
-    uint16_t *homes, *found; /* [model_count] */
-    int64_t *rows;           /* [model_count] */
+    uint16_t *homes, *found; /* [capacity] */
+    int64_t *rows;           /* [capacity] */
     int32_t *devices;        /* [pool_count] */
     /* The answer. */
     enum tt_err err;
@@ -88,6 +89,8 @@ static void on_found(uv_work_t *work, int status) {
         self->search = NULL;
         tt_text_clear(&self->last);
         enum tt_err err = status ? TT_ERR_UNAVAILABLE : search->err;
+        for (int32_t i = search->settings.model_count; i < self->role->settings->model_count; i++)
+            search->found[i] = self->role->models.placement.homes[i];
         if (!err)
             err = tt_scheduler_role_place(self->role, tt_clock_now(), search->found, &search->why);
         if (err)
@@ -108,13 +111,14 @@ static struct tt_placement_search *new_search(const struct tt_placement_service 
                                               int64_t now) {
     const struct tt_cluster_settings *settings = self->role->settings;
     size_t models = (size_t)settings->model_count;
+    size_t capacity = (size_t)tt_cluster_model_capacity(settings);
     int64_t moves = tt_fleet_node_times(self->node)->plan_moves;
     struct tt_placement_search *search = calloc(1, sizeof(*search));
     if (!search)
         return NULL;
-    search->homes = calloc(models, sizeof(*search->homes));
-    search->found = calloc(models, sizeof(*search->found));
-    search->rows = calloc(models, sizeof(*search->rows));
+    search->homes = calloc(capacity, sizeof(*search->homes));
+    search->found = calloc(capacity, sizeof(*search->found));
+    search->rows = calloc(capacity, sizeof(*search->rows));
     search->devices = calloc((size_t)self->role->pool_count, sizeof(*search->devices));
     if (!search->homes || !search->found || !search->rows || !search->devices) {
         free_search(search);
@@ -127,7 +131,8 @@ static struct tt_placement_search *new_search(const struct tt_placement_service 
     for (int32_t i = 0; i < self->role->pool_count; i++)
         search->devices[i] = tt_scheduler_pool_usable(&self->role->pools[i]);
     int32_t usual = settings->model_count / MOVES_PER_PLAN;
-    search->load = (struct tt_live_load){.settings = settings,
+    search->settings = *settings;
+    search->load = (struct tt_live_load){.settings = &search->settings,
                                          .homes = search->homes,
                                          .rows = search->rows,
                                          .devices = search->devices,

@@ -21,7 +21,7 @@ struct tt_placement_service {
     struct tt_fleet_node *node;
     struct tt_scheduler_role *role;
     struct tt_placement_search *search; /* NULL: none runs */
-    int64_t *counted;                   /* [model_count]: tickets at the last look */
+    int64_t *counted;                   /* [capacity]: tickets at the last look */
     int64_t counted_at, look_at;        /* look_at: TT_NEVER: no plan is made without a command */
     uint64_t epoch;                     /* that `counted` is of; 0: the scheduler is a spare */
     struct tt_text last;                /* what became of the latest plan, or why none was made */

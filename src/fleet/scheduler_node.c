@@ -7,29 +7,33 @@
 #include "fleet/cluster_demand.h"
 #include "fleet/cluster_figures.h"
 #include "fleet/fleet_roles.h"
+#include "fleet/load_reasons.h"
 #include "fleet/model_service.h"
+#include "fleet/new_models.h"
 #include "fleet/placement_record.h"
 #include "fleet/placement_service.h"
 #include "fleet/scaling_service.h"
+#include "serve/serving.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct scheduler_node {
     struct tt_fleet_node *node;
     struct tt_scheduler_role role;
     struct tt_model_service service; /* refuses clients' commands */
+    struct tt_port *port;            /* for models that clients ask for */
+    struct tt_new_models news;
+    struct tt_new_model_wish refused; /* the latest, and why */
+    struct tt_text refusal;
     struct tt_placement_service placement;
-    struct tt_text reasons;      /* why a load failed, node by node */
-    struct tt_text plan_reasons; /* the same, of a plan */
-    struct tt_model_wish noted;  /* that they are about */
+    struct tt_load_reasons reasons;
     struct tt_cluster_demand demand;
     struct tt_scaling_service scaling;
     struct tt_cluster_figures figures;
-    bool was_primary;
+    bool was_primary, is_closing;
 };
-
-enum { MAX_REASON = 300 };
 
 static int32_t usable_devices(const struct tt_scheduler_role *role) {
     int32_t count = 0;
@@ -49,21 +53,13 @@ static void show_change(struct scheduler_node *self, int64_t now) {
                  self->role.primary.epoch);
 }
 
-/* The reasons that were noted for another wish are of no use. */
-static void note_about(struct scheduler_node *self, const struct tt_model_wish *wish) {
-    if (self->noted.number != wish->number || self->noted.frontend != wish->frontend)
-        tt_text_clear(&self->reasons);
-    self->noted = *wish;
-}
-
 static void on_ended(void *context, const struct tt_model_wish *wish, uint16_t failure) {
     struct scheduler_node *self = context;
-    note_about(self, wish);
+    const char *reasons = tt_load_reasons_of_wish(&self->reasons, wish);
     tt_log_write(tt_fleet_node_options(self->node)->log, failure ? TT_LOG_WARNING : TT_LOG_INFO,
                  NULL, "cluster: model %s is %s%sloaded%s%s",
                  tt_fleet_node_models(self->node)->models[wish->model].name, failure ? "not " : "",
-                 wish->is_load ? "" : "un", failure ? ": " : "",
-                 failure ? tt_text_string(&self->reasons) : "");
+                 wish->is_load ? "" : "un", failure ? ": " : "", failure ? reasons : "");
 }
 
 static void record_plan(void *context, int64_t now) {
@@ -96,45 +92,9 @@ static void take_record(struct scheduler_node *self) {
 
 static void on_placed(void *context, const struct tt_placement_outcome *outcome) {
     struct scheduler_node *self = context;
-    tt_placement_service_placed(&self->placement, outcome, tt_text_string(&self->plan_reasons));
+    tt_placement_service_placed(&self->placement, outcome, tt_text_string(&self->reasons.plan));
     if (outcome->end == TT_PLACEMENT_DONE && self->role.is_primary)
         record_plan(self, tt_clock_now());
-}
-
-/* Notes why a node cannot load what a plan moves to it: the last reason is the one that counts. */
-static void note_plan_reason(struct scheduler_node *self, const struct tt_received *received) {
-    const struct tt_frame *frame = &received->frame;
-    const char *at = (const char *)received->payload;
-    tt_text_clear(&self->plan_reasons);
-    for (int32_t i = 0; i < frame->count; i++) {
-        int32_t length = (int32_t)frame->records[i].length;
-        if (length > 0 && self->plan_reasons.length == 0)
-            tt_text_printf(&self->plan_reasons, "%.*s", length < MAX_REASON ? length : MAX_REASON,
-                           at);
-        at += frame->records[i].length;
-    }
-}
-
-/* Notes what a node says of the wish that is carried out. */
-static void note_reasons(struct scheduler_node *self, uint16_t from,
-                         const struct tt_received *received) {
-    const struct tt_model_set *set = &self->role.models;
-    const struct tt_frame *frame = &received->frame;
-    const char *at = (const char *)received->payload;
-    if (tt_placement_is_open(&set->placement))
-        note_plan_reason(self, received);
-    if (set->stage == TT_MODEL_STAGE_NONE)
-        return;
-    const struct tt_model_wish *wish = &set->wishes[set->first_wish];
-    note_about(self, wish);
-    for (int32_t i = 0; i < frame->count; i++) {
-        const struct tt_frame_record *record = &frame->records[i];
-        int32_t length = record->length < MAX_REASON ? (int32_t)record->length : MAX_REASON;
-        if (i > 0 && record->id == set->awaited[from] && record->model == wish->model)
-            tt_text_printf(&self->reasons, "%s%s: %.*s", self->reasons.length ? "; " : "",
-                           tt_fleet_node_name(self->node, from), length, at);
-        at += record->length;
-    }
 }
 
 static const char *text(void *context, enum tt_frame_type type,
@@ -142,10 +102,105 @@ static const char *text(void *context, enum tt_frame_type type,
     const struct scheduler_node *self = context;
     if (type == TT_FRAME_SERVED || record->code == 0)
         return "";
+    if (record->model == TT_CLUSTER_NO_MODEL)
+        return self->refused.number == record->id ? tt_text_string(&self->refusal) : "";
     if (record->code == (uint16_t)-TT_ERR_BUSY)
         return "too many commands wait for the scheduler of the cluster";
-    return self->reasons.length ? tt_text_string(&self->reasons)
-                                : "no backend of the cluster is there to load it";
+    return self->reasons.wish.length ? tt_text_string(&self->reasons.wish)
+                                     : "no backend of the cluster is there to load it";
+}
+
+/* ---- models that come ---- */
+
+static void model_came(void *context, int64_t now, uint16_t peer, bool serves) {
+    struct scheduler_node *self = context;
+    const struct tt_cluster_settings *settings = tt_fleet_node_settings(self->node);
+    bool is_backend = peer != TT_CLUSTER_NO_NODE && settings->nodes[peer].role == TT_ROLE_BACKEND;
+    const struct tt_step_model *model = settings->models[settings->model_count - 1];
+    tt_scheduler_role_add_model(&self->role, now, serves,
+                                is_backend ? settings->nodes[peer].pool : TT_CLUSTER_NO_POOL);
+    tt_cluster_demand_add(&self->demand, model);
+    if (serves)
+        tt_model_set_announce(&self->role.models);
+    tt_log_write(tt_fleet_node_options(self->node)->log, TT_LOG_INFO, NULL,
+                 "cluster: model %s has come from node %s", model->name,
+                 tt_fleet_node_name(self->node, peer == TT_CLUSTER_NO_NODE
+                                                    ? tt_fleet_node_number(self->node)
+                                                    : peer));
+}
+
+static void model_held(void *context, int64_t now, int32_t model, uint16_t peer, bool is_held) {
+    (void)now;
+    struct scheduler_node *self = context;
+    if (tt_fleet_node_settings(self->node)->nodes[peer].role == TT_ROLE_BACKEND)
+        tt_scheduler_role_hold(&self->role, peer, model, is_held);
+}
+
+/* The primary that the wish was sent to is this one, still. */
+static bool is_awaited(const struct scheduler_node *self, const struct tt_new_model_wish *wish) {
+    return self->role.is_primary && self->role.primary.epoch == wish->epoch;
+}
+
+/* The group of this name that serves; -1: none does. */
+static int32_t find_serving(const struct scheduler_node *self, const char *name) {
+    const struct tt_fleet_models *models = tt_fleet_node_models(self->node);
+    for (int32_t i = 0; i < tt_fleet_node_settings(self->node)->model_count; i++)
+        if (models->groups[i] == i && self->role.models.front[i].serves &&
+            strcmp(models->models[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+static bool serves(void *context, const char *name) { return find_serving(context, name) >= 0; }
+
+static void on_resolved(void *context, const struct tt_new_model_wish *wish, int32_t group) {
+    struct scheduler_node *self = context;
+    tt_fleet_node_model_changed(self->node, group);
+    if (!is_awaited(self, wish))
+        return;
+    int32_t serving = find_serving(self, wish->name);
+    const struct tt_frame_record record = {.id = wish->number,
+                                           .model = (uint16_t)(serving >= 0 ? serving : group),
+                                           .code = wish->is_load};
+    bool makes_sense = tt_model_set_wish(&self->role.models, wish->frontend, &record);
+    tt_assert(makes_sense); /* a frontend's, of a group that is there */
+}
+
+static void on_refused(void *context, const struct tt_new_model_wish *wish, enum tt_err err,
+                       const char *why) {
+    struct scheduler_node *self = context;
+    uint16_t number = tt_fleet_node_number(self->node);
+    if (!is_awaited(self, wish))
+        return;
+    self->refused = *wish;
+    tt_text_clear(&self->refusal);
+    tt_text_printf(&self->refusal, "%s: %.*s", tt_fleet_node_name(self->node, number),
+                   TT_LOAD_REASON_BYTES, why);
+    tt_outbox_begin(&self->role.outbox, wish->frontend, TT_FRAME_WISHED, wish->epoch,
+                    &(struct tt_frame_record){
+                        .id = wish->number, .model = TT_CLUSTER_NO_MODEL, .code = (uint16_t)-err});
+}
+
+/* Frontends name models; the role has numbers. */
+static void take_wishes(struct scheduler_node *self, int64_t now, uint16_t from,
+                        const struct tt_received *received) {
+    const uint8_t *at = received->payload;
+    bool is_frontend = tt_fleet_node_settings(self->node)->nodes[from].role == TT_ROLE_FRONTEND;
+    for (int32_t i = 0; i < received->frame.count; i++) {
+        const struct tt_frame_record *record = &received->frame.records[i];
+        const struct tt_new_model_wish wish = {.number = record->id,
+                                               .epoch = received->frame.epoch,
+                                               .frontend = from,
+                                               .is_load = record->code == 1};
+        struct tt_frame one = received->frame;
+        one.count = 1;
+        one.records = record;
+        if (is_frontend && record->model == TT_CLUSTER_NO_MODEL && is_awaited(self, &wish))
+            tt_new_models_wish(&self->news, wish, at, record->length);
+        else
+            tt_scheduler_role_receive(&self->role, now, from, &one);
+        at += record->length;
+    }
 }
 
 /* Attempts that follow are no new load. */
@@ -160,10 +215,13 @@ static void received(void *context, int64_t now, uint16_t from,
                      const struct tt_received *received) {
     struct scheduler_node *self = context;
     if (received->frame.type == TT_FRAME_SERVED)
-        note_reasons(self, from, received);
+        tt_load_reasons_note(&self->reasons, &self->role.models, from, received);
     if (received->frame.type == TT_FRAME_TICKET && self->was_primary)
         count_tickets(self, now, &received->frame);
-    tt_scheduler_role_receive(&self->role, now, from, &received->frame);
+    if (received->frame.type == TT_FRAME_WISH)
+        take_wishes(self, now, from, received);
+    else
+        tt_scheduler_role_receive(&self->role, now, from, &received->frame);
     show_change(self, now);
 }
 
@@ -204,6 +262,10 @@ static void settle(void *context, int64_t now) {
         if (task)
             tt_remote_engine_done(task, now);
     }
+    if (self->is_closing)
+        return;
+    tt_port_drain(self->port);
+    tt_new_models_settle(&self->news);
     tt_model_service_settle(&self->service);
 }
 
@@ -235,21 +297,34 @@ static void recorded(void *context, int64_t now, uint64_t epoch) {
 static void free_parts(struct scheduler_node *take_self) {
     tt_cluster_figures_fini(&take_self->figures);
     tt_scaling_service_fini(&take_self->scaling);
+    if (take_self->port)
+        tt_port_close(take_self->port); /* waits for a load that is under way */
     tt_cluster_demand_fini(&take_self->demand);
     if (take_self->placement.node)
         tt_placement_service_fini(&take_self->placement);
     tt_model_service_fini(&take_self->service);
-    tt_text_fini(&take_self->plan_reasons);
-    tt_text_fini(&take_self->reasons);
+    tt_text_fini(&take_self->refusal);
+    tt_load_reasons_fini(&take_self->reasons);
     tt_scheduler_role_fini(&take_self->role);
     free(take_self);
 }
 
 static enum tt_err open_parts(struct scheduler_node *self, struct tt_error *why) {
     struct tt_fleet_node *node = self->node;
+    const struct tt_fleet_options *options = tt_fleet_node_options(node);
+    enum tt_err err =
+        tt_serving_open_port(options->serving, tt_fleet_node_wake, node, &self->port, why);
+    if (err)
+        return err;
+    self->news = (struct tt_new_models){.models = tt_fleet_node_models(node),
+                                        .port = self->port,
+                                        .context = self,
+                                        .serves = serves,
+                                        .resolved = on_resolved,
+                                        .refused = on_refused};
     tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a scheduler");
-    enum tt_err err = tt_model_service_init(&self->service, tt_fleet_node_models(node), NULL, NULL,
-                                            tt_fleet_node_options(node)->commands, NULL);
+    err = tt_model_service_init(&self->service, tt_fleet_node_models(node), NULL, NULL,
+                                options->commands, NULL);
     if (!err)
         err = tt_placement_service_init(&self->placement, node, &self->role);
     if (!err)
@@ -279,8 +354,8 @@ static enum tt_err open_role(struct tt_fleet_node *node, void **out_self, struct
     self->role.models.context = self;
     self->role.models.ended = on_ended;
     self->role.models.placed = on_placed;
-    tt_text_init(&self->reasons);
-    tt_text_init(&self->plan_reasons);
+    tt_load_reasons_init(&self->reasons, node);
+    tt_text_init(&self->refusal);
     err = open_parts(self, why);
     if (err) {
         free_parts(self);
@@ -295,6 +370,7 @@ static enum tt_err open_role(struct tt_fleet_node *node, void **out_self, struct
 
 static void close_role(void *take_self) {
     struct scheduler_node *self = take_self;
+    self->is_closing = true;
     tt_command_inbox_close(tt_fleet_node_options(self->node)->commands);
     settle(self, tt_clock_now());
     free_parts(self);
@@ -381,6 +457,8 @@ const struct tt_fleet_role tt_scheduler_node_role = {.open = open_role,
                                                      .outbox = outbox,
                                                      .settle = settle,
                                                      .text = text,
+                                                     .model_came = model_came,
+                                                     .model_held = model_held,
                                                      .epoch = epoch,
                                                      .state = state,
                                                      .recorded = recorded,

@@ -1,14 +1,18 @@
 /* libFuzzer target: any bytes from another node of a cluster. The first byte chooses what reads
- * them: a handshake of either side, tensors of a payload, or a stream of frames, which a role then
- * receives from each other role in turn, with its invariants checked after every frame. */
+ * them: a handshake of either side, tensors of a payload, a notice of a model, or a stream of
+ * frames, which a role then receives from each other role in turn, with its invariants checked
+ * after every frame. */
 /* covers: cluster/frame.c cluster/backend.c cluster/frontend.c cluster/scheduler_role.c
- * fleet/frame_stream.c fleet/handshake.c fleet/tensor_payload.c */
+ * fleet/frame_stream.c fleet/handshake.c fleet/model_notice.c fleet/model_numbers.c
+ * fleet/tensor_payload.c */
 #include "base/instant.h"
 #include "cluster/backend.h"
 #include "cluster/frontend.h"
 #include "cluster/scheduler_role.h"
 #include "fleet/frame_stream.h"
 #include "fleet/handshake.h"
+#include "fleet/model_notice.h"
+#include "fleet/model_numbers.h"
 #include "fleet/tensor_payload.h"
 
 #include <stdlib.h>
@@ -81,12 +85,17 @@ struct roles {
     struct tt_scheduler_role scheduler;
     struct tt_frontend frontend;
     struct tt_backend backend;
+    struct tt_model_numbers numbers;
 };
 
 static void roles_init(struct roles *self, struct world *world) {
     struct tt_error why;
-    enum tt_err err = tt_scheduler_role_init(&self->scheduler, &world->settings, SCHEDULER, 0,
-                                             "deferred", NULL, 0, &why);
+    enum tt_err err = tt_model_numbers_init(&self->numbers, NODES);
+    tt_assert(err == TT_OK);
+    err = tt_model_numbers_set(&self->numbers, SCHEDULER, 0, 0);
+    tt_assert(err == TT_OK);
+    err = tt_scheduler_role_init(&self->scheduler, &world->settings, SCHEDULER, 0, "deferred", NULL,
+                                 0, &why);
     tt_assert(err == TT_OK);
     err = tt_frontend_init(&self->frontend, &world->settings, FRONTEND, 1, 0);
     tt_assert(err == TT_OK);
@@ -109,9 +118,11 @@ static void roles_init(struct roles *self, struct world *world) {
     }
 }
 
-/* The frame comes to every role, from another one. */
-static void receive(struct roles *self, int64_t now, const struct tt_frame *frame) {
+/* The frame comes to every role, from another one, with the numbers of the sender's models. */
+static void receive(struct roles *self, int64_t now, struct tt_frame_record *records,
+                    struct tt_frame *frame) {
     uint16_t turn = (uint16_t)(frame->count & 1);
+    tt_model_numbers_translate(&self->numbers, SCHEDULER, 1, records, frame);
     tt_scheduler_role_receive(&self->scheduler, now, turn ? FRONTEND : BACKEND, frame);
     tt_scheduler_role_tick(&self->scheduler, now);
     tt_frontend_receive(&self->frontend, now, turn ? SCHEDULER : BACKEND, frame);
@@ -146,8 +157,9 @@ static void read_frames(const uint8_t *data, size_t size) {
         if (tt_frame_stream_next(&stream, records, &received, &has, &why))
             break;
         else if (has)
-            receive(&roles, now, &received.frame);
+            receive(&roles, now, records, &received.frame);
     tt_frame_stream_fini(&stream);
+    tt_model_numbers_fini(&roles.numbers);
     tt_scheduler_role_fini(&roles.scheduler);
     tt_frontend_fini(&roles.frontend);
     tt_backend_fini(&roles.backend);
@@ -169,6 +181,29 @@ static void read_handshake(const uint8_t *data, size_t size, bool is_dialer) {
             break;
 }
 
+/* The payload of a notice, whose record is taken from it, too. What was read is written as it was.
+ */
+static void read_notice(const uint8_t *data, size_t size) {
+    struct tt_model_notice notice;
+    struct tt_error why;
+    struct tt_frame_record record = {.id = size,
+                                     .duration_ns = TT_S,
+                                     .length = (uint32_t)size,
+                                     .model = size > 0 ? data[0] : 0,
+                                     .rows = size > 4 ? data[4] : 0,
+                                     .code = 1};
+    if (tt_model_notice_read(&record, data, size, &notice, &why))
+        return;
+    tt_profile_check(notice.profile);
+    tt_assert(tt_model_notice_bytes(&notice) == size);
+    uint8_t *again = malloc(size);
+    tt_assert(again != NULL);
+    tt_model_notice_write(&notice, again);
+    tt_assert(memcmp(again, data, 12) == 0);
+    free(again);
+    tt_model_notice_fini(&notice);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size == 0)
         return 0;
@@ -179,13 +214,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct tt_tensor_view views[TENSORS];
     struct tt_error why;
     enum tt_err err = TT_OK;
-    if (data[0] % 4 == 0)
+    if (data[0] % 5 == 0)
         err = tt_tensors_read(bytes, count, TENSORS, views, &why);
-    else if (data[0] % 4 == 1)
+    else if (data[0] % 5 == 1)
         read_frames(bytes, count);
+    else if (data[0] % 5 == 4)
+        read_notice(bytes, count);
     else
-        read_handshake(bytes, count, data[0] % 4 == 2);
-    for (int32_t i = 0; data[0] % 4 == 0 && !err && i < TENSORS; i++)
+        read_handshake(bytes, count, data[0] % 5 == 2);
+    for (int32_t i = 0; data[0] % 5 == 0 && !err && i < TENSORS; i++)
         tt_assert((const uint8_t *)views[i].bytes + views[i].size_bytes <= bytes + count);
     free(bytes);
     return 0;

@@ -201,13 +201,24 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(answer.returncode, 2)
         self.assertIn("chmod 600", answer.stderr)
 
-    def test_other_models_are_refused(self):
+    def test_other_models_are_no_obstacle(self):
+        """A node joins with other models; none of them is served (test_cluster_new_models.py has the rest)."""
         cluster = self.cluster = Cluster()
         others = cluster.folder / "others"
         cluster.add_model("other", others)
         cluster.start("s1")
-        stranger = cluster.start("b1", models=others)
-        await_true(lambda: any("different models" in line for line in stranger.lines), 60, "it is refused")
+        cluster.start("f1")
+        cluster.start("b1", models=others)
+        for name in ("s1", "f1", "b1"):
+            self.assertTrue(cluster.processes[name].wait_ready(60), cluster.said())
+        await_true(lambda: cluster.status()["s1"]["devices"] == 2, 60, "it takes batches")
+        cluster.await_ready("f1", 503)  # it has nothing to serve
+        lines = cluster.processes["s1"].lines
+        for text in ("model other has come from node b1", "node b1 does not serve model echo: "):
+            await_true(lambda t=text: any(t in line for line in lines), 60, "s1 says: " + text)
+        status, answer = cluster.infer("f1", 1)
+        self.assertEqual(status, 503, answer)
+        self.assertIn("'echo'", answer)
 
     def test_what_strangers_send(self):
         """Bytes that are no hello, and hellos of other releases, are refused; the node goes on."""

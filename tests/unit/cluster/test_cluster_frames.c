@@ -35,7 +35,7 @@ static struct tt_frame draw_frame(struct tt_prng *prng, struct tt_frame_record *
     if (has_no_records(frame.type))
         frame.count = 0;
     if (frame.type == TT_FRAME_OPINION || frame.type == TT_FRAME_WISHED ||
-        frame.type == TT_FRAME_REMOTE)
+        frame.type == TT_FRAME_REMOTE || frame.type == TT_FRAME_MODEL)
         frame.count = 1;
     for (int32_t i = 0; i < frame.count; i++)
         records[i] = draw_record(prng);

@@ -17,9 +17,9 @@ enum { NODES = 5, TRIALS = 20000 };
 
 static const struct tt_cluster_key key = {.bytes = "0123456789abcdef", .count = 16};
 static const struct tt_identity dialer = {
-    .release = {0, 2}, .node = 3, .incarnation = 7, .cluster_digest = 11, .models_digest = 13};
+    .release = {0, 2}, .node = 3, .incarnation = 7, .cluster_digest = 11};
 static const struct tt_identity listener = {
-    .release = {0, 2}, .node = 1, .incarnation = 8, .cluster_digest = 11, .models_digest = 13};
+    .release = {0, 2}, .node = 1, .incarnation = 8, .cluster_digest = 11};
 
 struct pair {
     struct tt_handshake sides[2]; /* the dialer, the listener */
@@ -121,10 +121,6 @@ static void other_clusters_are_refused(void **state) {
     other.cluster_digest++;
     play(&pair, &other, &listener, &key, &key);
     assert_refused(&pair, "different files of the cluster");
-    other = dialer;
-    other.models_digest++;
-    play(&pair, &other, &listener, &key, &key);
-    assert_refused(&pair, "different models");
     other = dialer;
     other.node = NODES;
     play(&pair, &other, &listener, &key, &key);
