@@ -36,9 +36,6 @@ class ClusterUcxTest(unittest.TestCase):
 
     def tearDown(self):
         if self.cluster:
-            for node in self.cluster.status().values():  # also those that chaos started
-                if node["pid"]:
-                    os.kill(node["pid"], signal.SIGKILL)
             self.cluster.stop()
 
     def begin(self, *more, **shape):
@@ -141,6 +138,8 @@ class ClusterUcxTest(unittest.TestCase):
         self.assertTrue(account["holds"])
         self.assertGreater(account["answered"], 0)
         self.assertEqual(account["lost"] + account["wrong"], 0)
+        self.cluster.stop()
+        await_true(lambda: not self.cluster.left(), 60, "no process is left")
 
     def test_what_is_missing(self):
         cluster = self.cluster = Cluster()

@@ -1,5 +1,6 @@
 """A cluster of real processes for a test: loopback, free ports, emulated models."""
 import atexit
+import contextlib
 import json
 import os
 import pathlib
@@ -142,6 +143,21 @@ class Cluster:
                 server.process.kill()
         for server in self.processes.values():
             server.process.wait()
+        for pid in self.left():
+            with contextlib.suppress(ProcessLookupError):  # it has ended by itself
+                os.kill(pid, signal.SIGKILL)
+
+    def left(self):
+        """Processes with the cluster's folder in their command line: those that chaos started, whether they answer or not."""
+        found = []
+        for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                words = path.read_bytes().decode(errors="replace")
+            except OSError:
+                continue  # it has ended meanwhile
+            if str(self.folder) in words and int(path.parent.name) != os.getpid():
+                found.append(int(path.parent.name))
+        return found
 
     def said(self):
         return "\n".join("%s: %s" % (name, server.said()) for name, server in self.processes.items())
