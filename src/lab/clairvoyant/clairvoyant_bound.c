@@ -220,7 +220,8 @@ static struct extent extent_of(const struct tt_clairvoyant_case *given) {
         out.longest_ns = tt_instant_max(out.longest_ns, model->latency_ns[largest]);
         out.batch_sizes += largest;
     }
-    if (out.until_at <= out.from_at) /* no deadline can be met: any extent will do */
+    bool is_empty = out.from_at == TT_NEVER;
+    if (!is_empty && out.until_at <= out.from_at) /* no deadline can be met: any extent will do */
         out.until_at = out.from_at + 1;
     return out;
 }

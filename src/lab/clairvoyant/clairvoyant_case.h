@@ -3,7 +3,8 @@
  * D devices run one batch at a time, without preemption. A batch holds 1 .. max_batch requests of
  * one model. A batch of b that starts at s occupies its device during [s, s + l(b)). Each member
  * has arrived by s, and has its deadline at s + l(b) or later. A request that is in such a batch is
- * in time; all others are bad.
+ * in time; all others are bad. A batch that holds others besides takes no less time, so bounds need
+ * not know them.
  *
  * Life: _init takes it from a scenario, or a test fills it in; clairvoyant_bound.h and
  * clairvoyant_plan.h read it; _fini. It holds no policy and runs nothing. */

@@ -154,9 +154,11 @@ static void trace(struct beam *beam, struct tt_clairvoyant_plan *out) {
     int32_t count = 0;
     while (i > 0) {
         i -= step.count > 0 ? step.count : 1;
-        if (step.count > 0)
-            out->batches[count++] = (struct tt_clairvoyant_batch){
+        if (step.count > 0) {
+            const struct tt_clairvoyant_batch batch = {
                 .start_at = step.start_at, .first = i, .count = step.count};
+            out->batches[count++] = batch;
+        }
         step = beam->steps[(ptrdiff_t)i * beam->width + step.parent];
     }
     out->batch_count = count;

@@ -199,7 +199,8 @@ function wordsOfGoodput(points, nameOf, along, groups, groupOf) {
         ' of what staggered batches of evenly arriving requests allow.');
   if (known(best.impossible_per_s))
     out.push(
-        'No scheduler reaches ' + number(best.impossible_per_s) + ' r/s, even if it knows all requests in advance: this is ' +
+        'At ' + number(best.impossible_per_s) +
+        ' r/s no scheduler keeps the limit, even if it knows all requests in advance: this is ' +
         percent(best.share_of_possible) + ' of the possible.');
   out.push('Goodput is the highest rate at which at most 1 % of the requests of every model are late or dropped.');
   if (points.some((p) => p.interrupted)) out.push(warn('It was interrupted: some searches are incomplete.'));
