@@ -2,8 +2,7 @@
  *
  * The mechanism takes the devices of a pool for equal, and chooses one that is idle. If that one's
  * backend lacks the model, it changes its place in the mechanism with an idle device that has it.
- * If none is idle, the batch is parked until one is: the chosen device counts as busy meanwhile. If
- * no backend has the model any more, the requests go back to their frontends. */
+ * If none is idle, the batch is parked (scheduler_parked.c). */
 #include "cluster/scheduler_role.h"
 
 static bool *lack(const struct tt_scheduler_role *self, uint16_t backend, int32_t model) {
@@ -11,7 +10,8 @@ static bool *lack(const struct tt_scheduler_role *self, uint16_t backend, int32_
     return &self->lacks[backend * capacity + model];
 }
 
-static bool has(const struct tt_scheduler_role *self, uint16_t backend, int32_t model) {
+bool tt_scheduler_holders_have(const struct tt_scheduler_role *self, uint16_t backend,
+                               int32_t model) {
     return self->lacking[model] == 0 || !*lack(self, backend, model);
 }
 
@@ -29,15 +29,14 @@ void tt_scheduler_role_hold(struct tt_scheduler_role *self, uint16_t backend, in
     self->pools[self->settings->nodes[backend].pool].wants_decision = true;
 }
 
-/* Some backend of the pool takes batches, but none of those has the model. */
-static bool is_absent(const struct tt_scheduler_role *self, uint16_t pool, int32_t model) {
+bool tt_scheduler_holders_lost(const struct tt_scheduler_role *self, uint16_t pool, int32_t model) {
     bool is_there = false;
     for (uint16_t i = 0; self->lacking[model] > 0 && i < self->settings->node_count; i++) {
         const struct tt_cluster_node *node = &self->settings->nodes[i];
         if (node->role != TT_ROLE_BACKEND || node->pool != pool ||
             self->peers[i].state != TT_PEER_KNOWN)
             continue;
-        if (has(self, i, model))
+        if (tt_scheduler_holders_have(self, i, model))
             return false;
         is_there = true;
     }
@@ -49,30 +48,29 @@ void tt_scheduler_holders_settle(struct tt_scheduler_role *self) {
         return;
     self->holders_changed = false;
     for (int32_t i = 0; i < self->settings->model_count; i++)
-        tt_model_set_absent(&self->models, i, is_absent(self, self->routes[i], i));
+        tt_model_set_absent(&self->models, i, tt_scheduler_holders_lost(self, self->routes[i], i));
 }
 
-/* ---- parked batches ---- */
+/* ---- devices ---- */
 
 static bool is_idle(const struct tt_granted_device *device) {
     return device->is_usable && device->count == 0 &&
            device->pool->mechanism.executors[device->executor].state == TT_EXECUTOR_UP;
 }
 
-/* A device that can run the model now, in place of the given one; NULL: there is none. */
-static struct tt_granted_device *find_idle(struct tt_scheduler_role *self,
-                                           const struct tt_scheduler_pool *pool, int32_t model) {
+struct tt_granted_device *tt_scheduler_holders_find_idle(struct tt_scheduler_role *self,
+                                                         const struct tt_scheduler_pool *pool,
+                                                         int32_t model) {
     for (int32_t i = 0; i < pool->device_count; i++) {
         struct tt_granted_device *device = &self->devices[pool->devices[i]];
-        if (is_idle(device) && has(self, device->backend, model))
+        if (is_idle(device) && tt_scheduler_holders_have(self, device->backend, model))
             return device;
     }
     return NULL;
 }
 
-/* Both are up, and have as many tasks, so the mechanism does not notice. */
-static void change_places(struct tt_scheduler_role *self, struct tt_granted_device *a,
-                          struct tt_granted_device *b) {
+void tt_scheduler_holders_exchange(struct tt_scheduler_role *self, struct tt_granted_device *a,
+                                   struct tt_granted_device *b) {
     int32_t executor = a->executor;
     a->executor = b->executor;
     b->executor = executor;
@@ -84,42 +82,14 @@ struct tt_granted_device *tt_scheduler_holders_choose(struct tt_scheduler_role *
                                                       struct tt_granted_device *device,
                                                       int32_t model, bool *out_is_parked) {
     *out_is_parked = false;
-    if (has(self, device->backend, model))
+    if (tt_scheduler_holders_have(self, device->backend, model))
         return device;
-    struct tt_granted_device *other = find_idle(self, device->pool, model);
+    struct tt_granted_device *other = tt_scheduler_holders_find_idle(self, device->pool, model);
     *out_is_parked = other == NULL;
     if (!other)
         return device;
-    change_places(self, device, other);
+    tt_scheduler_holders_exchange(self, device, other);
     return other;
-}
-
-static void move_or_return(struct tt_scheduler_role *self, int64_t now,
-                           struct tt_granted_device *device) {
-    int32_t model = device->grants[device->oldest].task->model;
-    struct tt_granted_device *other = device;
-    if (!has(self, device->backend, model))
-        other = find_idle(self, device->pool, model);
-    if (other && other != device) {
-        change_places(self, device, other);
-        other->oldest = 0;
-        other->grants[0] = device->grants[device->oldest];
-        other->count = 1;
-        device->count = 0;
-        tt_scheduler_grants_settle(self, device);
-    }
-    if (other)
-        tt_scheduler_grants_issue(self, now, other);
-    else if (is_absent(self, device->pool->number, model))
-        tt_scheduler_grants_give_back(self, now, device);
-}
-
-void tt_scheduler_holders_unpark(struct tt_scheduler_role *self, int64_t now) {
-    for (int32_t i = 0; self->parked > 0 && i < self->device_count; i++) {
-        struct tt_granted_device *device = &self->devices[i];
-        if (device->count == 1 && device->grants[device->oldest].is_parked)
-            move_or_return(self, now, device);
-    }
 }
 
 void tt_scheduler_holders_check(const struct tt_scheduler_role *self) {

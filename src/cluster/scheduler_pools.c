@@ -196,7 +196,7 @@ int64_t tt_scheduler_pools_next_at(const struct tt_scheduler_role *self) {
 }
 
 void tt_scheduler_pools_decide(struct tt_scheduler_role *self, int64_t now) {
-    tt_scheduler_holders_unpark(self, now);
+    tt_scheduler_parked_move(self, now);
     for (int32_t i = 0; i < self->pool_count; i++) {
         struct tt_scheduler_pool *pool = &self->pools[i];
         if (!pool->wants_decision && tt_mechanism_next_at(&pool->mechanism) > now)

@@ -201,9 +201,24 @@ void tt_scheduler_holders_settle(struct tt_scheduler_role *self);
 struct tt_granted_device *tt_scheduler_holders_choose(struct tt_scheduler_role *self,
                                                       struct tt_granted_device *device,
                                                       int32_t model, bool *out_is_parked);
-/* What was parked goes where it can run, or back. Before the policies decide. */
-void tt_scheduler_holders_unpark(struct tt_scheduler_role *self, int64_t now);
+bool tt_scheduler_holders_have(const struct tt_scheduler_role *self, uint16_t backend,
+                               int32_t model);
+/* Some backend of the pool takes batches, but none of those has the model. */
+bool tt_scheduler_holders_lost(const struct tt_scheduler_role *self, uint16_t pool, int32_t model);
+/* A device that can run the model now, in place of the given one; NULL: there is none. */
+struct tt_granted_device *tt_scheduler_holders_find_idle(struct tt_scheduler_role *self,
+                                                         const struct tt_scheduler_pool *pool,
+                                                         int32_t model);
+/* The devices change their places in the mechanism. Both are up, and have as many tasks, so that it
+ * does not notice. */
+void tt_scheduler_holders_exchange(struct tt_scheduler_role *self, struct tt_granted_device *a,
+                                   struct tt_granted_device *b);
 void tt_scheduler_holders_check(const struct tt_scheduler_role *self);
+
+/* ---- scheduler_parked.c; called by the others ---- */
+
+/* What was parked goes where it can run, or back. Before the policies decide. */
+void tt_scheduler_parked_move(struct tt_scheduler_role *self, int64_t now);
 
 /* ---- scheduler_pools.c; called by the others ---- */
 

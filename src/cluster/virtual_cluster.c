@@ -224,6 +224,27 @@ static void place(struct tt_virtual_cluster *self, int64_t now) {
     }
 }
 
+/* If there is room for it. */
+static void let_model_come(struct tt_virtual_cluster *self, int64_t now) {
+    const struct tt_virtual_options *options = self->options;
+    if (now + options->model_gap_ns < options->until_at)
+        tt_virtual_network_schedule(
+            &self->network,
+            (struct tt_virtual_event){.at = now + options->model_gap_ns, .kind = TT_EVENT_MODEL});
+    if (self->settings->model_count == self->settings->model_capacity)
+        return;
+    options->come(options->context);
+    for (int32_t i = 0; i < self->settings->node_count; i++) {
+        struct tt_virtual_node *node = &self->nodes[i];
+        if (node->is_alive && node->role == TT_ROLE_SCHEDULER)
+            tt_scheduler_role_add_model(&node->as.scheduler, now, false, TT_CLUSTER_NO_POOL);
+        else if (node->is_alive)
+            tt_model_duty_add(tt_virtual_models_duty(node));
+        if (node->is_alive && node->frozen_until_at <= now)
+            tt_virtual_node_end_turn(self, node, now);
+    }
+}
+
 static void handle(struct tt_virtual_cluster *self, struct tt_virtual_event *event) {
     switch (event->kind) {
     case TT_EVENT_ARRIVAL: arrive(self, event->at); break;
@@ -231,7 +252,7 @@ static void handle(struct tt_virtual_cluster *self, struct tt_virtual_event *eve
     case TT_EVENT_FAULT_ENDS: tt_virtual_fault_end(self, event->at, event->number); break;
     case TT_EVENT_TIMEOUT: tt_virtual_fault_time_out(self, event->at, event->number); break;
     case TT_EVENT_WISH: wish(self, event->at); break;
-    case TT_EVENT_MODEL: tt_virtual_models_come(self, event->at); break;
+    case TT_EVENT_MODEL: let_model_come(self, event->at); break;
     case TT_EVENT_PLACE: place(self, event->at); break;
     case TT_EVENT_ASKED: tt_virtual_coordination_asked(self, event); break;
     case TT_EVENT_MESSAGE:

@@ -140,26 +140,6 @@ static void note_holders(struct tt_virtual_node *scheduler) {
                 tt_scheduler_role_hold(&scheduler->as.scheduler, (uint16_t)i, m, false);
 }
 
-void tt_virtual_models_come(struct tt_virtual_cluster *self, int64_t now) {
-    const struct tt_virtual_options *options = self->options;
-    if (now + options->model_gap_ns < options->until_at)
-        tt_virtual_network_schedule(
-            &self->network,
-            (struct tt_virtual_event){.at = now + options->model_gap_ns, .kind = TT_EVENT_MODEL});
-    if (self->settings->model_count == self->settings->model_capacity)
-        return;
-    options->come(options->context);
-    for (int32_t i = 0; i < self->settings->node_count; i++) {
-        struct tt_virtual_node *node = &self->nodes[i];
-        if (node->is_alive && node->role == TT_ROLE_SCHEDULER)
-            tt_scheduler_role_add_model(&node->as.scheduler, now, false, TT_CLUSTER_NO_POOL);
-        else if (node->is_alive)
-            tt_model_duty_add(tt_virtual_models_duty(node));
-        if (node->is_alive && node->frozen_until_at <= now)
-            tt_virtual_node_end_turn(self, node, now);
-    }
-}
-
 /* As a driver does it: what the sender did not know is not to be served. */
 void tt_virtual_models_complete(struct tt_virtual_cluster *self, struct tt_frame *frame) {
     for (; frame->type == TT_FRAME_SERVE && frame->count < self->settings->model_count;

@@ -83,8 +83,6 @@ void tt_virtual_pair_disconnect(struct tt_virtual_cluster *self, uint16_t a, uin
 
 /* The node's models are loaded and unloaded from now on. */
 void tt_virtual_models_start(struct tt_virtual_node *node);
-/* A model comes, if there is room for it. */
-void tt_virtual_models_come(struct tt_virtual_cluster *self, int64_t now);
 /* A SERVE of a node that did not know all models gets records for the others. */
 void tt_virtual_models_complete(struct tt_virtual_cluster *self, struct tt_frame *frame);
 /* Of a frontend or a backend. */
