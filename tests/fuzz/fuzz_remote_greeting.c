@@ -1,6 +1,7 @@
 /* libFuzzer target: a message about memory that UCX reaches, of a peer that has the session's key:
  * the bytes are signed before they are read. What is believed lies within them and can be written
  * again. The first byte chooses whether a byte of the tag is changed. */
+/* covers: fleet/remote_greeting.c */
 #include "fleet/input_board.h"
 #include "fleet/remote_greeting.h"
 
