@@ -101,7 +101,7 @@ static void put_child(const struct tree *self, enum child child, const uint8_t *
                       int64_t from_at, int64_t until_at) {
     static const char *const names[] = {"receive", "queue", "batch", "run", "send"};
     uint8_t id[TT_SPAN_ID_BYTES];
-    child_id(self, child, id);
+    child_id(self, (int)child, id);
     tt_text_puts(self->out, ",");
     begin_span(self, id, parent_id, KIND_INTERNAL, from_at,
                until_at > from_at ? until_at : from_at);

@@ -192,8 +192,8 @@ static void test_interpreters(void **state) {
     assert_non_null(strstr(why.text, "cannot start the Python interpreter '/no/such/python'"));
     static const char *const configs[] = {
         "{\"parameters\":{\"EXECUTION_ENV_PATH\":{\"string_value\":\"/no/env\"}}}",
-        "{\"parameters\":{\"EXECUTION_ENV_PATH\":{\"string_value\":"
-        "\"$$TRITON_MODEL_DIRECTORY/env\"}}}",
+        ("{\"parameters\":{\"EXECUTION_ENV_PATH\":{\"string_value\":"
+         "\"$$TRITON_MODEL_DIRECTORY/env\"}}}"),
         "{\"parameters\":{\"EXECUTION_ENV_PATH\":{\"string_value\":\"/a/env.tar.gz\"}}}"};
     static const char *const messages[] = {"there is no '/no/env/bin/python3'",
                                            "/env/bin/python3'; name the directory of a venv",
