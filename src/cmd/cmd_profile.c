@@ -443,6 +443,10 @@ static enum tt_err profile(const struct flags *flags, struct tt_repository *repo
     if (traits->emulates)
         return tt_fail(TT_ERR_INVALID, why, "model '%s' is %s; only real models can be measured",
                        name, traits->name);
+    if (!traits->needs_file && !traits->file_name) /* whose digest the profile would name */
+        return tt_fail(TT_ERR_UNSUPPORTED, why,
+                       "model '%s' is a %s, which has no model file: it is not profiled", name,
+                       traits->name);
     struct tt_engine_runtime_options where = {.onnxruntime = flags->onnxruntime,
                                               .python = flags->python};
     struct tt_engine_runtime runtime;

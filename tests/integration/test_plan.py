@@ -75,6 +75,28 @@ class Plan(unittest.TestCase):
         self.assertGreaterEqual(plan["devices"], 2)
         self.assertLessEqual(plan["devices"], 4)
 
+    def test_a_model_without_a_file_is_left_out(self):
+        tokenizer = self.repository / "words"
+        (tokenizer / "1").mkdir(parents=True)
+        (tokenizer / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n")
+        (tokenizer / "config.pbtxt").write_text(
+            'backend: "wordpiece" max_batch_size: 8 '
+            'input [{ name: "text" data_type: TYPE_STRING dims: [1] }] '
+            'output [{ name: "input_ids" data_type: TYPE_INT64 dims: [-1] },'
+            ' { name: "attention_mask" data_type: TYPE_INT64 dims: [-1] }]'
+        )
+        checked = run("models", "check", self.repository)
+        self.assertIn("words: ok", checked.stdout)
+        done = run("plan", self.repository, "--simulate-only", "--rate", 10, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("model words is left out: it has no file to measure", done.stderr)
+        done = run("plan", self.repository, "--model", "words", "--simulate-only", "--rate", 10)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("model 'words' has no file to measure", done.stderr)
+        done = run("profile", tokenizer)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("has no model file: it is not profiled", done.stderr)
+
     def test_real_server_and_its_settings(self):
         plan = self.plan("--rate", 20, "--seconds", 0.5)
         self.assertGreaterEqual(plan["server_cost"]["cores"], 1)

@@ -52,6 +52,12 @@ static enum tt_err add_model(struct tt_plan_models *self, const struct tt_reposi
     return read_settings(model, why);
 }
 
+/* It can have a profile: it comes with one, or a file of its own says what it computes. */
+static bool is_measured(const struct tt_repository_model *model) {
+    const struct tt_engine_traits *engine = model->config->engine;
+    return engine->needs_file || engine->file_name || engine->needs_profile;
+}
+
 static enum tt_err add_named(struct tt_plan_models *self, const struct tt_plan_choice *choice,
                              int64_t slo_ns, struct tt_error *why) {
     for (int32_t m = 0; m < self->count; m++)
@@ -61,6 +67,10 @@ static enum tt_err add_named(struct tt_plan_models *self, const struct tt_plan_c
     if (from && tt_repository_model_ok(from) && from->config->ensemble)
         return tt_fail(TT_ERR_INVALID, why,
                        "model '%s' is an ensemble; name its steps' models instead", choice->name);
+    if (from && tt_repository_model_ok(from) && !is_measured(from))
+        return tt_fail(TT_ERR_UNSUPPORTED, why,
+                       "model '%s' has no file to measure: plan the models that follow it",
+                       choice->name);
     return from ? add_model(self, from, choice->weight, slo_ns, why)
                 : no_such_model(self->repository, choice->name, why);
 }
@@ -83,6 +93,10 @@ enum tt_err tt_plan_models_open(struct tt_plan_models *self, const char *path,
             fprintf(stderr,
                     "tutti plan: model %s is left out: it is an ensemble; its steps' models are "
                     "planned\n",
+                    self->repository->models[m].name);
+        else if (tt_repository_model_ok(&self->repository->models[m]) &&
+                 !is_measured(&self->repository->models[m]))
+            fprintf(stderr, "tutti plan: model %s is left out: it has no file to measure\n",
                     self->repository->models[m].name);
         else if (tt_repository_model_ok(&self->repository->models[m]))
             err = add_model(self, &self->repository->models[m], 1, slo_ns, why);
