@@ -1,8 +1,8 @@
 #include "fleet/memory_exchange.h"
 
 #include "base/log/log.h"
+#include "base/packet_socket.h"
 #include "fleet/memory_greeting.h"
-#include "fleet/packet_socket.h"
 
 #include <inttypes.h>
 #include <stdio.h>

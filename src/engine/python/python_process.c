@@ -1,6 +1,7 @@
 #include "engine/python/python_process.h"
 
 #include "base/clock.h"
+#include "base/packet_socket.h"
 #include "base/spawn.h"
 #include "base/text.h"
 #include "engine/engine_task.h"
@@ -97,8 +98,8 @@ static int start_process(const struct tt_python_program *program, int socket, in
                           "-B",
                           "/proc/self/fd/4",
                           parent,
-                          label,
-                          NULL}; /* for people who look at processes */
+                          label, /* which `ps` shows to administrators */
+                          NULL};
     const char *variables[MAX_VARIABLES];
     int32_t count = 0;
     for (char **at = environ; *at && count < MAX_VARIABLES - 1; at++)
@@ -140,29 +141,10 @@ static char *describe(const struct tt_python_program *program) {
 }
 
 /* Sends a message, with the files that it brings. */
-static bool send_message(const struct tt_python_process *self, const struct message *message,
-                         const int *files, int32_t file_count) {
-    struct iovec part = {.iov_base = (void *)(uintptr_t)message, .iov_len = sizeof(*message)};
-    union {
-        struct cmsghdr head;
-        char bytes[CMSG_SPACE(2 * sizeof(int))];
-    } control = {.bytes = {0}};
-    struct msghdr head = {.msg_iov = &part, .msg_iovlen = 1};
-    if (file_count > 0) {
-        size_t size_bytes = (size_t)file_count * sizeof(int);
-        head.msg_control = control.bytes;
-        head.msg_controllen = CMSG_SPACE(size_bytes);
-        struct cmsghdr *rights = CMSG_FIRSTHDR(&head);
-        rights->cmsg_level = SOL_SOCKET;
-        rights->cmsg_type = SCM_RIGHTS;
-        rights->cmsg_len = CMSG_LEN(size_bytes);
-        memcpy(CMSG_DATA(rights), files, size_bytes);
-    }
-    ssize_t sent;
-    do
-        sent = sendmsg(self->socket, &head, MSG_NOSIGNAL);
-    while (sent < 0 && errno == EINTR);
-    return sent == (ssize_t)sizeof(*message);
+static enum tt_err send_message(const struct tt_python_process *self, const struct message *message,
+                                const int *files, int32_t file_count, struct tt_error *why) {
+    return tt_packet_send(self->socket, (const uint8_t *)message, sizeof(*message), files,
+                          file_count, why);
 }
 
 /* An input buffer of at least that size, which the process may not know yet. */
@@ -190,10 +172,10 @@ static enum tt_err send_model(struct tt_python_process *self,
         memcpy(self->in->bytes, text, length);
         struct message message = {
             .kind = MESSAGE_MODEL, .fresh = FRESH_IN, .size_bytes = (int64_t)length};
-        self->knows_in = send_message(self, &message, &self->in->fd, 1);
-        if (!self->knows_in)
-            err =
-                tt_fail(TT_ERR_IO, why, "the Python process takes no message: %s", strerror(errno));
+        err = send_message(self, &message, &self->in->fd, 1, why);
+        self->knows_in = !err;
+        if (err)
+            err = tt_fail_in(TT_ERR_IO, why, "the Python process takes no message");
     }
     free(text);
     return err;
@@ -302,7 +284,8 @@ static bool send_batch(struct tt_python_process *self, int32_t slot,
         message.fresh |= FRESH_OUT;
         files[file_count++] = out->fd;
     }
-    if (!send_message(self, &message, files, file_count))
+    struct tt_error why;
+    if (send_message(self, &message, files, file_count, &why))
         return false;
     self->knows_in = true;
     if (slot >= 0)
@@ -347,7 +330,9 @@ enum tt_python_reply tt_python_process_run(struct tt_python_process *self,
 
 void tt_python_process_ask_to_end(struct tt_python_process *self) {
     const struct message message = {.kind = MESSAGE_END};
-    (void)send_message(self, &message, NULL, 0); /* one that has ended needs none */
+    struct tt_error why;
+    enum tt_err err = send_message(self, &message, NULL, 0, &why);
+    (void)err; /* a process that has ended needs none */
 }
 
 void tt_python_process_kill(const struct tt_python_process *self) {

@@ -1,9 +1,9 @@
 /* Messages about shared memory: only whole, signed ones with sizes that make sense are believed;
  * and the packets that carry them, with their descriptors. */
+#include "base/packet_socket.h"
 #include "base/prng.h"
 #include "fleet/input_board.h"
 #include "fleet/memory_greeting.h"
-#include "fleet/packet_socket.h"
 #include "unit/seed.h"
 
 #include <fcntl.h>

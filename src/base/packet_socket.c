@@ -1,4 +1,4 @@
-#include "fleet/packet_socket.h"
+#include "base/packet_socket.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -100,7 +100,10 @@ enum tt_err tt_packet_send(int fd, const uint8_t *bytes, size_t count, const int
         head->cmsg_len = CMSG_LEN(size);
         memcpy(CMSG_DATA(head), fds, size);
     }
-    ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL);
+    ssize_t sent;
+    do
+        sent = sendmsg(fd, &message, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
     return sent == (ssize_t)count ? TT_OK : system_error("send a packet", why);
 }
 

@@ -2,11 +2,11 @@
  *
  * Names are of the abstract kind: they are no files, end with their process, and belong to one
  * network namespace. Any process of the host may connect to one, or take one; so both sides look at
- * the other's user. All sockets are non-blocking.
+ * the other's user. All sockets that are made here are non-blocking.
  *
  * Implemented in packet_socket.c. */
-#ifndef TT_FLEET_PACKET_SOCKET_H
-#define TT_FLEET_PACKET_SOCKET_H
+#ifndef TT_BASE_PACKET_SOCKET_H
+#define TT_BASE_PACKET_SOCKET_H
 
 #include "base/err.h"
 
@@ -21,7 +21,8 @@ TT_MUST_CHECK enum tt_err tt_packet_listen(const char *name, int *out_fd, struct
 TT_MUST_CHECK enum tt_err tt_packet_connect(const char *name, int *out_fd, struct tt_error *why);
 /* BUSY: no process waits; INVALID: another user connected; IO. */
 TT_MUST_CHECK enum tt_err tt_packet_accept(int listener, int *out_fd, struct tt_error *why);
-/* One packet with `fd_count` descriptors, which stay the caller's. */
+/* One packet with `fd_count` descriptors, which stay the caller's. On any socket of packets; a
+ * blocking one waits for room. BUSY: later; IO. */
 TT_MUST_CHECK enum tt_err tt_packet_send(int fd, const uint8_t *bytes, size_t count, const int *fds,
                                          int32_t fd_count, struct tt_error *why);
 /* A packet and its descriptors, which become the caller's: -1 where there is none. BUSY: none came
