@@ -76,3 +76,7 @@ void tt_engine_result_release(struct tt_engine_result *take_result) {
     if (tt_refcount_unref(&take_result->references))
         tt_engine_result_free(take_result);
 }
+
+void tt_engine_no_state_release(struct tt_engine_state *take_state) {
+    tt_assert(take_state == NULL);
+}

@@ -42,5 +42,8 @@ TT_MUST_CHECK enum tt_err tt_engine_result_index_rows(struct tt_engine_result *s
 void tt_engine_result_output(const struct tt_engine_result *result, int32_t index,
                              int32_t first_row, int32_t rows, struct tt_tensor_view *out_view);
 void tt_engine_result_release(struct tt_engine_result *take_result);
+/* Implements `state_release` for engines whose models have one step: nothing is kept of a request
+ * between two tasks. */
+void tt_engine_no_state_release(struct tt_engine_state *take_state);
 
 #endif

@@ -176,8 +176,6 @@ static void unload(struct tt_engine_model *take_model) {
         free(TT_CONTAINER_OF(take_model, struct model, model));
 }
 
-static void state_release(struct tt_engine_state *take_state) { tt_assert(take_state == NULL); }
-
 static void close_engine(struct tt_engine *take_engine) {
     if (take_engine)
         free(TT_CONTAINER_OF(take_engine, struct engine, engine));
@@ -192,7 +190,7 @@ static const struct tt_engine_ops ops = {
     .unload = unload,
     .output = tt_engine_result_output,
     .result_release = tt_engine_result_release,
-    .state_release = state_release,
+    .state_release = tt_engine_no_state_release,
     .close = close_engine,
 };
 

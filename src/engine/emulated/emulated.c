@@ -378,11 +378,6 @@ static const struct tt_signature *emulated_signature(const struct tt_engine_mode
     return &model_of(model)->signature;
 }
 
-/* There is no state between tasks: outputs are made from the inputs at the end. */
-static void emulated_state_release(struct tt_engine_state *take_state) {
-    tt_assert(take_state == NULL);
-}
-
 static void emulated_unload(struct tt_engine_model *take_model) {
     if (!take_model)
         return;
@@ -417,7 +412,7 @@ static const struct tt_engine_ops ops = {
     .result_release = tt_engine_result_release,
     .cell_emit = tt_emulated_cells_emit,
     .cell_finish = tt_emulated_cells_finish,
-    .state_release = emulated_state_release,
+    .state_release = tt_engine_no_state_release,
     .close = emulated_close,
 };
 

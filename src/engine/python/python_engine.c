@@ -254,9 +254,6 @@ static enum tt_err load(struct tt_engine *engine, const struct tt_engine_model_s
 
 /* ---- the engine ---- */
 
-/* Nothing is kept of a request between two tasks: models have one step. */
-static void state_release(struct tt_engine_state *take_state) { tt_assert(take_state == NULL); }
-
 static void close_engine(struct tt_engine *take_engine) {
     struct tt_thread_engine *self = TT_CONTAINER_OF(take_engine, struct tt_thread_engine, engine);
     tt_thread_engine_stop(self);
@@ -274,7 +271,7 @@ static const struct tt_engine_ops ops = {
     .unload = unload,
     .output = tt_engine_result_output,
     .result_release = tt_engine_result_release,
-    .state_release = state_release,
+    .state_release = tt_engine_no_state_release,
     .close = close_engine,
 };
 
