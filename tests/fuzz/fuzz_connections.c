@@ -60,6 +60,7 @@ struct world {
     struct tt_http2_connections http2, grpc;
     struct tt_grpc_calls calls;
     struct client clients[CLIENTS];
+    struct tt_loop_turn turn; /* over at once: each further request waits for the next one */
     bool is_stopping;
 };
 
@@ -118,6 +119,9 @@ static void open_world(struct world *self) {
     tt_http2_connections_init(&self->grpc, &self->loop, &self->limits, &self->quotas,
                               &tt_grpc_handler, &self->calls, no_end, self);
     self->connections.is_local = self->http2.is_local = self->grpc.is_local = true;
+    tt_loop_turn_init(&self->turn, NULL, NULL);
+    self->turn.length_ns = 0;
+    self->connections.turn = self->http2.turn = self->grpc.turn = &self->turn;
     for (int i = 0; i < CLIENTS; i++) {
         self->clients[i].fd = -1;
         tt_text_init(&self->clients[i].left);
@@ -128,6 +132,8 @@ static void turn(struct world *self) {
     for (int i = 0; i < TURNS; i++) {
         uv_run(&self->loop, UV_RUN_NOWAIT);
         tt_port_drain(self->port);
+        tt_loop_turn_go_on(&self->turn);
+        tt_loop_turn_next(&self->turn);
         tt_http2_connections_flush(&self->http2);
         tt_http2_connections_flush(&self->grpc);
     }

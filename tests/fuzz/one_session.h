@@ -16,7 +16,8 @@ static inline bool one_session_feed(struct tt_http2_session *session, struct tt_
     static struct tt_http2_output output;
     char *copy = malloc(count ? count : 1); /* so that a read behind the end is seen */
     memcpy(copy, bytes, count);
-    enum tt_err err = tt_http2_session_receive(session, copy, count);
+    size_t used;
+    enum tt_err err = tt_http2_session_receive(session, copy, count, &used);
     free(copy);
     tt_port_drain(port);
     for (bool is_more = true; is_more;) {

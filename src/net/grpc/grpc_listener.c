@@ -117,6 +117,7 @@ static void start(struct tt_grpc_listener *self, struct worker *worker,
                               &tt_grpc_handler, &worker->calls, on_gone, worker);
     worker->connections.tls = worker->tls;
     worker->connections.addresses = options->addresses;
+    worker->connections.turn = &worker->server.turn;
     worker->calls.addresses = options->addresses;
 }
 

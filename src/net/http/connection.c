@@ -22,6 +22,7 @@ struct tt_connection {
     struct sending *sending; /* the request in flight or being answered */
     struct tt_text ahead;    /* bytes of later requests */
     size_t ahead_used;
+    struct tt_loop_behind behind;   /* requests of `ahead` wait for the loop's next turn */
     int64_t received_at;            /* the first byte of the request; set if there is a journal */
     struct tt_peer_address client;  /* likewise, or with limits per address */
     struct tt_address_place *place; /* in these; NULL: none */
@@ -137,6 +138,7 @@ static void connection_close(struct tt_connection *self) {
     if (self->wait == TT_WAIT_CLOSED)
         return;
     wait_for(self, TT_WAIT_CLOSED);
+    tt_loop_turn_forget(&self->behind);
     struct sending *sending = self->sending;
     struct tt_exchange *exchange = sending ? &sending->transaction.exchange : NULL;
     if (exchange && exchange->is_running) {
@@ -590,7 +592,17 @@ static void hand_over(struct tt_connection *self, bool has_preface, const char *
     connection_close(self);
 }
 
-/* Parses until a request is in flight or the bytes are used up; returns how many were used. */
+/* True: the request that comes next waits for the loop's next turn. */
+static bool is_deferred(struct tt_connection *self) {
+    struct tt_loop_turn *turn = self->all->turn;
+    if (!turn || self->sending || self->wait >= TT_WAIT_FLIGHT || !tt_loop_turn_is_over(turn))
+        return false;
+    tt_loop_turn_defer(turn, &self->behind);
+    return true;
+}
+
+/* Parses until a request is in flight, the bytes are used up or the turn is over; returns how many
+ * were used. */
 static size_t consume(struct tt_connection *self, const char *bytes, size_t count) {
     size_t at = 0;
     while (!self->sending && self->wait < TT_WAIT_FLIGHT) {
@@ -614,6 +626,8 @@ static size_t consume(struct tt_connection *self, const char *bytes, size_t coun
         case TT_HTTP1_MESSAGE:
             at += used;
             take_request(self);
+            if (at < count && is_deferred(self))
+                return at;
             break;
         case TT_HTTP1_BAD:
             status = tt_http1_problem(&self->http, &sentence);
@@ -631,6 +645,8 @@ static size_t consume(struct tt_connection *self, const char *bytes, size_t coun
 /* Goes on with what the client sent ahead. */
 static void process(struct tt_connection *self) {
     struct tt_text *ahead = &self->ahead;
+    if (tt_list_linked(&self->behind.node))
+        return; /* in the next turn */
     if (ahead->length)
         self->ahead_used +=
             consume(self, ahead->bytes + self->ahead_used, ahead->length - self->ahead_used);
@@ -643,6 +659,10 @@ static void process(struct tt_connection *self) {
     }
     if (ahead->length - self->ahead_used <= (size_t)self->all->limits->pipeline_bytes)
         set_reading(self, true);
+}
+
+static void go_on_behind(struct tt_loop_behind *behind) {
+    process(TT_CONTAINER_OF(behind, struct tt_connection, behind));
 }
 
 static void keep_ahead(struct tt_connection *self, const char *bytes, size_t count) {
@@ -834,6 +854,7 @@ bool tt_connections_accept(struct tt_connections *self, tt_take_socket_fn *take,
     if (!connection)
         return false;
     connection->all = self;
+    connection->behind.go_on = go_on_behind;
     connection->only_metrics = only_metrics;
     if (self->tls) {
         connection->tls = tt_tls_loop_accept(self->tls, TT_TLS_HTTP);
@@ -886,6 +907,7 @@ void tt_connections_init(struct tt_connections *self, struct tt_http_transaction
     self->tls = NULL;
     self->addresses = NULL;
     self->is_local = false;
+    self->turn = NULL;
     self->connection_count = 0;
     self->has_extra = false;
     self->places = &quotas->connections;

@@ -4,9 +4,11 @@
  * Life of a connection: idle -> head -> body -> in flight (its exchange runs elsewhere) -> writing
  * -> idle again, or lingering until the client has read the last reply. One request of a connection
  * is in flight at a time; requests that a client sends ahead wait, up to `limits.pipeline_bytes`,
- * so that replies keep the order. A client that closes its connection, or its sending half, while
- * its request is in flight has gone: the exchange is abandoned. With TLS the handshake is a part of
- * `head`, under its time limit; a client that does not finish it is closed without a reply.
+ * so that replies keep the order. Those that are answered at once are handled while the loop's turn
+ * lasts (base/loop_turn.h); then the rest waits for the next turn. A client that closes its
+ * connection, or its sending half, while its request is in flight has gone: the exchange is
+ * abandoned. With TLS the handshake is a part of `head`, under its time limit; a client that does
+ * not finish it is closed without a reply.
  *
  * When nearly all places are taken (tt_network_reserve()), the last ones are reserved: such a
  * connection has one request, of health or metrics, and little time for it. One that waits for its
@@ -58,6 +60,7 @@ struct tt_connections {
     bool has_extra;                         /* one of them is beside the quota, for a probe */
     struct tt_tls_loop *tls;                /* borrowed; NULL: without TLS */
     bool is_local;                          /* the clients come by a Unix socket */
+    struct tt_loop_turn *turn;              /* borrowed; NULL: requests are handled at once */
     char read_buffer[TT_READ_BUFFER_BYTES]; /* one for all: libuv reads and delivers at once */
 };
 

@@ -157,6 +157,7 @@ static void start_connections(struct tt_listener *self, struct worker *worker,
     tt_connections_init(&worker->connections, &worker->transactions, &worker->http2, quotas);
     worker->connections.tls = worker->http2.tls = worker->tls;
     worker->connections.addresses = worker->http2.addresses = options->addresses;
+    worker->connections.turn = worker->http2.turn = &worker->server.turn;
     worker->connections.is_local = worker->http2.is_local = worker->server.is_local = is_local;
 }
 
@@ -180,6 +181,8 @@ static enum tt_err add_worker(struct tt_listener *self, struct tt_serving *servi
     tt_socket_group_add(&self->group, &worker->server);
     enum tt_err err =
         tt_socket_server_init(&worker->server, serving, &protocol, worker, self->options.log, why);
+    if (self->options.turn_ns)
+        worker->server.turn.length_ns = self->options.turn_ns;
     if (!err)
         tt_body_budget_join(&worker->transactions.body_budget, tt_socket_server_wake,
                             &worker->server);

@@ -51,6 +51,7 @@ struct tt_listener_options {
     struct tt_tls_server *tls; /* borrowed until close; NULL: without TLS, as on a Unix socket */
     struct tt_access_control *access; /* borrowed until close; NULL: everything is allowed */
     bool is_admin;                    /* the admin interface */
+    int64_t turn_ns;                  /* of base/loop_turn.h; 0: TT_LOOP_TURN_NS */
     struct tt_limits limits;
     struct tt_address_limits *addresses; /* borrowed until close; NULL: none */
     struct tt_network_quotas

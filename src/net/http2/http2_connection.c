@@ -14,6 +14,8 @@ struct connection {
     struct tt_list_node node, dirty_node;
     uv_write_t write;
     struct tt_text unsent;             /* copied from an output that the socket did not take */
+    struct tt_text ahead;              /* received, for a later turn of the loop */
+    struct tt_loop_behind behind;      /* if there is any */
     int64_t heard_at_ms, pinged_at_ms; /* pinged_at_ms 0: no PING is unanswered */
     int64_t write_began_at_ms, accepted_at_ms;
     bool is_writing, is_reading, is_closing;
@@ -36,6 +38,7 @@ static void on_closed(uv_handle_t *handle) {
     struct tt_http2_connections *all = self->all;
     tt_list_remove(&self->node);
     tt_text_fini(&self->unsent);
+    tt_text_fini(&self->ahead);
     if (self->has_place)
         tt_quota_give(all->places, 1);
     tt_address_limits_leave(all->addresses, self->session.place);
@@ -52,6 +55,7 @@ static void connection_close(struct connection *self) {
     self->is_closing = true;
     if (tt_list_linked(&self->dirty_node))
         tt_list_remove(&self->dirty_node);
+    tt_loop_turn_forget(&self->behind);
     tt_http2_session_fini(&self->session);
     uv_close((uv_handle_t *)&self->tcp, on_closed);
 }
@@ -60,6 +64,7 @@ static void connection_close(struct connection *self) {
 
 static void flush(struct connection *self);
 static void set_reading(struct connection *self, bool reading);
+static void read_on(struct connection *self);
 
 static void on_written(uv_write_t *write, int status) {
     struct connection *self = write->data;
@@ -71,7 +76,7 @@ static void on_written(uv_write_t *write, int status) {
         return;
     }
     tt_text_fini(&self->unsent);
-    set_reading(self, true);
+    read_on(self);
     if (!self->is_closing)
         flush(self);
 }
@@ -226,21 +231,38 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out_buffer
     *out_buffer = (uv_buf_t){.base = self->all->read_buffer, .len = TT_HTTP2_READ_BYTES};
 }
 
-static void receive_plain(struct connection *self, const char *bytes, size_t count) {
-    if (count && !self->is_broken &&
-        tt_http2_session_receive(&self->session, bytes, count) != TT_OK)
+/* Keeps the bytes for a later turn. */
+static void keep_ahead(struct connection *self, const char *bytes, size_t count) {
+    tt_text_append(&self->ahead, bytes, count);
+    if (self->ahead.failed) {
         self->is_broken = true;
+        return;
+    }
+    set_reading(self, false);
+    tt_loop_turn_defer(self->all->turn, &self->behind);
+}
+
+static void receive_plain(struct connection *self, const char *bytes, size_t count) {
+    size_t used = 0;
+    if (count == 0 || self->is_broken)
+        return;
+    if (self->ahead.length == 0 &&
+        tt_http2_session_receive(&self->session, bytes, count, &used) != TT_OK)
+        self->is_broken = true;
+    else if (used < count)
+        keep_ahead(self, bytes + used, count - used);
 }
 
 /* Takes what was fed to TLS. */
 static void receive_fed(struct connection *self) {
     char *plain = self->all->tls->plain;
-    enum tt_tls_event event;
+    enum tt_tls_event event = TT_TLS_MORE;
     size_t count;
-    while ((event = tt_tls_session_read(self->tls, plain, TT_TLS_PLAIN_BYTES, &count)) ==
-           TT_TLS_DATA)
+    while (self->ahead.length == 0 &&
+           (event = tt_tls_session_read(self->tls, plain, TT_TLS_PLAIN_BYTES, &count)) ==
+               TT_TLS_DATA)
         receive_plain(self, plain, count);
-    if (event != TT_TLS_MORE)
+    if (self->ahead.length == 0 && event != TT_TLS_MORE)
         self->is_broken = true;
 }
 
@@ -256,6 +278,32 @@ static void receive(struct connection *self, const char *bytes, size_t count) {
         receive_plain(self, bytes, count);
     }
     tt_http2_connections_touch(&self->session);
+}
+
+/* Another turn for what was kept. */
+static void go_on(struct tt_loop_behind *behind) {
+    struct connection *self = TT_CONTAINER_OF(behind, struct connection, behind);
+    struct tt_text ahead = self->ahead;
+    if (self->is_writing) /* on_written() goes on */
+        return;
+    self->all->timers.now_ms = (int64_t)uv_now(self->all->loop);
+    tt_text_init(&self->ahead);
+    receive_plain(self, ahead.bytes, ahead.length);
+    tt_text_fini(&ahead);
+    if (self->tls)
+        receive_fed(self);
+    if (self->ahead.length == 0)
+        set_reading(self, true);
+    if (!self->is_closing)
+        tt_http2_connections_touch(&self->session);
+}
+
+/* What was written made room for more requests. */
+static void read_on(struct connection *self) {
+    if (self->ahead.length)
+        tt_loop_turn_defer(self->all->turn, &self->behind);
+    else
+        set_reading(self, true);
 }
 
 static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer) {
@@ -298,6 +346,7 @@ void tt_http2_connections_init(struct tt_http2_connections *self, uv_loop_t *loo
     self->tls = NULL;
     self->addresses = NULL;
     self->is_local = false;
+    self->turn = NULL;
     tt_list_init(&self->all);
     tt_list_init(&self->dirty);
     tt_http2_timers_init(&self->timers, limits->header_timeout_ms, limits->body_timeout_ms,
@@ -343,12 +392,14 @@ static struct connection *connection_new(struct tt_http2_connections *all) {
         return NULL;
     all->timers.now_ms = (int64_t)uv_now(all->loop);
     self->all = all;
+    self->behind.go_on = go_on;
     self->heard_at_ms = self->accepted_at_ms = all->timers.now_ms;
     if (tt_http2_session_init(&self->session, all->handler, &all->session_limits, &all->timers,
                               &all->memory, all->handler_context) != TT_OK) {
         free(self);
         return NULL;
     }
+    self->session.turn = all->turn;
     return self;
 }
 

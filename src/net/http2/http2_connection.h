@@ -10,6 +10,9 @@
  * With TLS (net/tls) the bytes between socket and session are encrypted. A client that does not
  * finish the handshake within the time for headers is closed.
  *
+ * What a client sent ahead is handled while the loop's turn lasts (base/loop_turn.h); the
+ * rest waits, and so does reading.
+ *
  * `struct tt_http2_connections` holds what all connections of a loop share. Its owner accepts and
  * runs the timer. Everything happens on the loop's thread. Implemented in http2_connection.c. */
 #ifndef TT_NET_HTTP2_HTTP2_CONNECTION_H
@@ -51,6 +54,7 @@ struct tt_http2_connections {
     struct tt_http2_output output;
     struct tt_tls_loop *tls;               /* borrowed; NULL: without TLS */
     bool is_local;                         /* the clients come by a Unix socket */
+    struct tt_loop_turn *turn;             /* borrowed; NULL: bytes are handled at once */
     char read_buffer[TT_HTTP2_READ_BYTES]; /* one for all: libuv reads and delivers at once */
 };
 

@@ -335,7 +335,8 @@ enum tt_err tt_http2_session_init(struct tt_http2_session *self,
                                       .context = context,
                                       .reset_tokens = TT_HTTP2_TOKENS,
                                       .frame_tokens = TT_HTTP2_TOKENS,
-                                      .refilled_at_ms = timers->now_ms};
+                                      .refilled_at_ms = timers->now_ms,
+                                      .frame_left = NGHTTP2_CLIENT_MAGIC_LEN};
     tt_list_init(&self->open);
     tt_list_init(&self->closed);
     tt_list_init(&self->sent);
@@ -367,11 +368,35 @@ void tt_http2_session_fini(struct tt_http2_session *self) {
     self->nghttp2 = NULL;
 }
 
-enum tt_err tt_http2_session_receive(struct tt_http2_session *self, const char *bytes,
-                                     size_t count) {
+/* How many of the bytes belong to the frame that is being received. */
+static size_t frame_rest(struct tt_http2_session *self, const char *bytes, size_t count) {
+    size_t at = 0;
+    if (self->frame_left == 0) {
+        while (at < count && self->frame_head_bytes < TT_HTTP2_FRAME_HEAD)
+            self->frame_head[self->frame_head_bytes++] = (uint8_t)bytes[at++];
+        if (self->frame_head_bytes < TT_HTTP2_FRAME_HEAD)
+            return at;
+        const uint8_t *head = self->frame_head;
+        self->frame_left = (size_t)head[0] << 16 | (size_t)head[1] << 8 | head[2];
+        self->frame_head_bytes = 0;
+    }
+    size_t some = count - at < self->frame_left ? count - at : self->frame_left;
+    self->frame_left -= some;
+    return at + some;
+}
+
+enum tt_err tt_http2_session_receive(struct tt_http2_session *self, const char *bytes, size_t count,
+                                     size_t *out_used) {
+    size_t used = 0;
+    ssize_t taken = 0;
     refill(self);
-    ssize_t taken = nghttp2_session_mem_recv(self->nghttp2, (const uint8_t *)bytes, count);
+    do {
+        size_t some = self->turn ? frame_rest(self, bytes + used, count - used) : count;
+        taken = nghttp2_session_mem_recv(self->nghttp2, (const uint8_t *)bytes + used, some);
+        used += some;
+    } while (taken >= 0 && used < count && !tt_loop_turn_is_over(self->turn));
     tt_http2_session_written(self); /* no output is under way: closed streams can go */
+    *out_used = used;
     return taken < 0 ? TT_ERR_INVALID : TT_OK;
 }
 

@@ -24,6 +24,7 @@
 #define TT_NET_HTTP2_HTTP2_SESSION_H
 
 #include "base/list.h"
+#include "base/loop_turn.h"
 #include "net/access/address_limits.h"
 #include "net/http2/http2_memory.h"
 #include "net/http2/http2_message.h"
@@ -32,6 +33,7 @@
 #include <nghttp2/nghttp2.h>
 
 enum {
+    TT_HTTP2_FRAME_HEAD = 9, /* bytes */
     TT_HTTP2_STREAM_WINDOW = 1 << 20,
     TT_HTTP2_CONNECTION_WINDOW = 16 << 20,
     TT_HTTP2_TOKENS = 4000,           /* of each bucket, full */
@@ -103,6 +105,7 @@ struct tt_http2_session {
     /* Of the client, for the handler; set after _init by the session's owner: */
     struct tt_peer_address peer;
     struct tt_address_place *place; /* in the limits per address; NULL: none */
+    struct tt_loop_turn *turn;      /* of its loop; NULL: it takes all bytes at once */
     char *refusal;                  /* why its requests are to be refused; NULL: they are not */
     bool is_reserved;  /* it has one of the last places of connections, for one short request */
     bool only_metrics; /* it came by the port that answers only /metrics */
@@ -111,7 +114,9 @@ struct tt_http2_session {
     struct tt_http2_output *output; /* while _pull runs */
     int32_t stream_count;           /* that exist for the handler */
     int64_t reset_tokens, frame_tokens, refilled_at_ms;
-    bool is_calmed; /* it ends for abuse */
+    uint8_t frame_head[TT_HTTP2_FRAME_HEAD]; /* of the frame that is being received */
+    size_t frame_head_bytes, frame_left;     /* frame_left: of its payload, or of the preface */
+    bool is_calmed;                          /* it ends for abuse */
 };
 
 void tt_http2_timers_init(struct tt_http2_timers *self, int64_t head_ms, int64_t receive_ms,
@@ -129,9 +134,11 @@ TT_MUST_CHECK enum tt_err tt_http2_session_init(struct tt_http2_session *self,
                                                 struct tt_http2_memory *memory, void *context);
 /* Reports every stream as closed. */
 void tt_http2_session_fini(struct tt_http2_session *self);
-/* INVALID: the bytes are not HTTP/2; send what is left, then close. */
+/* Takes whole frames until the turn of the loop is over, and at least one; `*out_used`: fewer than
+ * `count` if the rest is to come again in a later turn. INVALID: the bytes are not HTTP/2; send
+ * what is left, then close. */
 TT_MUST_CHECK enum tt_err tt_http2_session_receive(struct tt_http2_session *self, const char *bytes,
-                                                   size_t count);
+                                                   size_t count, size_t *out_used);
 /* Adds to `output` what can be sent now. False: it is all; true: call again after writing. */
 bool tt_http2_session_pull(struct tt_http2_session *self, struct tt_http2_output *output);
 /* The bytes of the last _pull were written or copied: releases their messages, and reports streams

@@ -157,6 +157,7 @@ static void on_wake(uv_async_t *async) {
     tt_port_drain(self->port);
     if (self->protocol->relieve)
         self->protocol->relieve(self->context);
+    tt_loop_turn_go_on(&self->turn);
     flush(self);
 }
 
@@ -183,6 +184,7 @@ static void on_tick(uv_timer_t *timer) {
 static void on_after_wait(uv_check_t *check) {
     struct tt_socket_server *self = check->data;
     tt_counter_add(&self->turns, 1);
+    tt_loop_turn_next(&self->turn);
     if (!self->port)
         return;
     tt_port_flush(self->port);
@@ -436,6 +438,7 @@ enum tt_err tt_socket_server_init(struct tt_socket_server *self, struct tt_servi
     self->log = log;
     self->stop_pipe[0] = self->stop_pipe[1] = -1;
     self->spare_fd = eventfd(0, EFD_CLOEXEC);
+    tt_loop_turn_init(&self->turn, tt_socket_server_wake, self);
     int result = uv_loop_init(&self->loop);
     self->has_loop = result == 0;
     if (self->has_loop) {

@@ -17,6 +17,7 @@
 #define TT_NET_SOCKETS_SOCKET_SERVER_H
 
 #include "base/err.h"
+#include "base/loop_turn.h"
 #include "base/threads/counter.h"
 
 #include <stdbool.h>
@@ -72,6 +73,7 @@ struct tt_socket_server {
     struct tt_serving *serving;
     struct tt_port *port; /* NULL before _open_port */
     struct tt_log *log;
+    struct tt_loop_turn turn;   /* what its connections may still do in this one */
     struct tt_counter turns;    /* of the loop so far; any thread reads it */
     int64_t drain_ms, grace_ms; /* grace: of the last _stop */
     bool has_loop, draining, stopping, stopped;

@@ -182,8 +182,9 @@ static inline bool client_push(struct client *self, const void *bytes, size_t co
     /* An exact copy on the heap: the sanitizer sees what is read behind the end or kept. */
     char *copy = malloc(count ? count : 1);
     memcpy(copy, bytes, count);
+    size_t used;
     if (!self->is_refused)
-        self->is_refused = tt_http2_session_receive(&self->server, copy, count) != TT_OK;
+        self->is_refused = tt_http2_session_receive(&self->server, copy, count, &used) != TT_OK;
     free(copy);
     return !self->is_refused;
 }

@@ -250,6 +250,81 @@ static void test_pipelining(void **state) {
     world_close(&world, 5000);
 }
 
+enum { SENT_AHEAD = 200, TURN_REQUESTS = 4 }; /* at most, of one connection in a turn of 1 ns */
+
+/* Opens a world whose turns are so short that each one handles a few requests. */
+static void open_short_turns(struct world *world) {
+    struct tt_listener_options options;
+    tt_listener_options_default(&options);
+    options.turn_ns = 1;
+    world_open(world, &options);
+}
+
+/* Requests sent ahead that are answered at once are spread over turns of the loop. */
+static void test_sent_ahead_in_turns(void **state) {
+    (void)state;
+    struct world world;
+    open_short_turns(&world);
+    int fd = dial(&world);
+    struct tt_text all;
+    tt_text_init(&all);
+    for (int i = 0; i < SENT_AHEAD; i++)
+        tt_text_puts(&all, GET("/v2/health/live"));
+    say(fd, all.bytes, all.length);
+    for (int i = 0; i < SENT_AHEAD; i++)
+        assert_int_equal(hear(fd, true, &head, &body), 200);
+    tt_text_fini(&all);
+    close(fd);
+    struct tt_listener_counts counts = world_close(&world, 5000);
+    assert_true(counts.turns >= SENT_AHEAD / TURN_REQUESTS);
+}
+
+static void say_frame(struct tt_text *out, char kind, char flags, int32_t stream, const char *bytes,
+                      size_t count) {
+    const char frame[] = {
+        0,           (char)(count >> 8),   (char)count,          kind,
+        flags,       (char)(stream >> 24), (char)(stream >> 16), (char)(stream >> 8),
+        (char)stream};
+    tt_text_append(out, frame, sizeof(frame));
+    tt_text_append(out, bytes, count);
+}
+
+static void hear_exactly(int fd, char *out, size_t count) {
+    for (size_t at = 0; at < count;) {
+        ssize_t got = recv(fd, out + at, count - at, 0);
+        assert_true(got > 0);
+        at += (size_t)got;
+    }
+}
+
+/* The same over HTTP/2, whose requests are a few bytes each. */
+static void test_streams_in_turns(void **state) {
+    (void)state;
+    static const char fields[] = "\x82\x86\x04\x0f/v2/health/live\x41\x01x";
+    struct world world;
+    open_short_turns(&world);
+    int fd = dial(&world);
+    struct tt_text all;
+    tt_text_init(&all);
+    tt_text_puts(&all, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    say_frame(&all, 4, 0, 0, NULL, 0);
+    for (int i = 0; i < SENT_AHEAD; i++)
+        say_frame(&all, 1, 5, 2 * i + 1, fields, sizeof(fields) - 1);
+    say(fd, all.bytes, all.length);
+    for (int ended = 0; ended < SENT_AHEAD;) {
+        char frame[9], payload[16384];
+        hear_exactly(fd, frame, sizeof(frame));
+        hear_exactly(fd, payload, (size_t)(uint8_t)frame[1] << 8 | (uint8_t)frame[2]);
+        assert_true(frame[3] != 3 && frame[3] != 7); /* neither RST_STREAM nor GOAWAY */
+        ended += frame[3] == 1 && frame[4] & 1;
+    }
+    tt_text_fini(&all);
+    close(fd);
+    struct tt_listener_counts counts = world_close(&world, 5000);
+    assert_int_equal(counts.http2_requests, SENT_AHEAD);
+    assert_true(counts.turns >= SENT_AHEAD / TURN_REQUESTS);
+}
+
 /* More sent ahead than the limit while a request is held: reading stops, and nothing is lost. */
 static void test_sent_ahead_beyond_the_limit(void **state) {
     (void)state;
@@ -644,6 +719,8 @@ int main(void) {
         cmocka_unit_test(test_infer_json_errors_then_good),
         cmocka_unit_test(test_large_binary),
         cmocka_unit_test(test_pipelining),
+        cmocka_unit_test(test_sent_ahead_in_turns),
+        cmocka_unit_test(test_streams_in_turns),
         cmocka_unit_test(test_sent_ahead_beyond_the_limit),
         cmocka_unit_test(test_chunked_and_continue),
         cmocka_unit_test(test_client_that_leaves_is_cancelled),
