@@ -2,7 +2,8 @@
 """Good clients with deadlines beside hostile ones, and faults of the system. Prints a report as JSON; exit code 1 if an answer was
 wrong, a request was lost, the server ended, memory grew, or the good clients were not served within a second of the end.
 
-SOAK_SECONDS (1800), SOAK_SEED, PROGRAM (build/tutti), SOAK_ONLY: some of the hostile loads, to find a culprit."""
+SOAK_SECONDS (1800), SOAK_SEED, PROGRAM (build/tutti), SOAK_ONLY: some of the hostile loads, to find a culprit. SOAK_PACE (0):
+seconds that each hostile load waits after an action, and a good client five times less, where others need the processors."""
 import base64
 import ctypes
 import http.client
@@ -30,9 +31,12 @@ os.environ.setdefault("TUTTI_PROGRAM", os.environ.get("PROGRAM", str(ROOT / "bui
 
 from fault_board import SHIM, Board  # noqa: E402
 from plain_client import PROGRAM, Server  # noqa: E402
+from plain_grpc import DATA, HEADERS, RST_STREAM, literal  # noqa: E402
+from server_process import free_port  # noqa: E402
 
 SECONDS = float(os.environ.get("SOAK_SECONDS", 1800))
 SEED = int(os.environ.get("SOAK_SEED", random.randrange(1 << 31)))
+PACE_S = float(os.environ.get("SOAK_PACE", 0))
 ONLY = os.environ.get("SOAK_ONLY", "").split()
 CALM_S = max(3.0, SECONDS / 10)  # before the hostile clients come
 GOOD = 4  # clients
@@ -62,6 +66,22 @@ def body(values):
 BOMBS = [pack(b" " * (30 * MIB)), pack(b'{"inputs":[' + b"{}," * (8 * MIB)), pack(b"[" * (20 * MIB)), pack(body([0] * 16) + b" " * (60 * MIB))]
 
 
+CHANGE, PING, CONTINUATION = 4, 6, 9  # frames of HTTP/2: CHANGE is SETTINGS
+END_STREAM, END_HEADERS = 1, 4  # flags
+
+
+def frame(kind, flags, stream, payload=b""):
+    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+
+
+def head(method, path, **more):
+    fields = {":method": method, ":scheme": "http", ":path": path, ":authority": "x", **more}
+    return b"".join(literal(name.replace("_", "-"), value) for name, value in fields.items())
+
+
+GRPC_HEAD = head("POST", "/inference.GRPCInferenceService/ServerLive", te="trailers", content_type="application/grpc")
+
+
 def fill_disk():
     """In the server before it starts: a file of more than 1 MiB, which the recording becomes, finds no room."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, MIB))
@@ -88,7 +108,8 @@ class Soak:
         if has_faults and not self.is_sanitized:
             start.update(LD_PRELOAD=str(SHIM), FAULT_BOARD=str(board))
         flags = "--model-control-mode explicit --load-model good --load-model wide --body-timeout-ms 5000 --header-timeout-ms 3000".split()
-        flags += ["--max-receive-bytes", str(128 * MIB)]
+        self.grpc_address = ("127.0.0.1", free_port())
+        flags += ["--max-receive-bytes", str(128 * MIB), "--grpc-port", str(self.grpc_address[1])]
         flags += ["--record", str(pathlib.Path(folder) / "recording")] if has_faults else []
         self.server = Server(models, *flags, limits=fill_disk if has_faults else None, start={"env": start})
         host, port = self.server.address.split(":")
@@ -127,7 +148,7 @@ class Soak:
                 connection = None  # an injected fault, or a descriptor that was missing
                 with self.lock:
                     self.latencies_s.setdefault(self.phase, []).append(None)
-            time.sleep(0.002)
+            time.sleep(max(0.002, PACE_S / 5))
 
     # --- the hostile ones: each does one thing, and may fail in any way ---
 
@@ -208,6 +229,47 @@ class Soak:
         content = json.dumps({"parameters": {"config": "{}", "file:1/model.onnx": file}}) if draw.random() < 0.5 else "{}"
         self.send("/v2/repository/models/%s/%s" % (name, draw.choice(["load", "unload"])), content.encode())
 
+    def dial_h2(self, address, settings=b""):
+        found = socket.create_connection(address, timeout=5)
+        found.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(CHANGE, 0, 0, settings))
+        return found
+
+    def h2_reset(self, draw):
+        """Requests that are given up as soon as they are made."""
+        address, fields = draw.choice([(self.address, head("GET", "/metrics")), (self.grpc_address, GRPC_HEAD)])
+        with self.dial_h2(address) as found:
+            for first in range(1, 2000, 200):
+                found.sendall(b"".join(frame(HEADERS, END_HEADERS | END_STREAM, i, fields) + frame(RST_STREAM, 0, i, bytes(4)) for i in range(first, first + 200, 2)))
+            found.settimeout(0.2)
+            while found.recv(65536):
+                pass
+
+    def h2_deaf(self, draw):
+        """Answers for which there is never room."""
+        with self.dial_h2(self.address, struct.pack(">HI", 4, 0)) as found:
+            found.sendall(b"".join(frame(HEADERS, END_HEADERS | END_STREAM, i, head("GET", "/metrics")) for i in range(1, 200, 2)))
+            time.sleep(draw.random())
+
+    def h2_endless(self, draw):
+        """Headers, pings or settings without an end."""
+        start, again = draw.choice([
+            (frame(HEADERS, 0, 1, head("GET", "/metrics")), frame(CONTINUATION, 0, 1, literal("x", "y" * 100) * 100)),
+            (b"", frame(PING, 0, 0, bytes(8)) * 1000),
+            (b"", frame(CHANGE, 0, 0, struct.pack(">HI", 3, 1)) * 1000),
+            (frame(HEADERS, END_HEADERS, 1, head("POST", INFER)), frame(DATA, 0, 1) * 1000),
+        ])  # fmt: skip
+        with self.dial_h2(draw.choice([self.address, self.grpc_address])) as found:
+            found.sendall(start)
+            for _ in range(200):  # without reading, until the server has closed or reads no more
+                found.sendall(again)
+
+    def h2_promise(self, draw):
+        """Bodies that begin on many streams, and stop."""
+        with self.dial_h2(self.address) as found:
+            for i in range(1, 100, 2):
+                found.sendall(frame(HEADERS, END_HEADERS, i, head("POST", INFER)) + frame(DATA, 0, i, b" " * draw.randrange(1000)))
+            time.sleep(draw.random())
+
     def descriptors(self, _draw):
         pid = self.server.process.pid
         before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
@@ -232,6 +294,10 @@ class Soak:
             except OSError:
                 self.count(work.__name__ + " cut off")
                 time.sleep(0.01)
+            except Exception as error:  # pylint: disable=broad-exception-caught
+                self.find("the soak itself, %s: %r" % (work.__name__, error))
+                return
+            time.sleep(PACE_S)
 
     # --- what must hold ---
 
@@ -303,6 +369,7 @@ def run(soak):
     time.sleep(CALM_S)
     soak.phase, soak.ends_at = "hostile", began + SECONDS
     loads = [soak.slow_loris, soak.promise, soak.bomb, soak.answers, soak.smuggle, soak.reset, soak.flood, soak.reload, soak.descriptors]
+    loads += [soak.h2_reset, soak.h2_deaf, soak.h2_endless, soak.h2_promise]
     loads += [] if soak.is_sanitized else [soak.fault]
     for load in loads:
         if not ONLY or load.__name__ in ONLY:
@@ -315,6 +382,10 @@ def run(soak):
             samples.append((time.monotonic() - began, soak.resident()))
     for thread in threads:
         thread.join(60)
+    for load in loads:
+        name = load.__name__
+        if name in (ONLY or [name]) and not soak.counts.get(name, 0) + soak.counts.get(name + " cut off", 0):
+            soak.find("%s did nothing" % name)
     soak.board.armed = -1
     return samples
 
