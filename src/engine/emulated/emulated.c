@@ -158,18 +158,24 @@ static int32_t length_of(const struct emulated_executor *self, const struct tt_e
     return varies ? (int32_t)self->inputs[0].shape.dims[1] : 0;
 }
 
+/* Until notified, at most until the instant. A run on another thread is short, and the executor's
+ * own thread may wait on the eventcount: it polls. Else the wait must be exact, or short batches
+ * would seem to take 50 us longer. */
+static void rest(struct emulated_executor *self, int64_t until_at) {
+    if (self->thread.is_here)
+        return;
+    if (!self->is_punctual)
+        tt_eventcount_be_punctual();
+    self->is_punctual = true;
+    tt_eventcount_wait(&self->thread.eventcount, until_at);
+}
+
 /* False if the task was aborted. */
 static bool wait_until(struct emulated_executor *self, int64_t until_at) {
-    if (!self->is_punctual && !self->thread.is_here) {
-        tt_eventcount_be_punctual();
-        self->is_punctual = true;
-    }
     while (tt_executor_thread_asked(&self->thread) != TT_EXECUTOR_ABORT) {
         if (tt_clock_now() >= until_at)
             return true;
-        if (!self->thread.is_here) /* with is_here, another thread may wait on the eventcount: poll,
-                                      for a short time */
-            tt_eventcount_wait(&self->thread.eventcount, until_at);
+        rest(self, until_at);
     }
     return false;
 }
@@ -214,7 +220,7 @@ static bool compute(struct emulated_executor *self, const struct emulated_model 
             *at = until_at;
             return true;
         }
-        tt_eventcount_wait(&self->thread.eventcount, until_at);
+        rest(self, until_at);
     }
     tt_emulated_device_stop(self->device, self->place, tt_clock_now());
     return false;
@@ -232,7 +238,7 @@ static bool copy(struct emulated_executor *self, struct tt_copy_engine *engine, 
 static void recover(struct emulated_executor *self) {
     int64_t until_at = tt_clock_now() + self->abort_ns;
     while (self->abort_ns > 0 && tt_clock_now() < until_at)
-        tt_eventcount_wait(&self->thread.eventcount, until_at);
+        rest(self, until_at);
 }
 
 static void give_up(struct emulated_executor *self, struct tt_engine_task *task) {

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include <cmocka.h>
 
@@ -141,6 +142,44 @@ static struct tt_engine_task one_member(struct tt_engine_model *model,
     *member = (struct tt_engine_member){.rows = 1, .inputs = &input};
     return (struct tt_engine_task){
         .model = model, .member_count = 1, .members = member, .head.last_step = last_step};
+}
+
+/* How late the kernel may end the waits of the thread that asked last for a latency. */
+struct slack {
+    int calls, last_ns;
+};
+
+static int64_t latency_and_slack(void *context, int32_t rows, int32_t length, int32_t first_step,
+                                 int32_t last_step) {
+    (void)rows, (void)length, (void)first_step, (void)last_step;
+    struct slack *self = context;
+    self->calls++;
+    self->last_ns = prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL);
+    return TT_MS;
+}
+
+/* An executor's own thread waits exactly, else batches of 1 us would take 50 us longer; a thread
+ * that runs a task for it keeps its own setting. */
+static void test_waits_are_exact(void **state) {
+    (void)state;
+    struct slack slack = {0};
+    struct tt_engine_model *model = load_as(latency_and_slack, &slack, 2);
+    struct tt_engine_member member;
+    struct tt_engine_task task = one_member(model, &member, 1);
+    bench_run(&bench, &task);
+    assert_int_equal(slack.calls, 2);
+    assert_int_equal(slack.last_ns, 1); /* in step 2: it waited in step 1 */
+    engine->ops->result_release(member.result);
+    int own_ns = prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL);
+    assert_true(own_ns > 1);
+    task = one_member(model, &member, 1);
+    engine->ops->run_here(engine, &task);
+    assert_ptr_equal(bench_wait(&bench), &task);
+    assert_int_equal(slack.calls, 4);
+    assert_int_equal(slack.last_ns, own_ns);
+    assert_true(task.head.ended_at - task.head.started_at >= 2 * TT_MS);
+    engine->ops->result_release(member.result);
+    engine->ops->unload(model);
 }
 
 /* Step 2 would take for ever: only the abort ends it, and it does not touch what is queued behind.
@@ -352,9 +391,13 @@ static void test_devices_of_another_speed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_outputs_and_time),         cmocka_unit_test(test_padding_and_misfits),
-        cmocka_unit_test(test_abort_in_the_middle),      cmocka_unit_test(test_yield),
-        cmocka_unit_test(test_thousands_of_devices_fit), cmocka_unit_test(test_messages_travel),
+        cmocka_unit_test(test_outputs_and_time),
+        cmocka_unit_test(test_padding_and_misfits),
+        cmocka_unit_test(test_waits_are_exact),
+        cmocka_unit_test(test_abort_in_the_middle),
+        cmocka_unit_test(test_yield),
+        cmocka_unit_test(test_thousands_of_devices_fit),
+        cmocka_unit_test(test_messages_travel),
         cmocka_unit_test(test_devices_of_another_speed),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
