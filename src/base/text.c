@@ -48,7 +48,8 @@ char *tt_text_reserve(struct tt_text *self, size_t extra) {
 }
 
 void tt_text_append(struct tt_text *self, const void *bytes, size_t count) {
-    char *to = tt_text_reserve(self, count);
+    bool has_room = !self->failed && count < self->capacity - self->length;
+    char *to = has_room ? self->bytes + self->length : tt_text_reserve(self, count);
     if (!to)
         return;
     if (count)
@@ -57,21 +58,20 @@ void tt_text_append(struct tt_text *self, const void *bytes, size_t count) {
     self->length += count;
 }
 
-void tt_text_puts(struct tt_text *self, const char *string) {
-    tt_text_append(self, string, strlen(string));
+size_t tt_text_write_unsigned(uint64_t value, char *out) {
+    size_t count = 1;
+    for (uint64_t limit = 10; count < TT_INTEGER_TEXT_BYTES && value >= limit; limit *= 10)
+        count++;
+    for (size_t at = count; at > 0; value /= 10)
+        out[--at] = (char)('0' + value % 10);
+    return count;
 }
 
 size_t tt_text_write_integer(int64_t value, char *out) {
-    char digits[TT_INTEGER_TEXT_BYTES];
-    size_t at = sizeof(digits);
-    uint64_t left = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
-    do
-        digits[--at] = (char)('0' + left % 10);
-    while (left /= 10);
-    if (value < 0)
-        digits[--at] = '-';
-    memcpy(out, digits + at, sizeof(digits) - at);
-    return sizeof(digits) - at;
+    if (value >= 0)
+        return tt_text_write_unsigned((uint64_t)value, out);
+    out[0] = '-';
+    return 1 + tt_text_write_unsigned(0 - (uint64_t)value, out + 1);
 }
 
 void tt_text_put_integer(struct tt_text *self, int64_t value) {

@@ -23,7 +23,9 @@ void tt_text_clear(struct tt_text *self); /* keeps the memory */
  * writes there and adds to `length`. */
 char *tt_text_reserve(struct tt_text *self, size_t extra);
 void tt_text_append(struct tt_text *self, const void *bytes, size_t count);
-void tt_text_puts(struct tt_text *self, const char *string);
+static inline void tt_text_puts(struct tt_text *self, const char *string) {
+    tt_text_append(self, string, __builtin_strlen(string)); /* a constant for most callers */
+}
 void tt_text_printf(struct tt_text *self, const char *format, ...) TT_PRINTF(2, 3);
 /* The same, with special characters of XML and HTML escaped, and without control characters. */
 void tt_text_put_xml(struct tt_text *self, const char *string);
@@ -32,6 +34,7 @@ void tt_text_put_integer(struct tt_text *self, int64_t value);
 /* The same into TT_INTEGER_TEXT_BYTES at `out`, without a NUL; returns the number of bytes. */
 enum { TT_INTEGER_TEXT_BYTES = 20 };
 size_t tt_text_write_integer(int64_t value, char *out);
+size_t tt_text_write_unsigned(uint64_t value, char *out);
 /* "s" behind a noun, but for one. Static storage. */
 static inline const char *tt_plural(int64_t count) { return count == 1 ? "" : "s"; }
 /* The text as a C string ("" when empty); borrowed until the next append. */

@@ -397,6 +397,18 @@ const char *tt_http1_reason_phrase(int status) {
     }
 }
 
+static void put_status(struct tt_text *text, int status) {
+    const char *phrase = tt_http1_reason_phrase(status);
+    if (status == 200) { /* nearly all */
+        tt_text_puts(text, "HTTP/1.1 200 OK");
+        return;
+    }
+    tt_text_puts(text, "HTTP/1.1 ");
+    tt_text_put_integer(text, status);
+    tt_text_append(text, " ", 1);
+    tt_text_puts(text, phrase ? phrase : "Unknown");
+}
+
 static void put_number(struct tt_text *text, const char *name, int64_t value) {
     tt_text_puts(text, name);
     tt_text_put_integer(text, value);
@@ -418,11 +430,7 @@ static void put_trace(struct tt_text *text, const struct tt_trace_context *conte
 void tt_http1_write_head(const struct tt_http_head *answer, struct tt_text *out_text) {
     tt_assert(answer->status >= 200);
     tt_text_reserve(out_text, HEAD_BYTES);
-    tt_text_puts(out_text, "HTTP/1.1 ");
-    tt_text_put_integer(out_text, answer->status);
-    tt_text_append(out_text, " ", 1);
-    const char *phrase = tt_http1_reason_phrase(answer->status);
-    tt_text_puts(out_text, phrase ? phrase : "Unknown");
+    put_status(out_text, answer->status);
     if (answer->content_type) {
         tt_text_puts(out_text, "\r\nContent-Type: ");
         tt_text_puts(out_text, answer->content_type);

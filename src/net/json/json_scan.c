@@ -10,7 +10,7 @@ void tt_json_init(struct tt_json *self, const char *text, size_t length, struct 
                              .max_depth = TT_JSON_MAX_DEPTH};
 }
 
-char tt_json_peek(struct tt_json *self) {
+char tt_json_peek_behind_space(struct tt_json *self) {
     const char *at = self->at;
     while (at < self->end && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t'))
         at++;
@@ -57,14 +57,35 @@ enum tt_err tt_json_next(struct tt_json *self, char close, bool *first, bool *ou
     return TT_OK;
 }
 
+/* The first byte of a string that does not stand for itself (a quote, a backslash, a control
+ * character), or `end`. Eight bytes are looked at together: a top bit is set where one is special.
+ * A borrow can set others only above the first. */
+static const char *plain_end(const char *at, const char *end) {
+    static const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
+    for (; end - at >= 8; at += 8) {
+        uint64_t eight;
+        memcpy(&eight, at, sizeof(eight));
+        if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
+            eight = __builtin_bswap64(eight);
+        uint64_t quote = eight ^ ones * '"', backslash = eight ^ ones * '\\';
+        uint64_t special = (((quote - ones) & ~quote) | ((backslash - ones) & ~backslash) |
+                            ((eight - ones * 0x20) & ~eight)) &
+                           tops;
+        if (special)
+            return at + __builtin_ctzll(special) / 8;
+    }
+    while (at < end && *at != '"' && *at != '\\' && (unsigned char)*at >= 0x20)
+        at++;
+    return at;
+}
+
 /* Fast path for a string without escapes that fits, with its quote at `at`: copies it,
  * NUL-terminated, and returns the place after it. NULL: take the slow path. */
 static const char *plain_string(const struct tt_json *self, char *out, size_t capacity,
                                 size_t *out_length) {
-    const char *from = self->at + 1, *at = from;
+    const char *from = self->at + 1;
     const char *limit = (size_t)(self->end - from) > capacity ? from + capacity : self->end;
-    while (at < limit && *at != '"' && *at != '\\' && (unsigned char)*at >= 0x20)
-        at++;
+    const char *at = plain_end(from, limit);
     if (at == limit || *at != '"')
         return NULL;
     *out_length = (size_t)(at - from);
@@ -166,9 +187,7 @@ static size_t unescape(const char **at, const char *end, char out[4]) {
 bool tt_json_string_plain(struct tt_json *self, const char **out_string, size_t *out_length) {
     if (tt_json_peek(self) != '"')
         return false;
-    const char *from = self->at + 1, *at = from;
-    while (at < self->end && *at != '"' && *at != '\\' && (unsigned char)*at >= 0x20)
-        at++;
+    const char *from = self->at + 1, *at = plain_end(from, self->end);
     if (at == self->end || *at != '"')
         return false;
     *out_string = from;
@@ -184,8 +203,7 @@ enum tt_err tt_json_string(struct tt_json *self, char *to, size_t *out_length) {
     size_t length = 0;
     for (;;) {
         const char *plain = at;
-        while (at < self->end && *at != '"' && *at != '\\' && (unsigned char)*at >= 0x20)
-            at++;
+        at = plain_end(at, self->end);
         if (to && at > plain)
             memcpy(to + length, plain, (size_t)(at - plain));
         length += (size_t)(at - plain);
@@ -351,9 +369,32 @@ enum tt_err tt_json_number(struct tt_json *self, struct tt_json_number *out_numb
     return TT_OK;
 }
 
+/* Fast path for up to 18 digits that are the whole number. False: take the slow path. */
+static bool plain_integer(struct tt_json *self, int64_t *out_value) {
+    (void)tt_json_peek(self);
+    const char *from = self->at, *at = from;
+    int64_t value = 0;
+    for (; at < self->end && at - from < 18 && (unsigned char)(*at - '0') < 10; at++)
+        value = value * 10 + (*at - '0');
+    bool has_leading_zero = at - from > 1 && *from == '0';
+    if (at == from || at == self->end || has_leading_zero ||
+        (*at != ',' && *at != ']' && *at != '}'))
+        return false;
+    self->at = at;
+    *out_value = value;
+    return true;
+}
+
 enum tt_err tt_json_integer(struct tt_json *self, const char *what, int64_t lowest, int64_t highest,
                             int64_t *out_value) {
     struct tt_json_number number;
+    const char *before = self->at;
+    int64_t plain;
+    if (plain_integer(self, &plain) && plain >= lowest && plain <= highest) {
+        *out_value = plain;
+        return TT_OK;
+    }
+    self->at = before;
     enum tt_err err = tt_json_number(self, &number);
     if (err)
         return tt_fail_in(err, self->why, "\"%s\"", what);

@@ -38,7 +38,11 @@ struct tt_json_number {
 void tt_json_init(struct tt_json *self, const char *text, size_t length, struct tt_error *why);
 
 /* The next byte that is not white space, or '\0' at the end. */
-char tt_json_peek(struct tt_json *self);
+char tt_json_peek_behind_space(struct tt_json *self);
+static inline char tt_json_peek(struct tt_json *self) {
+    bool is_here = self->at < self->end && (unsigned char)*self->at > ' ';
+    return is_here ? *self->at : tt_json_peek_behind_space(self);
+}
 /* Fails with "expected <what>" and the byte found instead. */
 enum tt_err tt_json_expected(struct tt_json *self, const char *what);
 /* Takes `bracket` ('{' or '['). */

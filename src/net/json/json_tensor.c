@@ -288,23 +288,6 @@ static enum tt_err write_strings(int64_t count, const uint8_t *bytes, size_t siz
     return TT_OK;
 }
 
-static size_t write_unsigned(uint64_t value, char *out) {
-    char digits[20];
-    size_t at = sizeof(digits);
-    do
-        digits[--at] = (char)('0' + value % 10);
-    while (value /= 10);
-    memcpy(out, digits + at, sizeof(digits) - at);
-    return sizeof(digits) - at;
-}
-
-static size_t write_signed(int64_t value, char *out) {
-    if (value >= 0)
-        return write_unsigned((uint64_t)value, out);
-    out[0] = '-';
-    return 1 + write_unsigned(0 - (uint64_t)value, out + 1);
-}
-
 static size_t write_float(float value, char *out) {
     return isfinite(value) ? tt_float_write32(value, out) : 0;
 }
@@ -320,14 +303,14 @@ static size_t write_float(float value, char *out) {
 static size_t write_number(enum tt_dtype dtype, const uint8_t *from, char *out) {
     switch (dtype) {
     case TT_DTYPE_BOOL: memcpy(out, *from ? "true" : "false", 5); return *from ? 4 : 5;
-    case TT_DTYPE_UINT8: return write_unsigned(*from, out);
-    case TT_DTYPE_UINT16: return write_unsigned(LOAD(uint16_t, from), out);
-    case TT_DTYPE_UINT32: return write_unsigned(LOAD(uint32_t, from), out);
-    case TT_DTYPE_UINT64: return write_unsigned(LOAD(uint64_t, from), out);
-    case TT_DTYPE_INT8: return write_signed(LOAD(int8_t, from), out);
-    case TT_DTYPE_INT16: return write_signed(LOAD(int16_t, from), out);
-    case TT_DTYPE_INT32: return write_signed(LOAD(int32_t, from), out);
-    case TT_DTYPE_INT64: return write_signed(LOAD(int64_t, from), out);
+    case TT_DTYPE_UINT8: return tt_text_write_unsigned(*from, out);
+    case TT_DTYPE_UINT16: return tt_text_write_unsigned(LOAD(uint16_t, from), out);
+    case TT_DTYPE_UINT32: return tt_text_write_unsigned(LOAD(uint32_t, from), out);
+    case TT_DTYPE_UINT64: return tt_text_write_unsigned(LOAD(uint64_t, from), out);
+    case TT_DTYPE_INT8: return tt_text_write_integer(LOAD(int8_t, from), out);
+    case TT_DTYPE_INT16: return tt_text_write_integer(LOAD(int16_t, from), out);
+    case TT_DTYPE_INT32: return tt_text_write_integer(LOAD(int32_t, from), out);
+    case TT_DTYPE_INT64: return tt_text_write_integer(LOAD(int64_t, from), out);
     case TT_DTYPE_FP16: return write_float(tt_float_from16(LOAD(uint16_t, from)), out);
     case TT_DTYPE_BF16: return write_float(tt_float_from_bf16(LOAD(uint16_t, from)), out);
     case TT_DTYPE_FP32: return write_float(LOAD(float, from), out);

@@ -11,7 +11,7 @@
 static enum tt_err member(struct tt_kserve_reader *reader, const char *const names[], int count,
                           const char *key, unsigned *seen, int *out_index) {
     for (int i = 0; i < count; i++) {
-        if (strcmp(key, names[i]) != 0)
+        if (key[0] != names[i][0] || strcmp(key, names[i]) != 0)
             continue;
         if (*seen & 1u << i)
             return tt_fail(TT_ERR_INVALID, reader->why, "JSON, byte %zu: \"%s\" is given twice",
@@ -224,12 +224,12 @@ enum tt_err tt_kserve_decode_array(const struct tt_kserve_input *input, void *to
 static enum tt_err locate_array(struct tt_kserve_reader *reader, const struct input_draft *draft,
                                 struct tt_kserve_input *input) {
     char printed[8 * 21 + 3];
-    tt_shape_print(&input->shape, printed, sizeof(printed));
     int64_t count = tt_shape_count(&input->shape, 0);
     if (count < 0 ||
         __builtin_mul_overflow((size_t)count, tt_dtype_bytes(input->dtype), &input->size_bytes))
         return tt_fail(TT_ERR_INVALID, reader->why, "input '%.*s': shape %s is too large",
-                       (int)input->name_bytes, input->name, printed);
+                       (int)input->name_bytes, input->name,
+                       tt_shape_print(&input->shape, printed, sizeof(printed)));
     tt_assert(draft->array >= reader->json.start);
     input->data = draft->array;
     input->data_bytes = draft->array_bytes;
@@ -239,7 +239,8 @@ static enum tt_err locate_array(struct tt_kserve_reader *reader, const struct in
     if ((uint64_t)count > draft->array_bytes)
         return tt_fail(TT_ERR_INVALID, reader->why,
                        "input '%.*s': shape %s needs %lld values, \"data\" cannot hold as many",
-                       (int)input->name_bytes, input->name, printed, (long long)count);
+                       (int)input->name_bytes, input->name,
+                       tt_shape_print(&input->shape, printed, sizeof(printed)), (long long)count);
     if (input->dtype != TT_DTYPE_BYTES)
         return TT_OK;
     struct tt_json strings = reader->json;
