@@ -8,8 +8,9 @@ COMMAND starts Triton in the foreground with HTTP at 127.0.0.1:18000, gRPC at 18
 take 1 us. Each round runs Tutti, then Triton; each server gets the same loads: `tutti load` for HTTP, h2load for gRPC. A cell
 is user and system time of the server's process, per request that its own metrics count as answered; the ratio is the
 median over the rounds of Tutti / Triton of the same round. Processor time can be compared on a busy machine; p50 cannot, so the
-load average is printed with it. The last rows are Tutti with TLS, on kept connections. Needs h2load, openssl and
-tritonclient[grpc]; prints Markdown."""
+load average is printed with it. Where the kernel places a single client changes its p50 more than the server does: it shares
+the server's processor, or it has one of its own. The last row is Tutti with an ensemble of the model and another like it.
+TLS: bench/tls_cost.py. Needs h2load and tritonclient[grpc]; prints Markdown."""
 
 import argparse
 import json
@@ -33,16 +34,24 @@ max_batch_size: 64
 input { name: "INPUT0" data_type: TYPE_FP32 dims: 16 }
 output { name: "OUTPUT0" data_type: TYPE_FP32 dims: 16 }
 """
+ALL = os.sched_getaffinity(0)
 TRITON = {"http": "http://127.0.0.1:18000", "grpc": "127.0.0.1:18001", "metrics": "http://127.0.0.1:18002/metrics"}
-# name: over what, requests in flight, share of the requests
+# name: over what, requests in flight, share of the requests, how many processors client and server have (None: all)
 LOADS = {
-    "gRPC, 64 in flight": ("grpc", 64, 1),
-    "HTTP binary, 64 connections": ("--binary", 64, 1),
-    "HTTP JSON, 64 connections": ("--json-body", 64, 1),
-    "gRPC, one client": ("grpc", 1, 0.2),
-    "HTTP binary, one client": ("--binary", 1, 0.2),
+    "gRPC, 64 in flight": ("grpc", 64, 1, None),
+    "HTTP binary, 64 connections": ("--binary", 64, 1, None),
+    "HTTP JSON, 64 connections": ("--json-body", 64, 1, None),
+    "gRPC, one client, one processor": ("grpc", 1, 0.2, 1),
+    "gRPC, one client, two processors": ("grpc", 1, 0.2, 2),
+    "HTTP binary, one client, one processor": ("--binary", 1, 0.2, 1),
+    "HTTP binary, one client, two processors": ("--binary", 1, 0.2, 2),
 }
-TLS = "HTTP binary, 64 connections, TLS"
+PLAIN, PAIR = "HTTP binary, 64 connections", "HTTP binary, 64 connections, an ensemble of two"
+ENSEMBLE = MODEL.replace('backend: "emulated"', 'platform: "ensemble"') + """ensemble_scheduling { step [
+  { model_name: "%s" model_version: -1 input_map { key: "INPUT0" value: "INPUT0" } output_map { key: "OUTPUT0" value: "t" } },
+  { model_name: "second" model_version: -1 input_map { key: "INPUT0" value: "t" } output_map { key: "OUTPUT0" value: "OUTPUT0" } }
+] }
+"""
 
 
 def run(*words, **options):
@@ -53,10 +62,10 @@ def run(*words, **options):
 
 
 class Tutti:
-    def __init__(self, given, folder, *flags):
+    def __init__(self, given, folder):
         self.grpc_port = free_port()
-        self.server = Server(given.tutti, folder / "models", "--grpc-port", self.grpc_port, *flags, executors=None)
-        self.pid, self.tls = self.server.process.pid, "--tls-cert" in flags
+        self.server = Server(given.tutti, folder / "models", "--grpc-port", self.grpc_port, executors=None)
+        self.pid = self.server.process.pid
         self.urls = {"http": self.server.address, "grpc": "127.0.0.1:%d" % self.grpc_port}
         self.urls["metrics"] = self.server.address + "/metrics"
 
@@ -69,7 +78,7 @@ class Triton:
         self.process = subprocess.Popen(
             given.triton, shell=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
         )
-        self.urls, self.tls = TRITON, False
+        self.urls = TRITON
         until = time.monotonic() + 60
         while True:
             try:
@@ -115,8 +124,6 @@ def cpu_seconds(pid):
 
 
 def answered(server, model):
-    if server.tls:
-        return None
     page = urllib.request.urlopen(server.urls["metrics"], timeout=30).read().decode()
     return int(float(re.search(r'nv_inference_request_success\{model="%s",version="1"\} (\S+)' % model, page).group(1)))
 
@@ -133,46 +140,59 @@ def load_grpc(given, server, folder, in_flight, requests):
     return statistics.median(int(line.split()[2]) for line in log.read_text().splitlines())
 
 
-def load_http(given, server, folder, body, connections, requests):
-    words = [given.tutti, "load", server.urls["http"], "--model", given.model, "--concurrency", connections, body]
+def load_http(given, server, model, body, connections, requests):
+    words = [given.tutti, "load", server.urls["http"], "--model", model, "--concurrency", connections, body]
     words += ["--requests", requests, "--duration", 600, "--json"]
-    words += ["--tls-ca", folder / "cert.pem"] if server.tls else []
     total = json.loads(run(*words))["total"]
     if total["ok"] != requests:
         sys.exit("%d of %d requests were answered" % (total["ok"], requests))
     return total["latency_ms"]["p50"] * 1e3
 
 
+def place(server, processors):
+    """Client and server get that many processors: one together, or one each. None: all that this program has."""
+    every = sorted(ALL)
+    if processors and processors > len(every):
+        sys.exit("a load needs %d processors; this machine gives %d" % (processors, len(every)))
+    os.sched_setaffinity(0, {every[0]} if processors else ALL)  # the clients inherit it
+    for task in pathlib.Path("/proc/%d/task" % server.pid).iterdir():
+        os.sched_setaffinity(int(task.name), {every[processors - 1]} if processors else ALL)
+
+
 def measure(given, server, folder, load):
     """Microseconds of processor per request, and p50 in us."""
-    over, in_flight, share = LOADS[load]
+    over, in_flight, share, processors = LOADS[PLAIN if load == PAIR else load]
+    model = "pair" if load == PAIR else given.model
     requests = int(given.requests * share)
 
     def play(count):
         if over == "grpc":
             return load_grpc(given, server, folder, in_flight, count)
-        return load_http(given, server, folder, over, in_flight, count)
+        return load_http(given, server, model, over, in_flight, count)
 
-    play(max(requests // 10, in_flight))  # pages, caches
-    before, cpu = answered(server, given.model), cpu_seconds(server.pid)
-    p50 = play(requests)
-    cpu = cpu_seconds(server.pid) - cpu
-    count = requests if before is None else answered(server, given.model) - before
+    place(server, processors)
+    try:
+        play(max(requests // 10, in_flight))  # pages, caches
+        before, cpu = answered(server, model), cpu_seconds(server.pid)
+        p50 = play(requests)
+        cpu = cpu_seconds(server.pid) - cpu
+        count = answered(server, model) - before
+    finally:
+        place(server, None)
     if count != requests:
         sys.exit("%s: %d of %d requests were answered" % (load, count, requests))
     return cpu / count * 1e6, p50
 
 
 def make_files(given, folder):
-    model = folder / "models" / given.model
-    (model / "1").mkdir(parents=True)
-    (model / "config.pbtxt").write_text(MODEL)
-    (model / "profile.pbtxt").write_text("linear { beta_ms: 0.001 }\n")
+    for name, config in ((given.model, MODEL), ("second", MODEL), ("pair", ENSEMBLE % given.model)):
+        model = folder / "models" / name
+        (model / "1").mkdir(parents=True)
+        (model / "config.pbtxt").write_text(config)
+        if config is MODEL:
+            (model / "profile.pbtxt").write_text("linear { beta_ms: 0.001 }\n")
     message, _ = grpc_loop.message(given.model)
     (folder / "message").write_bytes(b"\0" + len(message).to_bytes(4, "big") + message)
-    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
-    command += " -addext subjectAltName=DNS:localhost,IP:127.0.0.1 -keyout %s/key.pem -out %s/cert.pem" % (folder, folder)
-    run(*command.split())
 
 
 def show(given, cells, loads):
@@ -187,9 +207,9 @@ def show(given, cells, loads):
             shown = ["%.1f, %.1f" % (min(side), statistics.median(side)) for side in (ours, theirs)]
             row += [*shown, "%.2f" % ratio] if what == 0 or LOADS[load][1] == 1 else ["", "", ""]
         print("| " + " | ".join(row) + " |")
-    plain, sealed = ([cell[0] for cell in cells[load, "Tutti"]] for load in ("HTTP binary, 64 connections", TLS))
-    ratio = statistics.median(a / b for a, b in zip(sealed, plain))
-    print("| %s | %.1f, %.1f | | %.2f of plain | | | |" % (TLS, min(sealed), statistics.median(sealed), ratio))
+    plain, pair = ([cell[0] for cell in cells[load, "Tutti"]] for load in (PLAIN, PAIR))
+    ratio = statistics.median(a / b for a, b in zip(pair, plain))
+    print("| %s | %.1f, %.1f | | %.2f of one | | | |" % (PAIR, min(pair), statistics.median(pair), ratio))
 
 
 def main():
@@ -200,26 +220,18 @@ def main():
     arguments.add_argument("--rounds", type=int, default=4)
     arguments.add_argument("--requests", type=int, default=20000)
     given = arguments.parse_args()
-    LOADS[TLS] = LOADS["HTTP binary, 64 connections"]
     cells, before = {}, "%.1f" % os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         make_files(given, folder)
-        tls = ["--tls-cert", folder / "cert.pem", "--tls-key", folder / "key.pem"]
         for _ in range(given.rounds):
-            for kind, start in (
-                ("Tutti", lambda: Tutti(given, folder)),
-                ("Triton", lambda: Triton(given)),
-                ("TLS", lambda: Tutti(given, folder, *tls)),
-            ):
+            for kind, start in ("Tutti", lambda: Tutti(given, folder)), ("Triton", lambda: Triton(given)):
                 server = start()
                 try:
-                    for load in [TLS] if kind == "TLS" else [load for load in LOADS if load != TLS]:
-                        cell = measure(given, server, folder, load)
-                        cells.setdefault((load, "Tutti" if kind == "TLS" else kind), []).append(cell)
+                    for load in sorted([*LOADS, PAIR], key=lambda name: PLAIN not in name) if kind == "Tutti" else LOADS:
+                        cells.setdefault((load, kind), []).append(measure(given, server, folder, load))
                 finally:
                     server.stop()
-    del LOADS[TLS]
     show(given, cells, (before, "%.1f" % os.getloadavg()[0]))
 
 

@@ -4,8 +4,9 @@
 usage: tls_cost.py [--tutti PROGRAM] [--clients N] [--requests N] [--rounds N] [--values N]
 
 An emulated model of N floats, whose batches take 1 us; `tutti load` keeps the clients in a closed loop. The servers run one
-after the other in turns; a round gives each its user and system time per request, so handshakes count as well. The ratio is
-the median over the rounds of TLS / plain of the same round. Needs the command openssl; prints a Markdown table."""
+after the other in turns; a round gives each its user and system time per request. A short load with as many clients is subtracted,
+so handshakes do not count. The ratio is the median over the rounds of TLS / plain of the same round. Needs the command openssl;
+prints a Markdown table."""
 
 import argparse
 import json
@@ -17,6 +18,7 @@ import tempfile
 
 from own_server import ROOT, Server, in_turn
 
+FEW = 1000
 MODEL = """backend: "emulated"
 max_batch_size: 64
 input { name: "INPUT0" data_type: TYPE_FP32 dims: %d }
@@ -40,11 +42,6 @@ def make_files(folder, program, values):
     pathlib.Path(folder, "token").write_text(made["token"] + "\n")
 
 
-def cpu_seconds(pid):
-    fields = pathlib.Path("/proc/%d/stat" % pid).read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def microseconds(given, folder, way):
     tls = ["--tls-cert", folder + "/cert.pem", "--tls-key", folder + "/key.pem"] if "TLS" in way else []
     tokens = ["--tokens", folder + "/tokens"] if "tokens" in way else []
@@ -59,11 +56,13 @@ def microseconds(given, folder, way):
         assert json.loads(done.stdout)["total"]["ok"] == requests, done.stdout
 
     run(1000)  # pages, caches
-    before = cpu_seconds(server.process.pid)
-    run(given.requests)
-    spent = cpu_seconds(server.process.pid) - before
+    spent = []
+    for requests in FEW, FEW + given.requests:
+        before = server.cpu_seconds()
+        run(requests)
+        spent.append(server.cpu_seconds() - before)
     server.stop()
-    return spent / given.requests * 1e6
+    return (spent[1] - spent[0]) / given.requests * 1e6
 
 
 def main():
