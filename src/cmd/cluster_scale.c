@@ -66,6 +66,10 @@ void tt_cluster_scale_print_pools(const json_t *pools) {
                        strcmp(state, "SERVING") ? state : "");
         }
         printf("\n");
+        const json_t *start_up = json_object_get(pool, "start_up_s");
+        if (json_is_real(start_up))
+            printf("  start-up: %.3g s, confidence %.2f\n", json_real_value(start_up),
+                   json_real_value(json_object_get(pool, "start_up_confidence")));
         if (*text_of(pool, "last"))
             printf("  last: %s\n", text_of(pool, "last"));
     }

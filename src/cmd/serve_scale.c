@@ -123,7 +123,8 @@ enum tt_err tt_serve_scale_open(struct tt_serve_scale *self,
                                                 .hold_ns = flags->hold_ns,
                                                 .deliver_ns = flags->deliver_ns,
                                                 .drain_ns = flags->drain_ns,
-                                                .retry_ns = flags->retry_ns}};
+                                                .retry_ns = flags->retry_ns,
+                                                .start_up_ns = flags->start_up_ns}};
     if (!flags->kubernetes && !flags->command && !flags->emulated)
         return TT_OK;
     enum tt_err err = copy_limits(self, flags, why);

@@ -12,7 +12,7 @@
 struct tt_serve_scale_flags {
     const char *kubernetes, *kubernetes_url, *kubernetes_account, *command, *emulated;
     struct tt_flag_list limits;
-    int64_t hold_ns, deliver_ns, drain_ns, call_ns, retry_ns;
+    int64_t hold_ns, deliver_ns, drain_ns, call_ns, retry_ns, start_up_ns;
 };
 
 /* Rows of a table of flags (cmd/flags.h). The member is a designator, which takes no parentheses.
@@ -44,6 +44,10 @@ struct tt_serve_scale_flags {
                    "time limit of a command, or of a request to Kubernetes", .scale = TT_S),       \
         TT_DECIMAL("scale-retry-s", "S", member.retry_ns, 0.1, 3600, 10,                           \
                    "wait after a failure; twice as long after each further one, up to 60 times",   \
+                   .scale = TT_S),                                                                 \
+        TT_DECIMAL("scale-start-up-s", "S", member.start_up_ns, 0, 86400, 0,                       \
+                   "from the order of a backend until it serves: growing loads get backends so "   \
+                   "much earlier; 0: as long as earlier starts took",                              \
                    .scale = TT_S)
 /* NOLINTEND(bugprone-macro-parentheses) */
 

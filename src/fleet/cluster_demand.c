@@ -96,9 +96,17 @@ void tt_demand_copy_fini(struct tt_demand_copy *self) {
     *self = (struct tt_demand_copy){.models = NULL};
 }
 
+void tt_cluster_demand_starts(struct tt_cluster_demand *self, double start_up_s) {
+    tt_lock_take(&self->lock);
+    self->load.start_up_s = start_up_s;
+    tt_lock_give(&self->lock);
+}
+
 struct tt_devices_wanted tt_demand_copy_advise(const struct tt_demand_copy *self,
-                                               const uint16_t *homes, uint16_t pool) {
+                                               const uint16_t *homes, uint16_t pool,
+                                               double start_up_s) {
     struct tt_devices_load load = self->load;
+    load.start_up_s = start_up_s;
     struct tt_devices_model *models = malloc((size_t)load.model_count * sizeof(*models));
     int32_t count = 0;
     for (int32_t m = 0; models && m < load.model_count; m++)

@@ -64,12 +64,17 @@ void tt_cluster_demand_note(struct tt_cluster_demand *self, int64_t now, int32_t
 
 /* ---- any thread ---- */
 
+/* The longest time from the order of a device until it serves; 0: not known. */
+void tt_cluster_demand_starts(struct tt_cluster_demand *self, double start_up_s);
+
 /* is_known is false without memory, too. */
 struct tt_demand_copy tt_cluster_demand_copy(struct tt_cluster_demand *self);
 void tt_demand_copy_fini(struct tt_demand_copy *self); /* also of zeroed memory */
-/* What the models of one pool need, if is_known. `homes`[model_count]: the pool of each. */
+/* What the models of one pool need, if is_known. `homes`[model_count]: the pool of each.
+ * `start_up_s`: of its devices; 0: not known. */
 struct tt_devices_wanted tt_demand_copy_advise(const struct tt_demand_copy *self,
-                                               const uint16_t *homes, uint16_t pool);
+                                               const uint16_t *homes, uint16_t pool,
+                                               double start_up_s);
 
 /* is_known is false without memory, too. */
 struct tt_cluster_advice tt_cluster_demand_advise(struct tt_cluster_demand *self);

@@ -33,6 +33,8 @@ static struct tt_pool_figures figures_of(const struct tt_scaling_service *scalin
         .wanted = scaler->wanted.count,
         .asked = tt_pool_scaler_devices(scaler, scaler->asked),
         .ready = tt_pool_scaler_serving(scaler),
+        .most = tt_pool_scaler_devices(scaler, scaler->settings.most),
+        .start_up = tt_start_up_time_of(&scaler->start_up),
         .calls = scaler->calls,
         .failures = scaler->failures,
         .late = scaler->late,
@@ -84,7 +86,7 @@ static void put_plans(const struct tt_cluster_figures *self, struct tt_expositio
     }
 }
 
-enum figure { WANTED, ASKED, READY, CALLS, FAILURES, LATE, PREEMPTED };
+enum figure { WANTED, ASKED, READY, MOST, CALLS, FAILURES, LATE, PREEMPTED };
 
 static const struct {
     const char *name, *type, *help;
@@ -94,6 +96,7 @@ static const struct {
     {"tutti_cluster_pool_devices_asked", "gauge", "Devices that the provider was asked for last",
      ASKED},
     {"tutti_cluster_pool_devices_ready", "gauge", "Devices of the pool that take work", READY},
+    {"tutti_cluster_pool_devices_most", "gauge", "The most devices that the pool may have", MOST},
     {"tutti_cluster_scale_calls_total", "counter", "Calls of the provider", CALLS},
     {"tutti_cluster_scale_failures_total", "counter",
      "Calls and drains that failed, and late deliveries", FAILURES},
@@ -107,6 +110,7 @@ static int64_t figure_of(const struct tt_pool_figures *pool, enum figure figure)
     case WANTED: return pool->wanted;
     case ASKED: return pool->asked;
     case READY: return pool->ready;
+    case MOST: return pool->most;
     case CALLS: return pool->calls;
     case FAILURES: return pool->failures;
     case LATE: return pool->late;
@@ -139,11 +143,34 @@ static void put_pools(const struct tt_cluster_figures *self, struct tt_expositio
     }
 }
 
+static void put_start_up(const struct tt_cluster_figures *self, struct tt_exposition *page) {
+    static const char seconds[] = "tutti_cluster_start_up_seconds";
+    static const char confidence[] = "tutti_cluster_start_up_confidence";
+    tt_exposition_family(page, seconds, "gauge",
+                         "From the order of a backend until it serves, given or learnt");
+    for (int32_t k = 0; k < self->pool_count; k++) {
+        if (self->pools[k].start_up.seconds <= 0)
+            continue;
+        tt_exposition_begin(page, seconds, "");
+        tt_exposition_label(page, "pool", self->pools[k].name);
+        tt_exposition_real(page, self->pools[k].start_up.seconds);
+    }
+    tt_exposition_family(page, confidence, "gauge",
+                         "1: it was given; else 1 less two standard errors of it, as a share");
+    for (int32_t k = 0; k < self->pool_count; k++) {
+        tt_exposition_begin(page, confidence, "");
+        tt_exposition_label(page, "pool", self->pools[k].name);
+        tt_exposition_real(page, self->pools[k].start_up.confidence);
+    }
+}
+
 void tt_cluster_figures_put(struct tt_cluster_figures *self, struct tt_text *page) {
     struct tt_exposition exposition = {.text = page};
     tt_lock_take(&self->lock);
     put_plans(self, &exposition);
-    if (self->pool_count > 0)
+    if (self->pool_count > 0) {
         put_pools(self, &exposition);
+        put_start_up(self, &exposition);
+    }
     tt_lock_give(&self->lock);
 }

@@ -14,7 +14,8 @@ struct tt_pool_figures {
     const char *name; /* borrowed */
     const char *stage, *mode;
     bool is_advised, is_known;
-    int32_t wanted, asked, ready; /* devices */
+    int32_t wanted, asked, ready, most; /* devices */
+    struct tt_start_up_estimate start_up;
     int64_t calls, failures, late, preempted;
 };
 

@@ -32,6 +32,10 @@ static json_t *show_pool(const struct tt_scaling_service *self,
                   (json_int_t)scaler->failures, "late", (json_int_t)scaler->late, "changed",
                   (json_int_t)scaler->changed, "preempted", (json_int_t)scaler->preempted, "nodes",
                   nodes, "last", tt_text_string(&pool->last));
+    struct tt_start_up_estimate start_up = tt_start_up_time_of(&scaler->start_up);
+    json_object_set_new(json, "start_up_s",
+                        start_up.seconds > 0 ? json_real(start_up.seconds) : json_null());
+    json_object_set_new(json, "start_up_confidence", json_real(start_up.confidence));
     json_object_set_new(json, "wanted",
                         scaler->is_advised ? json_integer(scaler->wanted.count) : json_null());
     json_object_set_new(

@@ -29,6 +29,7 @@ struct tt_scaling_job {
     /* ADVICE: */
     struct tt_demand_copy demand;
     uint16_t *homes;                  /* [model_count] */
+    double *start_up_s;               /* [pool_count] */
     struct tt_devices_wanted *wanted; /* [pool_count]: the answer */
     int32_t pool_count;
     /* CALL, LOOK: */

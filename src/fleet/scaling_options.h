@@ -16,6 +16,7 @@ struct tt_scaling_options {
     const struct tt_scaling_limit *limits; /* [limit_count]; without one: one node to all */
     int32_t limit_count;
     int64_t hold_ns, deliver_ns, drain_ns, retry_ns;
+    int64_t start_up_ns; /* 0: learnt */
 };
 
 #endif

@@ -58,7 +58,8 @@ static enum tt_err open_pool(struct tt_scaling_service *self, int32_t number,
                                                .deliver_ns = options->deliver_ns,
                                                .drain_ns = options->drain_ns,
                                                .retry_ns = options->retry_ns,
-                                               .retry_most_ns = MAX_BACKOFFS * options->retry_ns};
+                                               .retry_most_ns = MAX_BACKOFFS * options->retry_ns,
+                                               .start_up_ns = options->start_up_ns};
     enum tt_err err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     if (devices && pool->nodes)
         err = set_limits(options, tt_cluster_pool_name(cluster, pool->number), devices, &settings,
@@ -407,10 +408,17 @@ static void ask_advice(struct tt_scaling_service *self) {
     job->demand = tt_cluster_demand_copy(self->demand);
     job->homes = calloc(models, sizeof(*job->homes));
     job->wanted = calloc((size_t)self->pool_count, sizeof(*job->wanted));
-    if (!job->homes || !job->wanted || !job->demand.is_known) {
+    job->start_up_s = calloc((size_t)self->pool_count, sizeof(*job->start_up_s));
+    if (!job->homes || !job->wanted || !job->start_up_s || !job->demand.is_known) {
         tt_scaling_job_free(job);
         return;
     }
+    double longest_s = 0;
+    for (int32_t i = 0; i < self->pool_count; i++) {
+        job->start_up_s[i] = tt_start_up_time_of(&self->pools[i].scaler.start_up).seconds;
+        longest_s = job->start_up_s[i] > longest_s ? job->start_up_s[i] : longest_s;
+    }
+    tt_cluster_demand_starts(self->demand, longest_s);
     memcpy(job->homes, self->role->models.placement.homes, models * sizeof(*job->homes));
     self->advice = job;
     tt_scaling_job_start(job);

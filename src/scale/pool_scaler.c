@@ -4,6 +4,10 @@
 
 #include <stdlib.h>
 
+static const struct tt_pool_node new_node = {.back_at = TT_NEVER, .ordered_at = TT_NEVER};
+
+static double seconds(int64_t ns) { return (double)ns / 1e9; }
+
 /* ---- life ---- */
 
 enum tt_err tt_pool_scaler_init(struct tt_pool_scaler *self,
@@ -14,6 +18,7 @@ enum tt_err tt_pool_scaler_init(struct tt_pool_scaler *self,
     *self = (struct tt_pool_scaler){.settings = *settings,
                                     .devices = calloc(count, sizeof(*self->devices)),
                                     .nodes = calloc(count, sizeof(*self->nodes)),
+                                    .start_up = {.given_s = seconds(settings->start_up_ns)},
                                     .until_at = TT_NEVER,
                                     .short_at = TT_NEVER,
                                     .backoff_ns = settings->retry_ns};
@@ -23,7 +28,7 @@ enum tt_err tt_pool_scaler_init(struct tt_pool_scaler *self,
     }
     for (size_t i = 0; i < count; i++) {
         self->devices[i] = settings->devices[i];
-        self->nodes[i].back_at = TT_NEVER;
+        self->nodes[i] = new_node;
     }
     self->settings.devices = self->devices;
     tt_pool_scaler_check(self);
@@ -136,7 +141,7 @@ static void begin_term(struct tt_pool_scaler *self, enum tt_pool_stage stage, in
     self->found = 0;
     self->backoff_ns = self->settings.retry_ns;
     for (int32_t i = 0; i < self->settings.node_count; i++)
-        self->nodes[i] = (struct tt_pool_node){.back_at = TT_NEVER};
+        self->nodes[i] = new_node;
     enter(self, stage, until_at);
     tt_pool_scaler_check(self);
 }
@@ -170,11 +175,13 @@ void tt_pool_scaler_observe(struct tt_pool_scaler *self, int64_t now, int32_t no
         it->back_at = TT_NEVER;
     else if (it->back_at == TT_NEVER)
         it->back_at = now;
+    if (serves && it->ordered_at != TT_NEVER) {
+        tt_start_up_time_learn(&self->start_up, seconds(now - it->ordered_at));
+        it->ordered_at = TT_NEVER;
+    }
     if (it->is_noticed && serves && now - it->back_at >= self->settings.hold_ns)
         it->is_noticed = false;
 }
-
-static double seconds(int64_t ns) { return (double)ns / 1e9; }
 
 static void begin_advice(struct tt_pool_scaler *self) {
     int32_t devices = tt_pool_scaler_devices(self, within(self, self->asked));
@@ -212,6 +219,12 @@ static void adopt(struct tt_pool_scaler *self, int32_t count) {
     self->is_advised = false;
 }
 
+/* What was ordered does not come by this order. */
+static void forget_orders(struct tt_pool_scaler *self) {
+    for (int32_t i = 0; i < self->settings.node_count; i++)
+        self->nodes[i].ordered_at = TT_NEVER;
+}
+
 static void back_off(struct tt_pool_scaler *self, int64_t now) {
     self->failures++;
     enter(self, TT_POOL_BACKING_OFF, tt_instant_add(now, self->backoff_ns));
@@ -227,6 +240,7 @@ void tt_pool_scaler_answered(struct tt_pool_scaler *self, int64_t now, uint64_t 
         enter(self, TT_POOL_DELIVERING, tt_instant_add(now, self->settings.deliver_ns));
         return;
     }
+    forget_orders(self);
     if (err != TT_ERR_BUSY) {
         back_off(self, now);
         return;
@@ -269,7 +283,12 @@ static struct tt_pool_action happened(enum tt_pool_event event) {
     return (struct tt_pool_action){.event = event};
 }
 
-static struct tt_pool_action call(struct tt_pool_scaler *self, int32_t count) {
+static struct tt_pool_action call(struct tt_pool_scaler *self, int64_t now, int32_t count) {
+    for (int32_t i = 0; i < count; i++) /* what is ordered again was ordered before */
+        if (self->nodes[i].state == TT_POOL_NODE_ABSENT && self->nodes[i].ordered_at == TT_NEVER)
+            self->nodes[i].ordered_at = now;
+    for (int32_t i = count; i < self->settings.node_count; i++)
+        self->nodes[i].ordered_at = TT_NEVER;
     self->goal = count;
     self->before = self->asked;
     self->must_ask = false;
@@ -294,10 +313,10 @@ static struct tt_pool_action shrink(struct tt_pool_scaler *self, int64_t now, in
     if (!is_spared(self, count - runs))
         return happened(TT_POOL_QUIET);
     if (!runs)
-        return call(self, count);
+        return call(self, now, count);
     enum tt_pool_node_state state = self->nodes[count - 1].state;
     if (state == TT_POOL_NODE_DRAINED)
-        return call(self, count - 1);
+        return call(self, now, count - 1);
     self->goal = count - 1;
     enter(self, TT_POOL_DRAINING, tt_instant_add(now, self->settings.drain_ns));
     return state == TT_POOL_NODE_LEAVING ? happened(TT_POOL_QUIET) : drain(self, count - 1);
@@ -346,9 +365,9 @@ static struct tt_pool_action decide(struct tt_pool_scaler *self, int64_t now) {
         return happened(TT_POOL_QUIET);
     int32_t target = tt_pool_scaler_target(self);
     if (self->asked > 0 && is_half_way(self))
-        return call(self, self->asked - 1);
+        return call(self, now, self->asked - 1);
     if (target > self->asked || (target == self->asked && self->must_ask))
-        return call(self, target);
+        return call(self, now, target);
     if (target < self->asked)
         return shrink(self, now, target);
     bool is_late = self->short_at != TT_NEVER &&
@@ -359,11 +378,11 @@ static struct tt_pool_action decide(struct tt_pool_scaler *self, int64_t now) {
 static struct tt_pool_action await_drain(struct tt_pool_scaler *self, int64_t now) {
     enum tt_pool_node_state state = self->nodes[self->goal].state;
     if (state == TT_POOL_NODE_DRAINED || state == TT_POOL_NODE_ABSENT)
-        return call(self, self->goal);
+        return call(self, now, self->goal);
     if (now < self->until_at)
         return happened(TT_POOL_QUIET);
     if (state == TT_POOL_NODE_LEAVING) {
-        struct tt_pool_action action = call(self, self->goal);
+        struct tt_pool_action action = call(self, now, self->goal);
         action.event = TT_POOL_DRAIN_LATE;
         return action;
     }

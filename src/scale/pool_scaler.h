@@ -32,6 +32,7 @@
 
 #include "base/err.h"
 #include "scale/autoscaler.h"
+#include "scale/start_up_time.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,6 +42,7 @@ struct tt_pool_scaler_settings {
     int32_t node_count;
     int32_t least, most; /* nodes; 1 <= least <= most <= node_count */
     int64_t hold_ns, deliver_ns, drain_ns, retry_ns, retry_most_ns;
+    int64_t start_up_ns; /* of a node; 0: it is learnt */
 };
 
 enum tt_pool_stage {
@@ -91,10 +93,11 @@ struct tt_pool_action {
 
 struct tt_pool_node {
     enum tt_pool_node_state state;
-    bool is_ours;     /* this scaler drained it: it serves again only after a new start */
-    bool is_noticed;  /* it will be preempted */
-    bool wants_drain; /* for that */
-    int64_t back_at;  /* serves since then, and since the notice; TT_NEVER: it does not */
+    bool is_ours;       /* this scaler drained it: it serves again only after a new start */
+    bool is_noticed;    /* it will be preempted */
+    bool wants_drain;   /* for that */
+    int64_t back_at;    /* serves since then, and since the notice; TT_NEVER: it does not */
+    int64_t ordered_at; /* and has not served since; TT_NEVER: it was not ordered */
 };
 
 struct tt_pool_scaler {
@@ -105,6 +108,7 @@ struct tt_pool_scaler {
     enum tt_pool_mode mode;
     struct tt_autoscaler autoscaler; /* of devices; not in stages OFF and OBSERVING */
     struct tt_devices_wanted wanted; /* the latest advice */
+    struct tt_start_up_time start_up;
     bool is_advised;
     bool must_ask;      /* the provider promised `asked` nodes, and they are not there */
     int32_t pinned;     /* nodes, if PINNED */

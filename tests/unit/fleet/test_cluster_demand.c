@@ -155,9 +155,13 @@ static void a_pool_wants_what_its_models_need(void **state) {
     load.model_count = 2;
     int32_t second = tt_devices_wanted(&load, NULL).count;
     assert_true(first > 1 && second > 1);
-    assert_int_equal(tt_demand_copy_advise(&copy, homes, 0).count, first);
-    assert_int_equal(tt_demand_copy_advise(&copy, homes, 1).count, second);
-    assert_int_equal(tt_demand_copy_advise(&copy, homes, 2).count, 1); /* has no model */
+    assert_int_equal(tt_demand_copy_advise(&copy, homes, 0, 0).count, first);
+    assert_int_equal(tt_demand_copy_advise(&copy, homes, 1, 0).count, second);
+    assert_int_equal(tt_demand_copy_advise(&copy, homes, 2, 0).count, 1); /* has no model */
+    /* What grows needs devices for the time that they take to start. */
+    copy.load.growth_per_s = 0.05;
+    assert_int_equal(tt_demand_copy_advise(&copy, homes, 1, 0).count, second);
+    assert_true(tt_demand_copy_advise(&copy, homes, 1, 10).count > second);
     tt_demand_copy_fini(&copy);
 }
 

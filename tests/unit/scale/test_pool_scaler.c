@@ -448,6 +448,73 @@ static void a_count_that_was_changed_is_taken_over(void **state) {
 }
 
 /* When all processes start at once, backends come later than the primary. */
+/* ---- the start-up time ---- */
+
+static void starts_are_learnt_from_orders(void **state) {
+    (void)state;
+    struct world self;
+    begin_with(&self, 1);
+    assert_true(tt_start_up_time_of(&self.scaler.start_up).seconds == 0);
+    self.wanted = 8;
+    run(&self, 40); /* a second until the answer, five until they serve */
+    struct tt_start_up_estimate seen = tt_start_up_time_of(&self.scaler.start_up);
+    assert_int_equal(self.scaler.start_up.seen_count, 3);
+    assert_true(seen.seconds >= 5 && seen.seconds <= 8);
+    assert_true(seen.confidence > 0.5 && seen.confidence < 1);
+    /* What comes later than promised took longer, and is counted from the first order. */
+    self.starts_none = true;
+    self.wanted = 10;
+    run(&self, 130);
+    assert_int_equal(self.scaler.late, 1);
+    self.starts_none = false;
+    run(&self, 300);
+    assert_int_equal(self.scaler.start_up.seen_count, 4);
+    assert_true(self.scaler.start_up.seen_s[3] > 100);
+    struct tt_start_up_estimate spread = tt_start_up_time_of(&self.scaler.start_up);
+    assert_true(spread.seconds > seen.seconds && spread.confidence < seen.confidence);
+    tt_pool_scaler_fini(&self.scaler);
+}
+
+/* A node that comes without an order, or although its order failed, says nothing. */
+static void other_starts_are_not_learnt(void **state) {
+    (void)state;
+    struct world self;
+    begin_with(&self, 1);
+    self.refuses = true;
+    self.wanted = 8;
+    run(&self, 5);
+    assert_true(self.scaler.failures > 0);
+    self.machines[1] = (struct machine){.state = TT_POOL_NODE_SERVING}; /* of no order */
+    self.count = 2;
+    move_machines(&self);
+    assert_int_equal(self.scaler.start_up.seen_count, 0);
+    tt_pool_scaler_fini(&self.scaler);
+}
+
+static void a_given_start_up_time_is_sure(void **state) {
+    (void)state;
+    struct tt_pool_scaler scaler;
+    struct tt_pool_scaler_settings given = settings;
+    given.start_up_ns = 90 * TT_S;
+    assert_int_equal(tt_pool_scaler_init(&scaler, &given), TT_OK);
+    tt_start_up_time_learn(&scaler.start_up, 5);
+    struct tt_start_up_estimate estimate = tt_start_up_time_of(&scaler.start_up);
+    assert_true(estimate.seconds == 90 && estimate.confidence == 1);
+    tt_pool_scaler_fini(&scaler);
+}
+
+static void the_latest_starts_count(void **state) {
+    (void)state;
+    struct tt_start_up_time time = {0};
+    tt_start_up_time_learn(&time, 30);
+    assert_true(tt_start_up_time_of(&time).seconds == 30);
+    assert_true(tt_start_up_time_of(&time).confidence == 0); /* one says nothing of the others */
+    for (int32_t i = 0; i < TT_START_UP_KEPT; i++)
+        tt_start_up_time_learn(&time, 10);
+    assert_true(tt_start_up_time_of(&time).seconds == 10);
+    assert_true(tt_start_up_time_of(&time).confidence > 0.9);
+}
+
 static void nodes_that_only_start_are_not_stopped(void **state) {
     (void)state;
     struct world w;
@@ -627,6 +694,10 @@ int main(void) {
         cmocka_unit_test(nodes_that_others_start_are_taken_over),
         cmocka_unit_test(a_count_that_was_changed_is_taken_over),
         cmocka_unit_test(nodes_that_only_start_are_not_stopped),
+        cmocka_unit_test(starts_are_learnt_from_orders),
+        cmocka_unit_test(other_starts_are_not_learnt),
+        cmocka_unit_test(a_given_start_up_time_is_sure),
+        cmocka_unit_test(the_latest_starts_count),
         cmocka_unit_test(a_spare_does_nothing),
         cmocka_unit_test(a_lost_node_is_asked_for_again),
         cmocka_unit_test(random_worlds_converge),
