@@ -35,6 +35,7 @@ enum {
 struct tt_cluster_node {
     enum tt_cluster_role role;
     int32_t devices;              /* of a backend */
+    int64_t memory_bytes;         /* of one of its devices; 0: not known */
     uint16_t pool;                /* of a backend: pools are numbered from 0, without gaps */
     const char *name, *pool_name; /* for messages; borrowed; NULL: their numbers */
 };

@@ -232,6 +232,10 @@ enum tt_err tt_profile_new_table(const struct tt_profile *table, struct tt_profi
         return tt_fail(TT_ERR_INVALID, why, "a profile needs at least one length");
     if (table->alpha_ns < 0 || table->beta_ns < 0)
         return tt_fail(TT_ERR_INVALID, why, "a profile's alpha and beta must not be negative");
+    if (table->static_bytes < 0 || table->static_bytes > TT_PROFILE_MAX_BYTES ||
+        table->dynamic_bytes < 0 || table->dynamic_bytes > TT_PROFILE_MAX_BYTES)
+        return tt_fail(TT_ERR_INVALID, why, "a profile's memory must be 0 .. %lld bytes",
+                       (long long)TT_PROFILE_MAX_BYTES);
     for (int32_t row = 0; !err && row < table->length_count; row++)
         err = check_row(table, row, why);
     if (err)
@@ -245,6 +249,8 @@ enum tt_err tt_profile_new_table(const struct tt_profile *table, struct tt_profi
     memcpy(self->demand_ppm, table->demand_ppm, lengths * batches * sizeof(*self->demand_ppm));
     self->alpha_ns = table->alpha_ns;
     self->beta_ns = table->beta_ns;
+    self->static_bytes = table->static_bytes;
+    self->dynamic_bytes = table->dynamic_bytes;
     *out_profile = self;
     return TT_OK;
 }

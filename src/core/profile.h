@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 enum { TT_PROFILE_MAX_BATCH = 4096, TT_DEMAND_WHOLE = 1000000 };
+#define TT_PROFILE_MAX_BYTES (INT64_C(1) << 46) /* of memory, static or dynamic */
 
 struct tt_profile {
     int32_t max_batch;
@@ -31,6 +32,8 @@ struct tt_profile {
     int64_t *tail_ns;     /* as latency_ns, never below it */
     int32_t *demand_ppm;  /* [length_count][max_batch + 1]; 1 .. TT_DEMAND_WHOLE */
     int64_t alpha_ns, beta_ns;
+    /* Of the model on a device: its weights, and what a run needs beside them; 0: not known. */
+    int64_t static_bytes, dynamic_bytes;
 };
 
 struct tt_profile_point {

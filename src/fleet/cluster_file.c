@@ -12,7 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FILE_BYTES = 1 << 20, MAX_WORDS = 5, MAX_DEVICES = 4096, MAX_TIME = 3600000 };
+enum {
+    MAX_FILE_BYTES = 1 << 20,
+    MAX_WORDS = 6,
+    MAX_DEVICES = 4096,
+    MAX_MEMORY_MIB = 1 << 26,
+    MAX_TIME = 3600000
+};
 
 static const char *const role_names[] = {[TT_ROLE_FRONTEND] = "frontend",
                                          [TT_ROLE_SCHEDULER] = "scheduler",
@@ -79,9 +85,13 @@ static bool is_name(const char *text) {
                length;
 }
 
-/* "devices=N" or "pool=NAME". */
+/* "devices=N", "pool=NAME" or "memory-mib=N". */
 static bool read_extra(const char *word, struct tt_cluster_place *place) {
-    static const char devices[] = "devices=", pool[] = "pool=";
+    static const char devices[] = "devices=", pool[] = "pool=", memory[] = "memory-mib=";
+    if (strncmp(word, memory, sizeof(memory) - 1) == 0) {
+        place->memory_mib = read_number(word + sizeof(memory) - 1, 1, MAX_MEMORY_MIB);
+        return place->memory_mib > 0;
+    }
     if (strncmp(word, devices, sizeof(devices) - 1) == 0) {
         place->devices = (int32_t)read_number(word + sizeof(devices) - 1, 1, MAX_DEVICES);
         return place->devices > 0;
@@ -99,11 +109,11 @@ static enum tt_err read_extras(char *const *words, int32_t count, struct tt_clus
     if (is_backend)
         snprintf(place->pool, sizeof(place->pool), "default");
     for (int32_t i = 3; i < count; i++)
-        if (!is_backend || i > 4 || !read_extra(words[i], place))
+        if (!is_backend || i > 5 || !read_extra(words[i], place))
             return tt_fail(TT_ERR_INVALID, why,
                            "'%.100s' after the address; only a backend may have devices=N there, "
-                           "with N in 1 to %d, and pool=NAME",
-                           words[i], MAX_DEVICES);
+                           "with N in 1 to %d, pool=NAME, and memory-mib=N, with N in 1 to %d",
+                           words[i], MAX_DEVICES, MAX_MEMORY_MIB);
     return TT_OK;
 }
 
@@ -197,6 +207,8 @@ static uint64_t digest_of(const struct tt_cluster_file *self) {
         digest_number(&sum, place->role);
         digest_number(&sum, place->devices);
         sum = tt_fnv_add(sum, place->pool, strlen(place->pool) + 1);
+        if (place->memory_mib > 0) /* else the digest is that of releases that do not know it */
+            digest_number(&sum, place->memory_mib);
     }
     for (size_t i = 0; i < TT_COUNT(time_names); i++) {
         const char *times = (const char *)&self->times;

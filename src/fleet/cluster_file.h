@@ -3,11 +3,12 @@
  *     # a comment
  *     scheduler s1 127.0.0.1:7101
  *     frontend  f1 127.0.0.1:7201
- *     backend   b1 127.0.0.1:7301 devices=2 pool=a
+ *     backend   b1 127.0.0.1:7301 devices=2 pool=a memory-mib=40960
  *     silence-ms 20
  *
  * A node's line has its role, its name, and the address at which the others reach it (TCP, and the
- * same port for UDP). Backends of one pool have the same models; they may name it. A line of a time
+ * same port for UDP). Backends of one pool have the same models; they may name it, and say how much
+ * memory a device has. A line of a time
  * has its name and its value. The order of the nodes gives
  * their numbers. All processes of a cluster read the same file: `digest` is over what it says, and
  * nodes with different digests refuse each other.
@@ -29,6 +30,7 @@ struct tt_cluster_place {
     int32_t tcp_port;
     enum tt_cluster_role role;
     int32_t devices;                  /* of a backend; else 0 */
+    int64_t memory_mib;               /* of one of its devices; 0: not stated */
     char pool[TT_CLUSTER_NAME_BYTES]; /* of a backend */
     uint16_t pool_number;             /* in the order in which the backends name them */
 };

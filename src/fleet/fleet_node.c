@@ -263,6 +263,8 @@ static enum tt_err fill_settings(struct tt_fleet_node *self, struct tt_error *wh
                                                   .devices = self->file.places[i].devices,
                                                   .pool = self->file.places[i].pool_number,
                                                   .name = self->file.places[i].name,
+                                                  .memory_bytes = self->file.places[i].memory_mib *
+                                                                  INT64_C(0x100000),
                                                   .pool_name = self->file.places[i].pool};
     self->settings =
         (struct tt_cluster_settings){.node_count = self->file.count,

@@ -6,15 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEAD_BYTES = 28, CELL_BYTES = 12, MAX_LENGTHS = 4096 };
+enum { HEAD_BYTES = 28, CELL_BYTES = 12, MEMORY_BYTES = 16, MAX_LENGTHS = 4096 };
 
 static int64_t cells_of(const struct tt_profile *profile) {
     return (int64_t)profile->length_count * (profile->max_batch + 1);
 }
 
+static bool has_memory(const struct tt_profile *profile) {
+    return profile->static_bytes > 0 || profile->dynamic_bytes > 0;
+}
+
 size_t tt_model_notice_bytes(const struct tt_model_notice *self) {
     return HEAD_BYTES + strlen(self->name) + strlen(self->version) +
-           4 * (size_t)self->profile->length_count + CELL_BYTES * (size_t)cells_of(self->profile);
+           4 * (size_t)self->profile->length_count + CELL_BYTES * (size_t)cells_of(self->profile) +
+           (has_memory(self->profile) ? MEMORY_BYTES : 0);
 }
 
 struct tt_frame_record tt_model_notice_record(const struct tt_model_notice *self) {
@@ -47,6 +52,10 @@ void tt_model_notice_write(const struct tt_model_notice *self, uint8_t *out) {
         tt_put_u64(out, (uint64_t)profile->latency_ns[i]);
     for (int64_t i = 0; i < cells; i++, out += 4)
         tt_put_u32(out, (uint32_t)profile->demand_ppm[i]);
+    if (has_memory(profile)) {
+        tt_put_u64(out, (uint64_t)profile->static_bytes);
+        tt_put_u64(out + 8, (uint64_t)profile->dynamic_bytes);
+    }
 }
 
 bool tt_model_notice_is_text(const uint8_t *bytes, size_t length) {
@@ -58,8 +67,8 @@ bool tt_model_notice_is_text(const uint8_t *bytes, size_t length) {
     return true;
 }
 
-static enum tt_err read_profile(const uint8_t *head, const uint8_t *at, struct tt_profile **out,
-                                struct tt_error *why) {
+static enum tt_err read_profile(const uint8_t *head, const uint8_t *at, bool with_memory,
+                                struct tt_profile **out, struct tt_error *why) {
     struct tt_profile table = {.max_batch = (int32_t)tt_get_u32(head + 4),
                                .length_count = (int32_t)tt_get_u32(head + 8),
                                .alpha_ns = (int64_t)tt_get_u64(head + 12),
@@ -76,6 +85,10 @@ static enum tt_err read_profile(const uint8_t *head, const uint8_t *at, struct t
             table.latency_ns[i] = (int64_t)tt_get_u64(at);
         for (size_t i = 0; i < cells; i++, at += 4)
             table.demand_ppm[i] = (int32_t)tt_get_u32(at);
+        if (with_memory) {
+            table.static_bytes = (int64_t)tt_get_u64(at);
+            table.dynamic_bytes = (int64_t)tt_get_u64(at + 8);
+        }
         err = TT_OK;
         for (size_t i = 0; i < cells; i += (size_t)table.max_batch + 1)
             if (table.latency_ns[i] != 0)
@@ -99,8 +112,9 @@ enum tt_err tt_model_notice_read(const struct tt_frame_record *record, const uin
                        (int)length, HEAD_BYTES);
     size_t name = tt_get_u32(payload) & 0xffff, version = tt_get_u32(payload) >> 16;
     uint64_t batch = tt_get_u32(payload + 4), lengths = tt_get_u32(payload + 8);
+    uint64_t least = HEAD_BYTES + name + version + 4 * lengths + CELL_BYTES * lengths * (batch + 1);
     if (batch < 1 || batch > TT_PROFILE_MAX_BATCH || lengths < 1 || lengths > MAX_LENGTHS ||
-        length != HEAD_BYTES + name + version + 4 * lengths + CELL_BYTES * lengths * (batch + 1))
+        (length != least && length != least + MEMORY_BYTES))
         return tt_fail(TT_ERR_INVALID, why,
                        "a notice of a model has %d bytes, which its profile of %d rows and %d "
                        "lengths does not have",
@@ -123,7 +137,8 @@ enum tt_err tt_model_notice_read(const struct tt_frame_record *record, const uin
                                      .is_served = record->code == 1};
     memcpy(notice.name, texts, name);
     memcpy(notice.version, texts + name, version);
-    enum tt_err err = read_profile(payload, texts + name + version, &notice.profile, why);
+    enum tt_err err =
+        read_profile(payload, texts + name + version, length > least, &notice.profile, why);
     if (!err)
         *out_notice = notice;
     return err;

@@ -9,7 +9,8 @@
  *   - u16 length of the name, u16 length of the version;
  *   - u32 largest batch of the profile, u32 count of lengths, u64 alpha, u64 beta;
  *   - the name, the version, and the lengths as u32;
- *   - a row per length: first all latencies as u64, then all demands as u32.
+ *   - a row per length: first all latencies as u64, then all demands as u32;
+ *   - where memory is known, and only there: u64 static bytes, u64 dynamic bytes.
  * Tails are not sent: those of a profile that was measured or read are its latencies.
  *
  * Life of a notice: _read fills it, and it owns its profile until _fini. The reader trusts nothing.

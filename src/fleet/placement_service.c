@@ -242,6 +242,9 @@ static enum tt_err move(const struct tt_placement_service *self, int64_t now, co
          word = strtok_r(NULL, "\t", &rest))
         err = read_move(self, word, homes, why);
     if (!err)
+        err =
+            tt_live_plan_fits(self->role->settings, self->role->models.placement.homes, homes, why);
+    if (!err)
         err = tt_scheduler_role_place(self->role, now, homes, why);
     free(homes);
     free(copy);

@@ -58,10 +58,11 @@ static void put_cluster(struct program *self, int32_t cluster) {
         snprintf(rest, sizeof(rest), " <= %.12g\n", (double)problem->max_rate / self->mean_rate);
         sum(self, "max_rate", cluster, rate_of, rest);
     }
-    if (problem->max_memory == 0)
+    int64_t max_memory = tt_place_max_memory(problem, cluster);
+    if (max_memory == 0)
         return;
     snprintf(rest, sizeof(rest), " + m_%" PRId32 " <= %.12g\n", cluster,
-             (double)problem->max_memory / self->mean_memory);
+             (double)max_memory / self->mean_memory);
     sum(self, "max_memory", cluster, memory_of, rest);
     for (int32_t i = 0; i < problem->model_count; i++) {
         tt_text_printf(self->out, " dynamic_%" PRId32 "_%" PRId32 ":", i, cluster);

@@ -89,10 +89,11 @@ static enum tt_err check_loads(const struct tt_place_problem *problem,
                            j, (double)loads->rate[j] / TT_PLACE_MICRO,
                            (double)problem->max_rate / TT_PLACE_MICRO);
         int64_t memory = loads->memory[j] + loads->dynamic[j];
-        if (problem->max_memory > 0 && memory > problem->max_memory)
+        int64_t max_memory = tt_place_max_memory(problem, j);
+        if (max_memory > 0 && memory > max_memory)
             return tt_fail(TT_ERR_INVALID, why,
                            "a backend of sub-cluster %" PRId32 " needs %.6g MiB; it has %.6g", j,
-                           (double)memory / 0x100000, (double)problem->max_memory / 0x100000);
+                           (double)memory / 0x100000, (double)max_memory / 0x100000);
     }
     return TT_OK;
 }
@@ -114,15 +115,29 @@ enum tt_err tt_place_check(const struct tt_place_problem *problem, const int32_t
     return err;
 }
 
-static enum tt_err possible_alone(const struct tt_place_problem *problem,
+/* Of the sub-cluster with the most, and the sum over all; 0: there is one without a limit. */
+static int64_t most_memory(const struct tt_place_problem *problem, double *out_sum) {
+    int64_t most = 0;
+    *out_sum = 0;
+    for (int32_t j = 0; j < problem->cluster_count; j++) {
+        int64_t memory = tt_place_max_memory(problem, j);
+        if (memory == 0)
+            return 0;
+        most = memory > most ? memory : most;
+        *out_sum += (double)memory;
+    }
+    return most;
+}
+
+static enum tt_err possible_alone(const struct tt_place_problem *problem, int64_t most,
                                   const struct tt_place_model *model, struct tt_error *why) {
-    if (problem->max_memory > 0 && model->static_bytes + model->dynamic_bytes > problem->max_memory)
+    if (most > 0 && model->static_bytes + model->dynamic_bytes > most)
         return tt_fail(
             TT_ERR_INVALID, why,
             "model '%s' fits nowhere: it needs %.6g MiB static and %.6g MiB dynamic, and "
             "a backend has %.6g",
             model->name, (double)model->static_bytes / 0x100000,
-            (double)model->dynamic_bytes / 0x100000, (double)problem->max_memory / 0x100000);
+            (double)model->dynamic_bytes / 0x100000, (double)most / 0x100000);
     if (problem->max_rate > 0 && model->rate > problem->max_rate)
         return tt_fail(
             TT_ERR_INVALID, why,
@@ -136,9 +151,11 @@ static enum tt_err possible_alone(const struct tt_place_problem *problem,
 enum tt_err tt_place_possible(const struct tt_place_problem *problem, struct tt_error *why) {
     int64_t rate = 0, memory = 0, loads = 0;
     int32_t count = problem->cluster_count;
+    double all_memory;
+    int64_t most = most_memory(problem, &all_memory);
     for (int32_t i = 0; i < problem->model_count; i++) {
         const struct tt_place_model *model = &problem->models[i];
-        enum tt_err err = possible_alone(problem, model, why);
+        enum tt_err err = possible_alone(problem, most, model, why);
         if (err)
             return err;
         rate += model->rate;
@@ -150,11 +167,11 @@ enum tt_err tt_place_possible(const struct tt_place_problem *problem, struct tt_
             TT_ERR_INVALID, why,
             "the models have %.6g requests per second; %" PRId32 " sub-clusters of %.6g hold less",
             (double)rate / TT_PLACE_MICRO, count, (double)problem->max_rate / TT_PLACE_MICRO);
-    if (problem->max_memory > 0 && memory / count > problem->max_memory)
+    if (most > 0 && (double)memory > all_memory)
         return tt_fail(TT_ERR_INVALID, why,
                        "the models have %.6g MiB of static memory; %" PRId32
                        " sub-clusters of %.6g hold less",
-                       (double)memory / 0x100000, count, (double)problem->max_memory / 0x100000);
+                       (double)memory / 0x100000, count, all_memory / count / 0x100000);
     if (problem->max_cost >= 0 && loads > problem->max_cost)
         return tt_fail(TT_ERR_INVALID, why,
                        "loading the models that lie nowhere costs %.6g; max_cost is %.6g",

@@ -39,10 +39,11 @@ struct tt_place_model {
 struct tt_place_problem {
     const struct tt_place_model *models;
     int32_t model_count, cluster_count;
-    int64_t max_rate;   /* of a sub-cluster, in millionths per second; 0: no limit */
-    int64_t max_memory; /* of a backend, in bytes; 0: no limit */
-    int64_t max_cost;   /* in millionths; below 0: no limit, and costs do not count */
-    double weight;      /* of memory beside rate, 0 or more */
+    int64_t max_rate;            /* of a sub-cluster, in millionths per second; 0: no limit */
+    int64_t max_memory;          /* of a backend, in bytes; 0: no limit */
+    const int64_t *max_memories; /* [cluster_count], instead of max_memory; NULL: all are alike */
+    int64_t max_cost;            /* in millionths; below 0: no limit, and costs do not count */
+    double weight;               /* of memory beside rate, 0 or more */
     uint64_t seed;
 };
 
@@ -61,6 +62,10 @@ struct tt_place_loads {
         *dynamic; /* cluster_count each; memory is static, dynamic the largest */
 };
 
+/* Of a backend of the sub-cluster; 0: no limit. */
+static inline int64_t tt_place_max_memory(const struct tt_place_problem *problem, int32_t cluster) {
+    return problem->max_memories ? problem->max_memories[cluster] : problem->max_memory;
+}
 /* What a model costs that lies in `to` (no NOWHERE) instead of where it is now: one load, and one
  * unload if it lies somewhere. */
 int64_t tt_place_move_cost(const struct tt_place_model *model, int32_t to);

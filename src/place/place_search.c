@@ -86,7 +86,8 @@ static int32_t best_home(const struct search *self, int32_t model) {
         fill = fill > other ? fill : other;
         if (problem->max_rate > 0 && rate > problem->max_rate)
             fill += 1e6;
-        if (problem->max_memory > 0 && memory + dynamic > problem->max_memory)
+        int64_t most = tt_place_max_memory(problem, j);
+        if (most > 0 && memory + dynamic > most)
             fill += 1e6;
         if (j == 0 || fill < least) {
             least = fill;

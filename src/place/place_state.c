@@ -66,7 +66,8 @@ static void refresh(struct tt_place_state *self, struct tt_place_cluster *cluste
     cluster->memory_term = memory_term;
     cluster->excess =
         over(cluster->rate, problem->max_rate, self->mean_rate) +
-        over(cluster->memory + cluster->dynamic, problem->max_memory, self->mean_memory);
+        over(cluster->memory + cluster->dynamic,
+             tt_place_max_memory(problem, (int32_t)(cluster - self->clusters)), self->mean_memory);
     self->rate_sum += rate_term;
     self->memory_sum += memory_term;
     self->excess += cluster->excess;

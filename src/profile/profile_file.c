@@ -46,8 +46,17 @@ static enum tt_err from_points(Tutti__ProfilePoint **from, size_t count, int32_t
     return tt_profile_builder_finish(&builder, max_batch, out_profile, why);
 }
 
-enum tt_err tt_profile_file_whole(const Tutti__Profile *message, int32_t max_batch,
-                                  struct tt_profile **out_profile, struct tt_error *why) {
+static enum tt_err to_bytes(double mib, const char *field, int64_t *out_bytes,
+                            struct tt_error *why) {
+    const double most = (double)TT_PROFILE_MAX_BYTES / 0x100000;
+    if (!(mib >= 0 && mib <= most))
+        return tt_fail(TT_ERR_INVALID, why, "%s is %g; it must be 0 .. %.0f MiB", field, mib, most);
+    *out_bytes = (int64_t)(mib * 0x100000);
+    return TT_OK;
+}
+
+static enum tt_err run_times(const Tutti__Profile *message, int32_t max_batch,
+                             struct tt_profile **out_profile, struct tt_error *why) {
     if ((message->linear != NULL) == (message->n_point > 0))
         return tt_fail(TT_ERR_INVALID, why,
                        "a profile needs either linear { alpha_ms beta_ms } or points");
@@ -57,6 +66,21 @@ enum tt_err tt_profile_file_whole(const Tutti__Profile *message, int32_t max_bat
         return from_line(message->linear, max_batch > 0 ? max_batch : DEFAULT_MAX_BATCH,
                          out_profile, why);
     return from_points(message->point, message->n_point, max_batch, out_profile, why);
+}
+
+enum tt_err tt_profile_file_whole(const Tutti__Profile *message, int32_t max_batch,
+                                  struct tt_profile **out_profile, struct tt_error *why) {
+    int64_t static_bytes = 0, dynamic_bytes = 0;
+    enum tt_err err = to_bytes(message->static_mib, "static_mib", &static_bytes, why);
+    if (!err)
+        err = to_bytes(message->dynamic_mib, "dynamic_mib", &dynamic_bytes, why);
+    if (!err)
+        err = run_times(message, max_batch, out_profile, why);
+    if (err)
+        return err;
+    (*out_profile)->static_bytes = static_bytes;
+    (*out_profile)->dynamic_bytes = dynamic_bytes;
+    return TT_OK;
 }
 
 static enum tt_err take_steps(struct tt_profile_file *self, int32_t max_batch,

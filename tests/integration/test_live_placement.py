@@ -30,14 +30,17 @@ class LivePlacementTest(unittest.TestCase):
         if self.cluster:
             self.cluster.stop()
 
-    def begin(self, times=TIMES, copies=(), etcd=None, **shape):
-        """copies: nodes with repositories of their own."""
+    def begin(self, times=TIMES, copies=(), etcd=None, sizes="", **shape):
+        """copies: nodes with repositories of their own; sizes: what each profile says of memory."""
         self.cluster = Cluster(times=times, **shape)
         if etcd:
             self.cluster.spec = "etcd://127.0.0.1:%d/test" % etcd.port
             etcd.put("tutti/test/nodes", self.cluster.file.read_text())
         for name in MODELS[1:]:
             self.cluster.add_model(name)
+        for name in MODELS:
+            with (self.cluster.models / name / "profile.pbtxt").open("a") as profile:
+                profile.write(sizes)
         for name in self.cluster.nodes:
             models = None
             if name in copies:
@@ -207,6 +210,19 @@ class LivePlacementTest(unittest.TestCase):
         for arguments in (("other",), ("stop", cluster.spec, "--move", "echo=p2")):
             self.assertEqual(cluster.command("placement", *arguments).returncode, 2)
         self.assertEqual(cluster.command("status", cluster.spec, "--move", "echo=p2").returncode, 2)
+
+    # S8, eq. 5: the static sum and the largest dynamic memory fit, also while models move
+    def test_memory_bounds_plans(self):
+        cluster = self.begin(backends=2, pools=2, memory=100, sizes="static_mib: 40 dynamic_mib: 10\n")
+        before = self.models()
+        said = self.place("plan", "--move", "echo=p2")
+        self.assertIn("a device of pool p2 would need 130 MiB while models come before others leave; it has 100", said)
+        for value in range(20):  # the load of one pool alone
+            self.assertEqual(cluster.infer("f1", value)[0], 200)
+        self.assertIn("no plan was made: ", self.look_for_a_plan())
+        self.assertEqual((self.models(), self.show()["stage"]), (before, "NONE"))
+        for model in MODELS:
+            self.assertEqual(cluster.infer("f1", 7, model)[0], 200)
 
     def restart_schedulers(self):
         """All at once, so that only etcd has the placement."""

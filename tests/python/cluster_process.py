@@ -31,7 +31,7 @@ TIMES = "silence-ms 400\noverdue-ms 400\nfetch-ms 1000\npatience-ms 5000\ngrace-
 
 
 class Cluster:
-    def __init__(self, schedulers=1, frontends=1, backends=1, devices=2, times=TIMES, slow=False, pools=0):
+    def __init__(self, schedulers=1, frontends=1, backends=1, devices=2, times=TIMES, slow=False, pools=0, memory=0):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tutti-cluster-"))
         atexit.register(shutil.rmtree, self.folder, True)
         atexit.register(self.stop)
@@ -46,6 +46,8 @@ class Cluster:
                 extra = " devices=%d" % devices if role == "backend" else ""
                 if role == "backend" and pools:
                     extra += " pool=p%d" % ((number - 1) % pools + 1)
+                if role == "backend" and memory:
+                    extra += " memory-mib=%d" % memory
                 lines.append("%s %s 127.0.0.1:%d%s\n" % (role, name, self.ports[name], extra))
         self.file = self.folder / "nodes"
         self.file.write_text("".join(lines))

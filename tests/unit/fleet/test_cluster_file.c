@@ -64,6 +64,7 @@ static void the_digest_is_over_the_content(void **state) {
     assert_int_equal(digest_of(NODES), digest_of("# a comment\n" NODES "\n\n"));
     assert_int_not_equal(digest_of(NODES), digest_of(NODES " devices=2"));
     assert_int_not_equal(digest_of(NODES), digest_of(NODES " pool=b"));
+    assert_int_not_equal(digest_of(NODES), digest_of(NODES " memory-mib=8"));
     assert_int_not_equal(digest_of(NODES), digest_of(NODES "\nsilence-ms 10"));
     assert_int_not_equal(digest_of(NODES),
                          digest_of("frontend f 127.0.0.1:2\nscheduler s 127.0.0.1:1\n"
@@ -85,10 +86,13 @@ static void what_is_wrong_is_named(void **state) {
         {"frontend b h:7 devices=2", "only a backend may have devices=N"},
         {"backend b h:7 devices=0", "N in 1 to"},
         {"backend b h:7 devices=2 more", "only a backend"},
-        {"backend b h:7 pool=", "and pool=NAME"},
+        {"backend b h:7 pool=", "pool=NAME, and memory-mib=N"},
         {"backend b h:7 pool=a!", "'pool=a!' after the address"},
         {"scheduler b h:7 pool=a", "'pool=a' after the address"},
-        {"a b c d e f", "more than 5 words"},
+        {"backend b h:7 memory-mib=0", "'memory-mib=0' after the address"},
+        {"frontend b h:7 memory-mib=8", "only a backend may have"},
+        {"backend b h:7 pool=a devices=1 memory-mib=8 more", "more than 6 words"},
+        {"a b c d e f g", "more than 6 words"},
         {"silence-ms", "silence-ms needs one number"},
         {"silence-ms -1", "needs one number"},
         {"silence-ms 1 2", "needs one number"},

@@ -154,6 +154,169 @@ static void limits_hold(void **state) {
     assert_true(made > ROUNDS / 4);
 }
 
+/* ---- memory ---- */
+
+enum { MIB = 1 << 20 };
+
+/* A fleet whose models state their memory, in MiB. */
+struct sized_fleet {
+    struct fleet fleet;
+    struct tt_step_model models[MODELS];
+    struct tt_profile profiles[MODELS];
+};
+
+/* A device of pool 0 has `first` MiB, one of pool 1 `second`; 0: not stated. */
+static void sized_init(struct sized_fleet *self, int64_t first, int64_t second) {
+    fleet_init(&self->fleet);
+    for (int32_t i = 0; i < MODELS; i++) {
+        self->models[i] = *self->fleet.models[i];
+        self->profiles[i] = *self->models[i].whole; /* shares its tables */
+        self->profiles[i].static_bytes = 10 * MIB;
+        self->profiles[i].dynamic_bytes = 5 * MIB;
+        self->models[i].whole = &self->profiles[i];
+        self->fleet.models[i] = &self->models[i];
+    }
+    for (int32_t i = SECOND - 2; i < WORLD_NODES; i++)
+        self->fleet.world.nodes[i].memory_bytes = (i < SECOND ? first : second) * MIB;
+    /* Only the device with the least counts. */
+    self->fleet.world.nodes[SECOND].memory_bytes *= 2;
+}
+
+/* Appendix A, eq. 5: the static sum and the largest dynamic memory fit; each pool has its limit. */
+static void plans_keep_each_pools_memory(void **state) {
+    (void)state;
+    struct sized_fleet self;
+    struct tt_live_plan plan;
+    struct tt_error why;
+    /* Ten models of 10 MiB in each pool. The loads ask for a move of one to pool 1. */
+    sized_init(&self, 200, 200);
+    self.fleet.rows[0] = self.fleet.rows[2] = 9000;
+    self.fleet.load.max_moves = 1;
+    assert_int_equal(make(&self.fleet, &plan, &why), TT_OK);
+    assert_int_equal(count_moves(&self.fleet), 1);
+    virtual_world_fini(&self.fleet.world);
+    /* 105 MiB are taken: no more model fits there, but pool 0 has room. */
+    sized_init(&self, 200, 110);
+    self.fleet.rows[0] = self.fleet.rows[2] = 9000;
+    self.fleet.load.max_moves = 1;
+    assert_int_equal(make(&self.fleet, &plan, &why), TT_ERR_UNAVAILABLE);
+    self.fleet.rows[0] = self.fleet.rows[2] = 1000;
+    self.fleet.rows[1] = self.fleet.rows[3] = 9000;
+    assert_int_equal(make(&self.fleet, &plan, &why), TT_OK);
+    assert_int_equal(self.fleet.found[1] + self.fleet.found[3], 1);
+    virtual_world_fini(&self.fleet.world);
+    /* Without what models need, limits say nothing. */
+    sized_init(&self, 200, 110);
+    for (int32_t i = 0; i < MODELS; i++)
+        self.profiles[i].static_bytes = self.profiles[i].dynamic_bytes = 0;
+    self.fleet.rows[0] = self.fleet.rows[2] = 9000;
+    assert_int_equal(make(&self.fleet, &plan, &why), TT_OK);
+    virtual_world_fini(&self.fleet.world);
+}
+
+/* What the devices of a pool hold while models move, in MiB. */
+static int64_t held(const struct sized_fleet *self, uint16_t pool, bool meanwhile) {
+    int64_t sum = 0, largest = 0;
+    for (int32_t i = 0; i < MODELS; i++) {
+        if (self->fleet.found[i] != pool && !(meanwhile && self->fleet.homes[i] == pool))
+            continue;
+        sum += self->profiles[i].static_bytes;
+        if (self->profiles[i].dynamic_bytes > largest)
+            largest = self->profiles[i].dynamic_bytes;
+    }
+    return (sum + largest) / MIB;
+}
+
+/* Random sizes, loads and limits: no pool holds more than it can, also on the way. */
+static void random_plans_fit(void **state) {
+    (void)state;
+    struct tt_prng prng;
+    tt_prng_init(&prng, test_seed(2), 0);
+    int32_t made = 0;
+    for (int32_t round = 0; round < ROUNDS; round++) {
+        struct sized_fleet self;
+        struct tt_live_plan plan;
+        struct tt_error why;
+        int64_t limits[2] = {150 + (int64_t)tt_prng_below(&prng, 150),
+                             150 + (int64_t)tt_prng_below(&prng, 150)};
+        sized_init(&self, limits[0], limits[1]);
+        self.fleet.load.max_moves = 1 + (int32_t)tt_prng_below(&prng, 6);
+        for (uint16_t i = 0; i < MODELS; i++) {
+            self.profiles[i].static_bytes = (int64_t)(1 + tt_prng_below(&prng, 20)) * MIB;
+            self.profiles[i].dynamic_bytes = (int64_t)tt_prng_below(&prng, 30) * MIB;
+            self.fleet.homes[i] = (uint16_t)tt_prng_below(&prng, 2);
+            self.fleet.rows[i] = (int64_t)tt_prng_below(&prng, 10000);
+        }
+        enum tt_err err = make(&self.fleet, &plan, &why);
+        assert_true(!err || err == TT_ERR_UNAVAILABLE || err == TT_ERR_INVALID);
+        for (uint16_t pool = 0; !err && pool < 2; pool++) {
+            bool gets = false;
+            for (int32_t i = 0; i < MODELS; i++)
+                gets |= self.fleet.found[i] == pool && self.fleet.homes[i] != pool;
+            assert_true(held(&self, pool, gets) <= limits[pool]);
+        }
+        made += !err;
+        virtual_world_fini(&self.fleet.world);
+    }
+    assert_true(made > ROUNDS / 4);
+}
+
+static void what_fits_nowhere_is_named(void **state) {
+    (void)state;
+    struct sized_fleet self;
+    struct tt_live_plan plan;
+    struct tt_error why;
+    sized_init(&self, 200, 110);
+    self.profiles[7].dynamic_bytes = 195 * MIB;
+    assert_int_equal(make(&self.fleet, &plan, &why), TT_ERR_INVALID);
+    assert_non_null(strstr(why.text, "fits nowhere: it needs 10 MiB static and 195 MiB dynamic, "
+                                     "and a backend has 200"));
+    virtual_world_fini(&self.fleet.world);
+}
+
+/* A placement that exceeds a pool's memory is mended, although no load asks for it. */
+static void what_exceeds_a_pool_leaves_it(void **state) {
+    (void)state;
+    struct sized_fleet self;
+    struct tt_live_plan plan;
+    struct tt_error why;
+    sized_init(&self, 200, 90);
+    self.fleet.load.max_moves = 4;
+    if (make(&self.fleet, &plan, &why))
+        fail_msg("%s", why.text);
+    int32_t left = 0;
+    for (int32_t i = 0; i < MODELS; i++)
+        left += self.fleet.found[i] == 1;
+    assert_true(left <= 8); /* 85 MiB */
+    /* One move does not suffice. */
+    self.fleet.load.max_moves = 1;
+    assert_int_equal(make(&self.fleet, &plan, &why), TT_ERR_UNAVAILABLE);
+    assert_non_null(strstr(why.text, "MiB; it has 90"));
+    virtual_world_fini(&self.fleet.world);
+}
+
+/* Models come before others leave, so both must fit for a while. */
+static void an_exchange_needs_room_for_both(void **state) {
+    (void)state;
+    struct sized_fleet self;
+    struct tt_error why;
+    uint16_t next[MODELS];
+    sized_init(&self, 120, 120);
+    memcpy(next, self.fleet.homes, sizeof(next));
+    next[0] = 1; /* 115 MiB */
+    assert_int_equal(tt_live_plan_fits(&self.fleet.world.settings, self.fleet.homes, next, &why),
+                     TT_OK);
+    next[2] = 1; /* 125 MiB */
+    assert_int_equal(tt_live_plan_fits(&self.fleet.world.settings, self.fleet.homes, next, &why),
+                     TT_ERR_UNAVAILABLE);
+    assert_non_null(strstr(why.text, "would need 125 MiB while models come before others leave; "
+                                     "it has 120"));
+    next[1] = next[3] = 0; /* that leave count along */
+    assert_int_equal(tt_live_plan_fits(&self.fleet.world.settings, self.fleet.homes, next, &why),
+                     TT_ERR_UNAVAILABLE);
+    virtual_world_fini(&self.fleet.world);
+}
+
 /* ---- a cluster that follows its loads ---- */
 
 enum { LOOKS_FROM_MS = 900, QUIET_FROM_MS = 2000 };
@@ -234,6 +397,11 @@ int main(void) {
         cmocka_unit_test(what_gains_nothing_is_not_planned),
         cmocka_unit_test(a_plan_balances_pools_of_different_sizes),
         cmocka_unit_test(limits_hold),
+        cmocka_unit_test(plans_keep_each_pools_memory),
+        cmocka_unit_test(random_plans_fit),
+        cmocka_unit_test(what_fits_nowhere_is_named),
+        cmocka_unit_test(what_exceeds_a_pool_leaves_it),
+        cmocka_unit_test(an_exchange_needs_room_for_both),
         cmocka_unit_test(a_cluster_follows_its_load),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
