@@ -26,7 +26,9 @@ need("onnx")
 if not shutil.which("promtool"):
     skip("Prometheus is not installed (scripts/setup.sh --monitoring)")
 
+from cluster_process import Cluster, await_true  # noqa: E402
 from plain_client import Server, ask, get, make_two_models, vanish  # noqa: E402
+from scaling_case import SOON, end_backends  # noqa: E402
 from server_process import free_port  # noqa: E402
 
 FOLDER = ROOT / "packaging" / "monitoring"
@@ -57,7 +59,7 @@ class Files(unittest.TestCase):
     def test_promtool_accepts_them(self):
         code, said = promtool("check", "config", "prometheus.yml")
         self.assertEqual(code, 0, said)
-        self.assertIn("10 rules found", said)
+        self.assertIn("13 rules found", said)
         code, said = promtool("test", "rules", "alerts_test.yml")
         self.assertEqual(code, 0, said)
 
@@ -107,11 +109,34 @@ class Live(unittest.TestCase):
         cls.server = Server(models, "--record", cls.folder / "recording")
         cls.addClassCleanup(cls.server.end, signal.SIGTERM)
         cls.ends = threading.Event()
+        cls.start_cluster()
         cls.loads = [threading.Thread(target=cls.load, args=(m,)) for m in ("mlp", "quick")]
+        cls.loads.append(threading.Thread(target=cls.load_cluster))
         for thread in cls.loads:
             thread.start()
         cls.addClassCleanup(cls.stop_load)
         cls.start_prometheus()
+        # The load is known after ten seconds.
+        await_true(lambda: cls.query("tutti_cluster_pool_devices_wanted"), 120, cls.cluster.said)
+
+    @classmethod
+    def start_cluster(cls):
+        """A scheduler that scales, and what it needs: the metrics of a cluster are on its page."""
+        cls.cluster = Cluster(backends=2, devices=1)
+        backends = cls.cluster.folder / "backends"
+        cls.addClassCleanup(end_backends, backends)
+        cls.addClassCleanup(cls.cluster.stop)  # before that, or it would start them again
+        cls.cluster.start("s1", "--scale-emulated", str(backends), *SOON)
+        cls.cluster.start("f1")
+        for name in ("s1", "f1"):
+            assert cls.cluster.processes[name].wait_ready(60), cls.cluster.said()
+        cls.cluster.await_ready("f1")
+        cls.scheduler = cls.cluster.processes["s1"].address
+
+    @classmethod
+    def load_cluster(cls):
+        while not cls.ends.wait(0.05):
+            cls.cluster.infer("f1", 1)
 
     @classmethod
     def load(cls, model):
@@ -130,7 +155,7 @@ class Live(unittest.TestCase):
         cls.prometheus = "127.0.0.1:%d" % free_port()
         configuration = (FOLDER / "prometheus.yml").read_text()
         for old, new in (
-            ("127.0.0.1:8000", cls.server.address),
+            ('"127.0.0.1:8000"', '"%s", "%s"' % (cls.server.address, cls.scheduler)),
             ("scrape_interval: 5s", "scrape_interval: 500ms"),
             ("evaluation_interval: 15s", "evaluation_interval: 1s"),
         ):
@@ -183,7 +208,7 @@ class Live(unittest.TestCase):
         return found
 
     def test_every_metric_exists(self):
-        page = get(self.server.address, "/metrics")[2].decode()
+        page = "".join(get(address, "/metrics")[2].decode() for address in (self.server.address, self.scheduler))
         types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", page, re.M))
         exported = set(types)
         for name, kind in types.items():
@@ -196,8 +221,9 @@ class Live(unittest.TestCase):
         self.assertEqual(tested - exported, set())
 
     def test_prometheus_takes_the_page_and_the_rules(self):
-        [job] = self.seen("up == 1")
-        self.assertEqual(job["metric"]["instance"], self.server.address)
+        await_true(lambda: len(self.query("up == 1")) == 2, 60, "both are up")
+        instances = {job["metric"]["instance"] for job in self.query("up")}
+        self.assertEqual(instances, {self.server.address, self.scheduler})
         groups = json.loads(get(self.prometheus, "/api/v1/rules")[2])["data"]["groups"]
         rules = [rule for group in groups for rule in group["rules"]]
         self.assertEqual(len(rules), RULES.count("- alert:"))
@@ -211,16 +237,17 @@ class Live(unittest.TestCase):
                     self.assertGreater(len(self.seen(expression)), 0)
 
     def test_values_are_those_of_the_server(self):
-        [up] = self.seen("(%s) == 1" % expressions()["Servers up"][0])
-        self.assertEqual(up["value"][1], "1")
-        ready = {r["metric"]["model"]: r["value"][1] for r in self.seen("tutti_model_ready")}
+        [up] = self.seen("(%s) == 2" % expressions()["Servers up"][0])
+        self.assertEqual(up["value"][1], "2")
+        own = '{instance="%s"}' % self.server.address
+        ready = {r["metric"]["model"]: r["value"][1] for r in self.seen("tutti_model_ready" + own)}
         self.assertEqual(ready, {"mlp": "1", "quick": "1", "broken": "0"})
-        started = float(self.seen("process_start_time_seconds")[0]["value"][1])
+        started = float(self.seen("process_start_time_seconds" + own)[0]["value"][1])
         self.assertLess(abs(time.time() - started), 600)
         [version] = self.seen(expressions()["Version"][0])
         self.assertRegex(version["metric"]["version"], r"^\d+\.\d+\.\d+$")
-        memory = float(self.seen("process_virtual_memory_bytes")[0]["value"][1])
-        resident = float(self.seen("process_resident_memory_bytes")[0]["value"][1])
+        memory = float(self.seen("process_virtual_memory_bytes" + own)[0]["value"][1])
+        resident = float(self.seen("process_resident_memory_bytes" + own)[0]["value"][1])
         self.assertGreater(memory, resident)
 
     def test_variables_of_the_dashboard(self):
@@ -235,12 +262,13 @@ class Live(unittest.TestCase):
 
     def test_linters_of_prometheus(self):
         """promtool complains of Triton's names only."""
-        page = get(self.server.address, "/metrics")[2]
-        done = subprocess.run(
-            ["promtool", "check", "metrics"], input=page, capture_output=True, timeout=60
-        )
-        said = (done.stdout + done.stderr).decode().splitlines()
-        self.assertEqual([line for line in said if line and not line.startswith("nv_")], [])
+        for address in (self.server.address, self.scheduler):
+            page = get(address, "/metrics")[2]
+            done = subprocess.run(
+                ["promtool", "check", "metrics"], input=page, capture_output=True, timeout=60
+            )
+            said = (done.stdout + done.stderr).decode().splitlines()
+            self.assertEqual([line for line in said if line and not line.startswith("nv_")], [])
 
 
 if __name__ == "__main__":

@@ -12,6 +12,18 @@ from cluster_process import Cluster, await_true
 SOON = ("--scale-hold-s", "1", "--scale-deliver-s", "60", "--scale-retry-s", "0.5")
 
 
+def end_backends(folder):
+    """Backends that a scheduler started in this folder; they do not end with it."""
+    for lock in folder.glob("*.lock"):
+        number = int(lock.read_text().strip() or 0)
+        try:
+            words = pathlib.Path("/proc/%d/cmdline" % number).read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if number > 1 and lock.stem.encode() in words:
+            os.kill(number, signal.SIGKILL)
+
+
 class ScalingCase(unittest.TestCase):
     shared = ()  # flags of nodes and of tutti cluster
 
@@ -81,20 +93,9 @@ class EmulatedCase(ScalingCase):
         if profile:
             (self.cluster.models / "echo" / "profile.pbtxt").write_text(profile)
         self.folder = self.cluster.folder / "backends"
-        self.addCleanup(self.end_backends)
-        atexit.register(self.end_backends)
+        self.addCleanup(end_backends, self.folder)
+        atexit.register(end_backends, self.folder)
         self.addCleanup(self.cluster.stop)  # before that, or it would start them again
         self.start("--scale-emulated", str(self.folder), *SOON, *flags)
         self.await_pool(ready=devices)
         self.cluster.await_ready("f1")
-
-    def end_backends(self):
-        """They do not end with the scheduler that has started them."""
-        for lock in self.folder.glob("*.lock"):
-            number = int(lock.read_text().strip() or 0)
-            try:
-                words = pathlib.Path("/proc/%d/cmdline" % number).read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if number > 1 and lock.stem.encode() in words:
-                os.kill(number, signal.SIGKILL)
