@@ -42,6 +42,14 @@ static int32_t usable_devices(const struct tt_scheduler_role *role) {
     return count;
 }
 
+/* Devices with a batch that runs or is on its way. */
+static int32_t busy_devices(const struct tt_scheduler_role *role) {
+    int32_t count = 0;
+    for (int32_t i = 0; i < role->device_count; i++)
+        count += role->devices[i].count > 0;
+    return count;
+}
+
 static void show_change(struct scheduler_node *self, int64_t now) {
     if (self->role.is_primary == self->was_primary)
         return;
@@ -432,11 +440,11 @@ static void count(void *context, struct tt_text *out) {
     struct scheduler_node *self = context;
     const struct tt_scheduler_role *role = &self->role;
     tt_text_printf(out,
-                   ", \"devices\": %d, \"requests\": %d, \"claims\": %" PRId64
+                   ", \"devices\": %d, \"busy\": %d, \"requests\": %d, \"claims\": %" PRId64
                    ", \"granted\": %" PRId64 ", \"returned\": %" PRId64 ", \"suspected\": %" PRId64
                    ", \"avoided\": %" PRId64 ", \"placement\": %" PRIu64 ", \"plan\": \"%s\"",
-                   usable_devices(role), tt_scheduler_role_requests(role), role->claims,
-                   role->granted, role->returned, role->suspected, role->avoided,
+                   usable_devices(role), busy_devices(role), tt_scheduler_role_requests(role),
+                   role->claims, role->granted, role->returned, role->suspected, role->avoided,
                    role->models.placement.version,
                    tt_placement_stage_name(role->models.placement.stage));
     struct tt_cluster_advice advice = tt_cluster_demand_advise(&self->demand);

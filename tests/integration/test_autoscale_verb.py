@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""tutti autoscale: figure 15 in short, on 24 models and 512 devices, and what it refuses."""
+"""tutti autoscale: figure 15 in short, on 24 models and 512 devices, a cluster of processes, and what it refuses."""
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.dont_write_bytecode = True
@@ -13,6 +15,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ["TUTTI_PROGRAM"]
 FIGURE = ROOT / "experiments" / "symphony" / "figure15-advice.pbtxt"
 MODEL = 'model { name: "m" slo_ms: 30 profile { linear { alpha_ms: 1 beta_ms: 5 } } max_batch: 16 }'
+
+
+FLEET = MODEL + ' device { count: 8 } load { rate: 100 } policy { name: "deferred" } duration_s: 1'
 
 
 def run(*arguments):
@@ -56,6 +61,50 @@ class Autoscale(unittest.TestCase):
         self.assertIn("The fleet by the advice:", said)
         self.assertIn("Servers behind a proxy", said)
 
+    def processes(self):
+        """Those with the folder in their command line."""
+        found = []
+        for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                if str(self.folder) in path.read_bytes().decode(errors="replace") and int(path.parent.name) != os.getpid():
+                    found.append(path.parent.name)
+            except OSError:
+                continue  # it has ended meanwhile
+        return found
+
+    def start(self, *arguments):
+        """With --processes 4, and its folder in ours."""
+        command = [PROGRAM, "autoscale", *map(str, arguments), "--processes", "4", "--pace", "100", "--slower", "10", "--json"]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"TMPDIR": str(self.folder)})
+
+    # S9, S11: real processes come and go by the advice; no test states a time
+    def test_a_cluster_of_processes(self):
+        process = self.start(self.write(FLEET), "--hours", "0.3", "--search-hours", "0.1")
+        out, err = process.communicate(timeout=400)
+        self.assertEqual(process.returncode, 0, err)
+        answer = json.loads(out)
+        self.assertEqual(answer["processes"], {"backends": 4, "pace": 100, "slower": 10})
+        self.assertEqual(len(answer["points"]["hour"]), 2)
+        self.assertGreater(answer["requests"], 0)
+        self.assertGreater(sum(answer["points"]["good_per_s"]), 0)
+        self.assertTrue(all(0 < up <= 8 for up in answer["points"]["devices"]), answer["points"])
+        self.assertGreater(answer["over_fewest"], 0)
+        self.assertIsNone(answer["servers"])
+        self.assertEqual(self.processes(), [])
+        self.assertEqual([path.name for path in self.folder.iterdir()], ["fleet.pbtxt"])
+
+    def test_an_interrupted_cluster_leaves_nothing(self):
+        process = self.start(self.write(FLEET), "--hours", "100")
+        until = time.monotonic() + 60
+        while len(self.processes()) < 3:
+            self.assertTrue(process.poll() is None and time.monotonic() < until, "nothing starts")
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        err = process.communicate(timeout=120)[1]
+        self.assertEqual(process.returncode, 130, err)
+        self.assertEqual(self.processes(), [])
+        self.assertEqual([path.name for path in self.folder.iterdir()], ["fleet.pbtxt"])
+
     def test_what_is_refused(self):
         fleet = self.write(
             MODEL.replace("slo_ms: 30", "") + ' device { count: 2 } load { rate: 1 } policy { name: "serial" } duration_s: 1'
@@ -64,6 +113,13 @@ class Autoscale(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("model 'm' has no objective (slo_ms)", done.stderr)
         self.assertEqual(run(self.folder / "none").returncode, 2)
+        fleet = self.write(FLEET)
+        done = run(fleet, "--processes", 3)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("3 backends cannot share 8 devices evenly", done.stderr)
+        done = run(fleet, "--processes", 4, "--servers")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--servers are simulated; they do not go with --processes", done.stderr)
         done = run(FIGURE, "--peak", 2)
         self.assertEqual(done.returncode, 2)
         self.assertIn("--peak", done.stderr)

@@ -26,6 +26,13 @@
 
 enum { TT_AUTOSCALE_MODELS = 256 };
 
+/* For a fleet of processes (process_run.h). A step takes step_s / pace of real time. */
+struct tt_autoscale_processes {
+    int32_t backends; /* that share the capacity evenly */
+    double pace;      /* so much faster than the clock does the load's time go by */
+    double slower;    /* so much longer are run times and objectives; rates are lower by as much */
+};
+
 struct tt_autoscale_options {
     const struct tt_fleet_world_model *models;
     int32_t model_count;
@@ -39,6 +46,7 @@ struct tt_autoscale_options {
     bool with_servers;    /* also the servers behind a proxy */
     const char *policy;
     uint64_t seed;
+    const struct tt_autoscale_processes *processes;             /* NULL: virtual time */
     const volatile sig_atomic_t *stop;                          /* may be NULL */
     void (*progress)(void *context, int32_t done, int32_t all); /* may be NULL */
     void *progress_context;
@@ -50,7 +58,9 @@ struct tt_autoscale_point {
     double bad;
     int32_t up, target, wanted, used;
     double confidence;
-    double add, release; /* the published advice, from the same sample */
+    double busy_share;     /* of the devices that are up */
+    double rows_per_batch; /* mean; 0: no batch began */
+    double add, release;   /* the published advice, from the same sample */
     bool settling;
     int32_t fewest; /* 0: not searched */
     /* Of the servers behind a proxy. */
@@ -67,8 +77,9 @@ struct tt_autoscale_result {
                                               settling */
     double settled_share;                  /* of the steps */
     double bad_steps;                      /* the share of settled steps with more than 1 % bad */
-    double mean_up,
-        over_fewest; /* devices; over the fewest, where they were searched; 0: nowhere */
+    double mean_up, mean_used;             /* devices */
+    /* The same over the fewest, where they were searched; 0: nowhere. */
+    double over_fewest, used_over_fewest;
     int32_t adjustments;
     double server_bad, mean_servers, servers_over_fewest;
     bool interrupted;
@@ -83,6 +94,8 @@ TT_MUST_CHECK enum tt_err tt_autoscale_models(const struct tt_scenario *scenario
 TT_MUST_CHECK enum tt_err tt_autoscale_run(const struct tt_autoscale_options *options,
                                            struct tt_autoscale_result *out_result,
                                            struct tt_error *why);
+/* The fewest devices are searched in this step. */
+bool tt_autoscale_is_searched(const struct tt_autoscale_options *options, int32_t step);
 void tt_autoscale_result_fini(struct tt_autoscale_result *self);
 
 #endif

@@ -4,23 +4,38 @@
 
 /* ---- text ---- */
 
+static void put_setting(const struct tt_autoscale_options *options,
+                        const struct tt_autoscale_result *result, struct tt_text *out) {
+    const struct tt_autoscale_processes *processes = options->processes;
+    tt_text_printf(out, "%d models for %.4g hours, at most %d devices, ", options->model_count,
+                   result->point_count * options->step_s / 3600, options->capacity);
+    if (processes)
+        tt_text_printf(out,
+                       "in %d processes; the load goes by %.4g times faster, and run times and "
+                       "objectives are %.4g times as long; %.4g thousand requests.\n",
+                       processes->backends, processes->pace, processes->slower,
+                       (double)result->arrived / 1e3);
+    else
+        tt_text_printf(out,
+                       "a start takes %.4g s; %.0f ms of each minute simulated, %.4g million "
+                       "requests.\n",
+                       options->start_up_s, (double)options->sample_ns / 1e6,
+                       (double)result->arrived / 1e6);
+}
+
 static void put_fleet(const struct tt_autoscale_options *options,
                       const struct tt_autoscale_result *result, struct tt_text *out) {
-    tt_text_printf(out,
-                   "%d models for %.4g hours, at most %d devices, a start takes %.4g s; %.0f ms of "
-                   "each minute simulated, %.4g million requests.\n",
-                   options->model_count, result->point_count * options->step_s / 3600,
-                   options->capacity, options->start_up_s, (double)options->sample_ns / 1e6,
-                   (double)result->arrived / 1e6);
+    put_setting(options, result, out);
     tt_text_printf(out,
                    "The fleet by the advice: %.3f %% bad outside of start-ups after jumps "
-                   "(%.2f %% of these minutes over 1 %%), %.3f %% in them, %.3f %% in all.\n",
+                   "(%.2f %% of these steps over 1 %%), %.3f %% in them, %.3f %% in all.\n",
                    100 * result->bad_settled, 100 * result->bad_steps, 100 * result->bad_settling,
                    100 * result->bad);
-    tt_text_printf(out, "%.1f devices on average, %d changes.", result->mean_up,
-                   result->adjustments);
+    tt_text_printf(out, "%.1f devices on average, %.1f of them used, %d changes.", result->mean_up,
+                   result->mean_used, result->adjustments);
     if (result->over_fewest > 0)
-        tt_text_printf(out, " %.3f times the fewest that suffice.", result->over_fewest);
+        tt_text_printf(out, " %.3f times the fewest that suffice; %.3f times used.",
+                       result->over_fewest, result->used_over_fewest);
     tt_text_puts(out, "\n");
 }
 
@@ -61,6 +76,8 @@ static double up(const struct tt_autoscale_point *p) { return p->up; }
 static double used(const struct tt_autoscale_point *p) { return p->used; }
 static double wanted(const struct tt_autoscale_point *p) { return p->wanted; }
 static double confidence(const struct tt_autoscale_point *p) { return p->confidence; }
+static double busy_share(const struct tt_autoscale_point *p) { return p->busy_share; }
+static double rows_per_batch(const struct tt_autoscale_point *p) { return p->rows_per_batch; }
 static double published(const struct tt_autoscale_point *p) { return p->add - p->release; }
 static double advised(const struct tt_autoscale_point *p) { return p->wanted - p->up; }
 static double server_good(const struct tt_autoscale_point *p) { return p->server_good_per_s; }
@@ -79,6 +96,8 @@ static const struct {
     {"devices_used", used, false},
     {"devices_wanted", wanted, false},
     {"confidence", confidence, false},
+    {"busy_share", busy_share, false},
+    {"rows_per_batch", rows_per_batch, false},
     {"advice", advised, false},
     {"published_advice", published, false},
     {"server_good_per_s", server_good, true},
@@ -124,11 +143,19 @@ static json_t *fewest_json(const struct spans *spans) {
     json_t *out = json_array();
     for (int32_t i = 0; i < spans->result->point_count; i++)
         if (spans->result->points[i].fewest > 0)
-            json_array_append_new(out, json_pack("{s:f,s:i,s:i}", "hour",
-                                                 i * spans->options->step_s / 3600, "fewest",
-                                                 spans->result->points[i].fewest, "devices",
-                                                 spans->result->points[i].up));
+            json_array_append_new(
+                out, json_pack("{s:f,s:i,s:i,s:i}", "hour", i * spans->options->step_s / 3600,
+                               "fewest", spans->result->points[i].fewest, "devices",
+                               spans->result->points[i].up, "used", spans->result->points[i].used));
     return out;
+}
+
+static json_t *over_json(double over) { return over > 0 ? json_real(over) : json_null(); }
+
+static json_t *processes_json(const struct tt_autoscale_processes *processes) {
+    return processes ? json_pack("{s:i,s:f,s:f}", "backends", processes->backends, "pace",
+                                 processes->pace, "slower", processes->slower)
+                     : json_null();
 }
 
 json_t *tt_autoscale_report_json(const struct tt_autoscale_options *options,
@@ -151,16 +178,16 @@ json_t *tt_autoscale_report_json(const struct tt_autoscale_options *options,
                             options->capacity, "start_up_s", options->start_up_s, "hold_s",
                             options->hold_s, "sample_ms", (double)options->sample_ns / 1e6, "seed",
                             (int)options->seed, "policy", options->policy);
-    json_t *rest =
-        json_pack("{s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:i,s:b,s:s,s:o,s:o,s:o}", "requests",
-                  (json_int_t)result->arrived, "bad_rate", result->bad, "bad_rate_settled",
-                  result->bad_settled, "bad_rate_settling", result->bad_settling, "settled_share",
-                  result->settled_share, "bad_minutes_share", result->bad_steps, "mean_devices",
-                  result->mean_up, "over_fewest",
-                  result->over_fewest > 0 ? json_real(result->over_fewest) : json_null(), "changes",
-                  result->adjustments, "interrupted", result->interrupted, "verdict",
-                  tt_text_string(&verdict), "points", values, "models", models, "fewest",
-                  fewest_json(&spans));
+    json_t *rest = json_pack(
+        "{s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:i,s:b,s:s,s:o,s:o,s:o,s:o}", "requests",
+        (json_int_t)result->arrived, "bad_rate", result->bad, "bad_rate_settled",
+        result->bad_settled, "bad_rate_settling", result->bad_settling, "settled_share",
+        result->settled_share, "bad_minutes_share", result->bad_steps, "mean_devices",
+        result->mean_up, "mean_used", result->mean_used, "over_fewest",
+        over_json(result->over_fewest), "used_over_fewest", over_json(result->used_over_fewest),
+        "changes", result->adjustments, "interrupted", result->interrupted, "verdict",
+        tt_text_string(&verdict), "points", values, "models", models, "fewest", fewest_json(&spans),
+        "processes", processes_json(options->processes));
     json_t *proxy =
         options->with_servers
             ? json_pack("{s:f,s:f,s:f}", "bad_rate", result->server_bad, "mean_servers",

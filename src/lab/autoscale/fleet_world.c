@@ -1,8 +1,7 @@
 #include "lab/autoscale/fleet_world.h"
 
-#include "base/heap.h"
 #include "base/instant.h"
-#include "lab/load/draw.h"
+#include "lab/autoscale/request_source.h"
 #include "policy/policy.h"
 #include "sim/sim_fleet.h"
 
@@ -12,8 +11,6 @@
 struct world_model {
     struct tt_step step;
     struct tt_step_model step_model;
-    struct tt_prng prng;
-    double gap_ns; /* mean; 0: no requests come */
 };
 
 struct tt_fleet_world {
@@ -21,12 +18,9 @@ struct tt_fleet_world {
     struct world_model *models;
     struct tt_fleet_count *counts;
     int32_t model_count, capacity;
-    struct tt_heap due; /* models by their next request */
-    struct tt_draw_tables tables;
-    struct tt_draw_gamma gamma;
-    bool is_gamma;
+    struct tt_request_source source;
     const char *policy;
-    int64_t busy_ns;
+    int64_t busy_ns, batches, rows;
     int64_t *started_at; /* [capacity]: of the running batch */
     bool *used;          /* [capacity]: began a batch in the span */
     int32_t ahead;       /* the model of the request that the simulation took last; -1: none */
@@ -34,30 +28,20 @@ struct tt_fleet_world {
 
 /* ---- requests ---- */
 
-static int64_t draw_gap(struct tt_fleet_world *self, struct world_model *model) {
-    int64_t unit = self->is_gamma ? tt_draw_gamma_unit(&self->gamma, &self->tables, &model->prng)
-                                  : tt_draw_exponential(&self->tables, &model->prng);
-    double gap_ns = (double)unit / (double)TT_DRAW_ONE * model->gap_ns;
-    return gap_ns < 1e18 ? (int64_t)gap_ns : INT64_C(1000000000000000000);
-}
-
 static bool next_request(void *context, struct tt_sim_arrival *out_arrival) {
     struct tt_fleet_world *self = context;
-    const struct tt_heap_entry *top = tt_heap_top(&self->due);
+    int32_t number;
+    int64_t at;
     self->ahead = -1;
-    if (!top)
+    if (!tt_request_source_next(&self->source, &number, &at))
         return false;
-    int32_t number = top->id;
-    int64_t at = top->key;
-    struct world_model *model = &self->models[number];
-    *out_arrival =
-        (struct tt_sim_arrival){.at = at,
-                                .deadline_at = tt_instant_add(at, model->step_model.slo_ns),
-                                .cancel_at = TT_NEVER,
-                                .model = number,
-                                .rows = 1,
-                                .exit_step = -1};
-    tt_heap_set(&self->due, number, tt_instant_add(at, draw_gap(self, model)), number);
+    *out_arrival = (struct tt_sim_arrival){
+        .at = at,
+        .deadline_at = tt_instant_add(at, self->models[number].step_model.slo_ns),
+        .cancel_at = TT_NEVER,
+        .model = number,
+        .rows = 1,
+        .exit_step = -1};
     self->counts[number].arrived++;
     self->ahead = number;
     return true;
@@ -80,6 +64,8 @@ static void on_started(void *context, int64_t now, const struct tt_task *task, i
     (void)numbers;
     self->started_at[task->executor] = now;
     self->used[task->executor] = true;
+    self->batches++;
+    self->rows += task->rows;
 }
 
 static void on_step_ended(void *context, int64_t now, const struct tt_task *task, int32_t step) {
@@ -91,15 +77,7 @@ static void on_step_ended(void *context, int64_t now, const struct tt_task *task
 /* ---- spans ---- */
 
 void tt_fleet_world_set_rates(struct tt_fleet_world *self, const double *per_s) {
-    int64_t now = tt_simulation_now(self->simulation);
-    for (int32_t m = 0; m < self->model_count; m++) {
-        tt_assert(per_s[m] >= 0);
-        self->models[m].gap_ns = per_s[m] > 0 ? 1e9 / per_s[m] : 0;
-        if (per_s[m] > 0)
-            tt_heap_set(&self->due, m, tt_instant_add(now, draw_gap(self, &self->models[m])), m);
-        else
-            tt_heap_remove(&self->due, m);
-    }
+    tt_request_source_set_rates(&self->source, tt_simulation_now(self->simulation), per_s);
     tt_simulation_source_changed(self->simulation);
 }
 
@@ -125,11 +103,14 @@ struct tt_fleet_span tt_fleet_world_run(struct tt_fleet_world *self, int64_t spa
     for (int32_t m = 0; m < self->model_count; m++)
         self->counts[m] = (struct tt_fleet_count){.arrived = m == self->ahead};
     memset(self->used, 0, (size_t)self->capacity * sizeof(*self->used));
-    self->busy_ns = 0;
+    self->busy_ns = self->batches = self->rows = 0;
     int64_t now = tt_simulation_now(self->simulation);
     tt_simulation_run_until(self->simulation, tt_instant_add(now, span_ns));
-    struct tt_fleet_span span = {
-        .models = self->counts, .busy_ns = self->busy_ns, .span_ns = span_ns};
+    struct tt_fleet_span span = {.models = self->counts,
+                                 .busy_ns = self->busy_ns,
+                                 .span_ns = span_ns,
+                                 .batches = self->batches,
+                                 .rows = self->rows};
     if (self->ahead >= 0) /* it comes in a later span */
         self->counts[self->ahead].arrived--;
     for (int32_t m = 0; m < self->model_count; m++) {
@@ -157,7 +138,7 @@ static enum tt_err create_policy(void *context, struct tt_mechanism *mechanism,
 }
 
 static void add_model(struct tt_fleet_world *self, int32_t number,
-                      const struct tt_fleet_world_model *from, uint64_t seed) {
+                      const struct tt_fleet_world_model *from) {
     struct world_model *model = &self->models[number];
     tt_assert(from->max_batch >= 1 && from->max_batch <= from->profile->max_batch);
     model->step = (struct tt_step){.name = "whole", .profile = from->profile};
@@ -167,7 +148,6 @@ static void add_model(struct tt_fleet_world *self, int32_t number,
                                                .whole = from->profile,
                                                .slo_ns = from->slo_ns,
                                                .max_batch = from->max_batch};
-    tt_prng_init(&model->prng, seed, (uint64_t)number);
 }
 
 static enum tt_err simulate(struct tt_fleet_world *self,
@@ -219,18 +199,15 @@ enum tt_err tt_fleet_world_new(const struct tt_fleet_world_options *options,
     self->started_at = calloc((size_t)self->capacity, sizeof(*self->started_at));
     self->used = calloc((size_t)self->capacity, sizeof(*self->used));
     enum tt_err err = self->models && self->counts && self->started_at && self->used
-                          ? tt_heap_init(&self->due, self->model_count)
+                          ? tt_request_source_init(&self->source, self->model_count,
+                                                   options->shape_ppm, options->seed)
                           : TT_ERR_NO_MEMORY;
     if (err) {
         tt_fleet_world_free(self);
         return tt_fail(err, why, "out of memory for a fleet");
     }
-    tt_draw_tables_init(&self->tables);
-    self->is_gamma = options->shape_ppm > 0;
-    if (self->is_gamma)
-        tt_draw_gamma_init(&self->gamma, &self->tables, options->shape_ppm);
     for (int32_t m = 0; m < self->model_count; m++)
-        add_model(self, m, &options->models[m], options->seed);
+        add_model(self, m, &options->models[m]);
     err = simulate(self, options, why);
     if (err) {
         tt_fleet_world_free(self);
@@ -246,7 +223,7 @@ void tt_fleet_world_free(struct tt_fleet_world *take_self) {
     if (!self)
         return;
     tt_simulation_free(self->simulation);
-    tt_heap_fini(&self->due);
+    tt_request_source_fini(&self->source);
     free(self->models);
     free(self->counts);
     free(self->started_at);

@@ -40,7 +40,8 @@ struct tt_fleet_span {
     const struct tt_fleet_count *models; /* [model_count], until the next _run */
     int64_t busy_ns;                     /* of batches that ended during the span */
     int64_t span_ns;
-    int32_t devices_used; /* that began a batch in it */
+    int64_t batches, rows; /* that began in it */
+    int32_t devices_used;  /* that began a batch in it */
 };
 
 struct tt_fleet_world;

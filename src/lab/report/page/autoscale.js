@@ -5,7 +5,7 @@ function drawAutoscale() {
   const run = BODY, hours = run.points.hour, at = run.points;
   subtitle(
       count(run.models.length, 'model') + ', at most ' + count(run.capacity, 'device') + ', ' + number(run.hours) +
-      ' hours of virtual time');
+      ' hours of ' + (run.processes ? 'load on ' + count(run.processes.backends, 'process') : 'virtual time'));
   page.append(verdict(run.verdict.trim().split('\n')));
   const line = (name, index, values, scale) =>
       ({name, index, points: hours.map((x, i) => ({x, y: (scale || 1) * values[i]}))});
@@ -34,6 +34,8 @@ function drawAutoscale() {
                     'Advice', 'to add', 'devices',
                     [line('advice', 0, at.advice), line('published advice', 1, at.published_advice)],
                     'Below zero: devices that could go. Published: N r / (1 - r), and N f.'),
+                draw('Batches', 'mean', 'rows', [line('rows per batch', 0, at.rows_per_batch)]),
+                draw('Use', 'busy', '%', [line('busy devices, of those up', 0, at.busy_share, 100)]),
                 draw(
                     'Bad requests', 'bad', '%',
                     [line('fleet', 0, at.bad_rate, 100), ...more(line('servers', 2, at.server_bad_rate, 100))]),

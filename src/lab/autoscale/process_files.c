@@ -1,0 +1,141 @@
+/* The folder of a fleet of processes: models, the description of the cluster, and its ports. */
+#include "base/instant.h"
+#include "lab/autoscale/process_fleet.h"
+#include "lab/scenario/allocate.h"
+#include "profile/machine.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Wide, since many processes share few cores: a machine that pauses causes no takeover. */
+static const char times[] = "silence-ms 2000\noverdue-ms 2000\nfetch-ms 4000\npatience-ms 5000\n"
+                            "grace-ms 10000\n";
+
+const char *tt_process_path(const struct tt_process_fleet *self, const char *name,
+                            char out[TT_PROCESS_PATH_BYTES]) {
+    int length = snprintf(out, TT_PROCESS_PATH_BYTES, "%s/%s", self->folder, name);
+    tt_assert(length < TT_PROCESS_PATH_BYTES); /* the folder's name is short */
+    return out;
+}
+
+static enum tt_err write_file(const struct tt_process_fleet *self, const char *name,
+                              struct tt_text *take_text, struct tt_error *why) {
+    char path[TT_PROCESS_PATH_BYTES];
+    enum tt_err err = take_text->failed
+                          ? tt_fail(TT_ERR_NO_MEMORY, why, "out of memory")
+                          : tt_text_write_file(tt_process_path(self, name, path), take_text, why);
+    tt_text_fini(take_text);
+    return err;
+}
+
+static enum tt_err make_folder(const struct tt_process_fleet *self, const char *name,
+                               struct tt_error *why) {
+    char path[TT_PROCESS_PATH_BYTES];
+    if (mkdir(tt_process_path(self, name, path), 0700) == 0)
+        return TT_OK;
+    return tt_fail(TT_ERR_IO, why, "%s: %s", path, strerror(errno));
+}
+
+/* ---- models ---- */
+
+static enum tt_err write_model(const struct tt_process_fleet *self,
+                               const struct tt_fleet_world_model *model, struct tt_error *why) {
+    char folder[TT_PROCESS_PATH_BYTES / 2], name[TT_PROCESS_PATH_BYTES];
+    struct tt_text text;
+    int length = snprintf(folder, sizeof(folder), "models/%s", model->name);
+    if (length >= (int)sizeof(folder) || strchr(model->name, '/'))
+        return tt_fail(TT_ERR_INVALID, why, "'%.100s' cannot be a model's name in a repository",
+                       model->name);
+    enum tt_err err = make_folder(self, folder, why);
+    snprintf(name, sizeof(name), "%s/1", folder);
+    if (!err)
+        err = make_folder(self, name, why);
+    tt_text_init(&text);
+    tt_text_printf(&text,
+                   "backend: \"emulated\"\nmax_batch_size: %d\n"
+                   "input { name: \"x\" data_type: TYPE_INT32 dims: 1 }\n"
+                   "output { name: \"y\" data_type: TYPE_INT32 dims: 1 }\n",
+                   model->max_batch);
+    snprintf(name, sizeof(name), "%s/config.pbtxt", folder);
+    err = err ? err : write_file(self, name, &text, why);
+    tt_text_init(&text);
+    tt_text_printf(&text, "slo_ms: %.6f\n", (double)model->slo_ns / (double)TT_MS);
+    snprintf(name, sizeof(name), "%s/tutti.pbtxt", folder);
+    err = err ? err : write_file(self, name, &text, why);
+    tt_text_init(&text);
+    for (int32_t rows = 1; rows <= model->max_batch; rows++)
+        tt_text_printf(&text, "point { batch: %d latency_ns: %" PRId64 " }\n", rows,
+                       tt_profile_latency(model->profile, rows, 0));
+    snprintf(name, sizeof(name), "%s/profile.pbtxt", folder);
+    return err ? err : write_file(self, name, &text, why);
+}
+
+/* ---- nodes ---- */
+
+/* A port that the system gives to no other socket: this one is bound and never listens, and a node
+ * that sets SO_REUSEADDR, as ours do, listens there. */
+static enum tt_err reserve_port(struct tt_process_fleet *self, int32_t *out_port,
+                                struct tt_error *why) {
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    socklen_t bytes = sizeof(address);
+    int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0)
+        self->reserved[self->reserved_count++] = fd;
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
+        bind(fd, (const struct sockaddr *)&address, bytes) != 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &bytes) != 0)
+        return tt_fail(TT_ERR_IO, why, "no port of the loopback can be had: %s", strerror(errno));
+    *out_port = ntohs(address.sin_port);
+    return TT_OK;
+}
+
+static enum tt_err put_node(struct tt_process_fleet *self, const char *role, int32_t number,
+                            int32_t devices, struct tt_text *out, struct tt_error *why) {
+    int32_t port = 0;
+    enum tt_err err = reserve_port(self, &port, why);
+    if (err)
+        return err;
+    tt_text_printf(out, "%s %c%d 127.0.0.1:%d", role, role[0], number, port);
+    if (devices > 0)
+        tt_text_printf(out, " devices=%d", devices);
+    tt_text_puts(out, "\n");
+    return TT_OK;
+}
+
+static enum tt_err write_nodes(struct tt_process_fleet *self,
+                               const struct tt_process_fleet_options *options,
+                               struct tt_error *why) {
+    struct tt_text text;
+    char path[TT_PROCESS_PATH_BYTES];
+    tt_text_init(&text);
+    tt_text_puts(&text, times);
+    enum tt_err err = put_node(self, "scheduler", 1, 0, &text, why);
+    for (int32_t i = 1; !err && i <= TT_PROCESS_FRONTENDS; i++)
+        err = put_node(self, "frontend", i, 0, &text, why);
+    for (int32_t i = 1; !err && i <= options->backends; i++)
+        err = put_node(self, "backend", i, options->devices / options->backends, &text, why);
+    if (err) {
+        tt_text_fini(&text);
+        return err;
+    }
+    err = write_file(self, "nodes", &text, why);
+    return err ? err : tt_cluster_file_read(tt_process_path(self, "nodes", path), &self->file, why);
+}
+
+enum tt_err tt_process_files_write(struct tt_process_fleet *self,
+                                   const struct tt_process_fleet_options *options,
+                                   struct tt_error *why) {
+    enum tt_err err = tt_machine_scratch(self->folder, sizeof(self->folder) / 2, why);
+    if (!err)
+        err = make_folder(self, "models", why);
+    for (int32_t m = 0; !err && m < options->model_count; m++)
+        err = write_model(self, &options->models[m], why);
+    return err ? err : write_nodes(self, options, why);
+}
