@@ -48,6 +48,14 @@ static enum tt_err parse_servers(const char *spec, const char *at, const char *s
     return TT_OK;
 }
 
+enum tt_err tt_etcd_tls_open(const struct tt_etcd_tls_files *files, struct tt_tls_context **out_tls,
+                             struct tt_error *why) {
+    const struct tt_tls_files own = {
+        .certificate = files->certificate, .key = files->key, .client_ca = files->ca};
+    return files->certificate ? tt_tls_peer_new(&own, true, out_tls, why)
+                              : tt_tls_client_new(files->ca, out_tls, why);
+}
+
 /* No token goes to etcd, whatever the environment has: the login is TLS only. */
 static enum tt_err open_login(const struct tt_etcd_tls_files *files, struct tt_etcd_address *self,
                               struct tt_error *why) {
@@ -56,10 +64,8 @@ static enum tt_err open_login(const struct tt_etcd_tls_files *files, struct tt_e
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     for (int32_t i = 0; i < self->server_count; i++)
         self->servers[i].login = self->login;
-    const struct tt_tls_files own = {
-        .certificate = files->certificate, .key = files->key, .client_ca = files->ca};
-    return files->certificate ? tt_tls_peer_new(&own, true, &self->login->tls, why)
-                              : tt_tls_client_new(files->ca, &self->login->tls, why);
+    self->files = *files;
+    return tt_etcd_tls_open(files, &self->login->tls, why);
 }
 
 static enum tt_err check_files(const char *spec, const struct tt_etcd_tls_files *files,

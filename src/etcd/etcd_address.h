@@ -24,9 +24,15 @@ struct tt_etcd_address {
     struct tt_http_address servers[TT_ETCD_MAX_SERVERS];
     int32_t server_count;
     char name[TT_ETCD_NAME_BYTES];
-    struct tt_http_login *login; /* what the servers share; NULL: without TLS */
+    struct tt_http_login *login;    /* what the servers share; NULL: without TLS */
+    struct tt_etcd_tls_files files; /* that it was made of; borrowed */
 };
 
+struct tt_tls_context;
+
+/* What clients of an etcd over TLS begin with. One reference. Errors: net/tls/tls_context.h. */
+TT_MUST_CHECK enum tt_err tt_etcd_tls_open(const struct tt_etcd_tls_files *files,
+                                           struct tt_tls_context **out_tls, struct tt_error *why);
 /* True: it begins as the address of an etcd. */
 bool tt_etcd_address_is(const char *spec);
 /* Errors: INVALID: another form, an unknown host, or files that do not go together; those of the

@@ -5,7 +5,10 @@
 #include "base/log/log.h"
 #include "base/threads/flag.h"
 #include "base/threads/lock.h"
+#include "client/http_login.h"
+#include "etcd/etcd_login.h"
 #include "etcd/etcd_watch.h"
+#include "net/tls/tls_context.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -50,6 +53,8 @@ struct tt_etcd_service {
     int32_t server, under_way;
     bool is_lost, is_away; /* the server must be changed; etcd does not answer, which was logged */
     struct tt_etcd_watch watch;
+    struct tt_etcd_login login;   /* what it reads again when the files change */
+    struct tt_tls_context *fresh; /* what comes into force; NULL: nothing */
 };
 
 /* ---- reports ---- */
@@ -159,13 +164,12 @@ static void open_client(struct tt_etcd_service *self) {
 }
 
 static void take_requests(struct tt_etcd_service *self, int64_t now) {
-    tt_lock_take(&self->lock);
-    struct request *newest = self->requests, *oldest = NULL;
-    if (self->client)
-        self->requests = NULL;
-    tt_lock_give(&self->lock);
     if (!self->client)
         return;
+    tt_lock_take(&self->lock);
+    struct request *newest = self->requests, *oldest = NULL;
+    self->requests = NULL;
+    tt_lock_give(&self->lock);
     for (struct request *next; newest; newest = next) {
         next = newest->next;
         newest->next = oldest;
@@ -177,18 +181,40 @@ static void take_requests(struct tt_etcd_service *self, int64_t now) {
     }
 }
 
+static void close_client(struct tt_etcd_service *self) {
+    struct tt_http_client *client = self->client;
+    self->client = NULL;
+    tt_http_client_close(client);
+}
+
+/* Connections begin anew with what the files say now, when no request is under way. */
+static void renew(struct tt_etcd_service *self) {
+    struct tt_tls_context *fresh = tt_etcd_login_take(&self->login);
+    if (fresh) {
+        tt_tls_context_unref(self->fresh);
+        self->fresh = fresh;
+    }
+    if (!self->fresh || self->under_way > 0)
+        return;
+    close_client(self);
+    tt_etcd_watch_renew(&self->watch);
+    tt_tls_context_unref(self->address.login->tls);
+    self->address.login->tls = self->fresh;
+    self->fresh = NULL;
+}
+
 static void turn(struct tt_etcd_service *self) {
     if (self->is_lost && self->under_way == 0) {
-        struct tt_http_client *client = self->client;
-        self->client = NULL;
-        tt_http_client_close(client);
+        close_client(self);
         self->server = (self->server + 1) % self->address.server_count;
         self->is_lost = false;
     }
+    renew(self);
     if (!self->client)
         open_client(self);
     int64_t now = tt_clock_now();
-    take_requests(self, now);
+    if (!self->fresh)
+        take_requests(self, now);
     tt_etcd_watch_poll(&self->watch, now);
     if (self->client)
         tt_http_client_poll(self->client, tt_instant_add(now, LOOK_NS));
@@ -263,6 +289,11 @@ enum tt_err tt_etcd_service_open(const struct tt_etcd_service_options *options,
     self->address = *options->address;
     tt_lock_init(&self->lock);
     tt_etcd_watch_init(&self->watch, &self->address, on_entry, self);
+    enum tt_err err = tt_etcd_login_start(&self->login, &self->address, options->log, why);
+    if (err) {
+        tt_etcd_service_close(self);
+        return err;
+    }
     int problem = pthread_create(&self->thread, NULL, service_main, self);
     if (problem) {
         tt_etcd_service_close(self);
@@ -281,6 +312,8 @@ void tt_etcd_service_close(struct tt_etcd_service *take_service) {
         pthread_join(take_service->thread, NULL);
     tt_http_client_close(take_service->client); /* ends what is under way */
     tt_etcd_watch_fini(&take_service->watch);
+    tt_etcd_login_stop(&take_service->login);
+    tt_tls_context_unref(take_service->fresh);
     for (struct request *request = take_service->requests, *next; request; request = next) {
         next = request->next;
         request_free(request);

@@ -3,7 +3,8 @@
  * A thread of its own talks to etcd, so that nothing of it delays a node: requests go into a queue,
  * and what etcd says comes back through another one, after `wake`. The thread lists the cluster's
  * keys once, and then watches them by a stream. If a server does not answer, it goes on with the
- * next one. What is not answered is reported as an error; the caller tries again.
+ * next one. What is not answered is reported as an error; the caller tries again. Certificates are
+ * read again when their files change (etcd/etcd_login.h).
  *
  * Life: _open -> requests -> _close, which ends what is under way.
  *
@@ -19,7 +20,7 @@ struct tt_etcd_service;
 struct tt_log;
 
 struct tt_etcd_service_options {
-    const struct tt_etcd_address *address; /* copied */
+    const struct tt_etcd_address *address; /* copied; its login is the service's until _close */
     void (*wake)(void *context);           /* something came; on the service's thread */
     void *context;
     struct tt_log *log; /* NULL: nothing is logged */

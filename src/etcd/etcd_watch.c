@@ -182,6 +182,11 @@ static void read_lines(struct tt_etcd_watch *self, int64_t now) {
     }
 }
 
+void tt_etcd_watch_renew(struct tt_etcd_watch *self) {
+    self->state = TT_ETCD_WATCH_IDLE;
+    close_client(self);
+}
+
 void tt_etcd_watch_poll(struct tt_etcd_watch *self, int64_t now) {
     if (self->state == TT_ETCD_WATCH_IDLE && now >= self->retry_at)
         begin(self, now);

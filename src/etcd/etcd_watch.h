@@ -34,6 +34,8 @@ struct tt_etcd_watch {
 void tt_etcd_watch_init(struct tt_etcd_watch *self, const struct tt_etcd_address *address,
                         tt_etcd_entry_fn *each, void *context);
 void tt_etcd_watch_fini(struct tt_etcd_watch *self);
+/* Ends its connection; the next _poll goes on where the stream was, over a new one. */
+void tt_etcd_watch_renew(struct tt_etcd_watch *self);
 /* Does what can be done without waiting. */
 void tt_etcd_watch_poll(struct tt_etcd_watch *self, int64_t now);
 

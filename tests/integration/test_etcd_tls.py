@@ -49,6 +49,29 @@ class EtcdTlsTest(unittest.TestCase):
         self.assertEqual(seen.returncode, 0, seen.stderr)
         self.assertIn("PRIMARY", seen.stdout)
 
+    def test_certificates_that_change(self):
+        """All certificates are replaced by those of another authority: the nodes, which run on, reach etcd again."""
+        cluster = self.cluster = Cluster(schedulers=2)
+        cluster.spec = "etcds://localhost:%d/test" % self.etcd.port
+        self.etcd.put("tutti/test/nodes", cluster.file.read_text())
+        cluster.start_all(*self.flags())
+        members = lambda: set(self.etcd.keys("tutti/test/members/"))  # noqa: E731
+        await_true(lambda: members() == set(cluster.nodes), 60, "all are members")
+        key = pathlib.Path(self.certificates.path("node.key"))
+        key.write_text("broken")
+        await_true(lambda: "the former certificate for etcd stays in force" in cluster.processes["b1"].said(), 60, "it is refused")
+        self.certificates.make("node", "other")
+        pathlib.Path(self.certificates.path("ca.pem")).write_bytes(pathlib.Path(self.certificates.path("other.pem")).read_bytes())
+        await_true(lambda: "certificate for etcd read again" in cluster.processes["b1"].said(), 60, "it is read again")
+        self.etcd.stop()
+        self.etcd.use(self.certificates, "other")
+        self.etcd.start()
+        for node in cluster.nodes:
+            await_true(lambda node=node: "certificate for etcd read again" in cluster.processes[node].said(), 60, "all have read it")
+        cluster.kill(cluster.primary())
+        epoch = lambda: max(node.get("epoch", 0) for node in cluster.status().values())  # noqa: E731
+        await_true(lambda: epoch() > 0 and self.etcd.keys("tutti/test/").get("primary") == str(epoch()), 60, "it is recorded")
+
     def test_who_is_refused(self):
         """A client without a certificate, one of another authority, another server, and files without TLS."""
         spec = "etcds://127.0.0.1:%d/test" % self.etcd.port

@@ -32,9 +32,10 @@ class Etcd:
         self.port, self.peer_port, self.process = free_port(), free_port(), None
         self.start()
 
-    def use(self, certificates):
-        certificate, key = certificates.make("etcd")
-        authority = certificates.path("ca.pem")
+    def use(self, certificates, ca="ca"):
+        """A certificate signed by that authority; the clients' are, too. From the next start on."""
+        certificate, key = certificates.make("etcd", ca)
+        authority = certificates.path(ca + ".pem")
         self.scheme = "https"
         self.tls = ["--cert-file", certificate, "--key-file", key, "--trusted-ca-file", authority, "--client-cert-auth"]
         self.context = ssl.create_default_context(cafile=authority)
