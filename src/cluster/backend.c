@@ -56,16 +56,40 @@ static void report_done(struct tt_backend *self, int32_t number, uint64_t plan, 
                                             .code = is_computed});
 }
 
+static void send_result(struct tt_backend *self, const struct tt_plan *plan,
+                        const struct tt_plan_member *member, bool is_computed) {
+    tt_outbox_add(&self->outbox, member->frontend, TT_FRAME_RESULT, plan->epoch,
+                  &(struct tt_frame_record){
+                      .id = member->id, .attempt = member->attempt, .code = is_computed});
+}
+
+void tt_backend_answer(struct tt_backend *self, const struct tt_plan *plan,
+                       struct tt_plan_member *member, bool is_computed) {
+    tt_assert(plan->state == TT_PLAN_RUNNING && member->is_here && !member->is_answered);
+    member->is_answered = true;
+    send_result(self, plan, member, is_computed);
+}
+
+void tt_backend_emitted(struct tt_backend *self, const struct tt_plan *plan,
+                        struct tt_plan_member *member, int32_t count) {
+    tt_assert(plan->state == TT_PLAN_RUNNING && member->is_here && !member->is_answered);
+    tt_assert(count >= 1 && count <= UINT16_MAX);
+    tt_outbox_add(&self->outbox, member->frontend, TT_FRAME_WORDS, plan->epoch,
+                  &(struct tt_frame_record){.id = member->id,
+                                            .duration_ns = member->words,
+                                            .rows = (uint16_t)count,
+                                            .attempt = member->attempt});
+    member->words += count;
+}
+
 /* The oldest plan of the device is over. */
 static void retire(struct tt_backend *self, int32_t number, bool is_computed) {
     struct tt_backend_device *device = &self->devices[number];
     struct tt_plan *plan = plan_at(self, device, 0);
     for (int32_t i = 0; i < plan->count; i++) {
-        const struct tt_plan_member *member = &plan->members[i];
-        if (member->is_here)
-            tt_outbox_add(&self->outbox, member->frontend, TT_FRAME_RESULT, plan->epoch,
-                          &(struct tt_frame_record){
-                              .id = member->id, .attempt = member->attempt, .code = is_computed});
+        struct tt_plan_member *member = &plan->members[i];
+        if (member->is_here && !member->is_answered)
+            send_result(self, plan, member, is_computed);
     }
     plan->state = TT_PLAN_FREE;
     device->oldest = (device->oldest + 1) % self->settings->depth;
@@ -189,7 +213,9 @@ static void accept(struct tt_backend *self, int64_t now, const struct tt_frame *
     plan->count = frame->count - 1;
     for (int32_t i = 1; i < frame->count; i++) {
         const struct tt_frame_record *record = &frame->records[i];
+        int64_t left = record->duration_ns > 0 ? record->duration_ns : TT_NEVER;
         plan->members[i - 1] = (struct tt_plan_member){.id = record->id,
+                                                       .deadline_at = tt_instant_add(now, left),
                                                        .length = (int32_t)record->length,
                                                        .frontend = record->node,
                                                        .attempt = record->attempt,
@@ -302,6 +328,8 @@ void tt_backend_read(struct tt_backend *self, int64_t now, uint16_t from, uint64
 static void withdraw_member(struct tt_backend *self, struct tt_plan *plan,
                             struct tt_plan_member *member) {
     bool was_here = member->is_here;
+    if (member->is_answered)
+        return;
     if (member->awaited)
         end_wait(plan, member);
     if (plan->state != TT_PLAN_RUNNING)
@@ -376,6 +404,17 @@ void tt_backend_receive(struct tt_backend *self, int64_t now, uint16_t from,
         self->rejected++;
 }
 
+/* What runs for a frontend that has ended, or that does not get all words any more, is of no use.
+ */
+static void stop_in_vain(struct tt_backend *self, struct tt_plan *plan, uint16_t frontend,
+                         bool has_ended) {
+    for (int32_t i = 0; i < plan->count; i++) {
+        struct tt_plan_member *member = &plan->members[i];
+        if (member->frontend == frontend && (has_ended || member->words > 0))
+            withdraw_member(self, plan, member);
+    }
+}
+
 /* A frontend that is gone sends no more inputs: its members are left out. */
 void tt_backend_link(struct tt_backend *self, int64_t now, uint16_t peer, enum tt_link link) {
     if (link == TT_LINK_UP || self->settings->nodes[peer].role != TT_ROLE_FRONTEND)
@@ -384,6 +423,8 @@ void tt_backend_link(struct tt_backend *self, int64_t now, uint16_t peer, enum t
         struct tt_backend_device *device = &self->devices[d];
         for (int32_t p = 0; p < device->count; p++) {
             struct tt_plan *plan = plan_at(self, device, p);
+            if (plan->state == TT_PLAN_RUNNING)
+                stop_in_vain(self, plan, peer, link == TT_LINK_CLOSED);
             if (plan->state != TT_PLAN_COLLECTING)
                 continue;
             for (int32_t i = 0; i < plan->count; i++)
@@ -432,6 +473,8 @@ void tt_backend_check(const struct tt_backend *self) {
                 awaited += plan->members[i].awaited;
                 tt_assert(!plan->members[i].awaited || !plan->members[i].is_here);
                 tt_assert(!plan->members[i].is_reading || plan->members[i].awaited);
+                bool has_run = plan->members[i].is_answered || plan->members[i].words > 0;
+                tt_assert(!has_run || plan->state == TT_PLAN_RUNNING);
             }
             tt_assert(awaited == plan->awaited);
             tt_assert((plan->state == TT_PLAN_COLLECTING) == (awaited > 0));

@@ -6,6 +6,10 @@
  * them any more are left out; so are inputs that do not come in time, and members whose client goes
  * before the plan runs.
  *
+ * A driver whose server batches the requests of several plans for itself may answer each member
+ * when it ends (tt_backend_answer), and report what it emitted before (tt_backend_emitted). The
+ * plan ends with its last member.
+ *
  * Fencing: a grant is obeyed only if its epoch is the highest claimed. Plans accepted before a
  * claim go on, and the answer to the claim says how many there are.
  *
@@ -20,11 +24,14 @@ enum tt_plan_state { TT_PLAN_FREE, TT_PLAN_COLLECTING, TT_PLAN_READY, TT_PLAN_RU
 
 struct tt_plan_member {
     uint64_t id;
+    int64_t deadline_at; /* TT_NEVER: none, or not known */
+    int64_t words;       /* reported */
     int32_t length;
     uint16_t frontend, attempt, rows;
     bool awaited, is_here;
-    bool is_reading; /* awaited: the driver reads it without the frontend's help */
-    void *input;     /* the driver's; NULL when the member is made */
+    bool is_answered; /* before the end of the plan */
+    bool is_reading;  /* awaited: the driver reads it without the frontend's help */
+    void *input;      /* the driver's; NULL when the member is made */
 };
 
 struct tt_plan {
@@ -82,6 +89,12 @@ struct tt_plan_member *tt_backend_awaited(struct tt_backend *self, uint16_t from
 void tt_backend_read(struct tt_backend *self, int64_t now, uint16_t from, uint64_t id,
                      uint16_t attempt, bool is_here);
 void tt_backend_link(struct tt_backend *self, int64_t now, uint16_t peer, enum tt_link link);
+/* A member of a running plan has its result. Once, before tt_backend_ran. */
+void tt_backend_answer(struct tt_backend *self, const struct tt_plan *plan,
+                       struct tt_plan_member *member, bool is_computed);
+/* A member of a running plan without result has emitted so many more words (1 .. UINT16_MAX). */
+void tt_backend_emitted(struct tt_backend *self, const struct tt_plan *plan,
+                        struct tt_plan_member *member, int32_t count);
 void tt_backend_ran(struct tt_backend *self, int64_t now, int32_t device, bool is_computed);
 void tt_backend_tick(struct tt_backend *self, int64_t now);
 /* It asks for no more grants, now and of every later primary. What was granted still runs. */

@@ -32,6 +32,7 @@ static const struct {
     [TT_FRAME_WISHED] = {"WISHED", 1, 1},
     [TT_FRAME_REMOTE] = {"REMOTE", 1, 1},
     [TT_FRAME_MODEL] = {"MODEL", 1, 1},
+    [TT_FRAME_WORDS] = {"WORDS", 1, TT_FRAME_MAX_RECORDS},
 };
 
 /* Two fields of 16 bits are one of 32: the first is the lower half. */

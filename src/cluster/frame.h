@@ -6,8 +6,8 @@
  * time is a duration, so no two clocks are ever compared. A frame with more records costs one write
  * and one read, so senders collect the records of one turn (cluster/outbox.h).
  *
- * The payloads of INPUT and RESULT (tensors), WISH, SERVED and WISHED (text), and MODEL follow the
- * frame, in the order of its records.
+ * The payloads of INPUT and RESULT (tensors), WORDS (rows of a tensor), WISH, SERVED and WISHED
+ * (text), and MODEL follow the frame, in the order of its records.
  *
  * The reader trusts nothing: a wrong length, type or count is an error that names it. The meaning
  * of the fields (does this model exist?) is checked by the role that receives them.
@@ -30,7 +30,8 @@ enum tt_frame_type {
     /* F to S, and to the B that fetched the input: id, attempt. */
     TT_FRAME_CANCEL,
     /* S to B, one batch. First record: id: number of the plan, device, model, duration: start in.
-     * Then one record per request: id, attempt, node: its frontend, rows, length. */
+     * Then one record per request: id, attempt, node: its frontend, rows, length, duration: time
+     * left, TT_NEVER: no deadline, 0: not said. */
     TT_FRAME_GRANT,
     /* B to S: id: plan, device. */
     TT_FRAME_ACCEPTED,
@@ -86,6 +87,10 @@ enum tt_frame_type {
      * digest of the model, model, rows: its largest batch, code: 1 the sender serves it, duration:
      * its objective. Length: bytes of the payload, its name, version and profile. */
     TT_FRAME_MODEL,
+    /* B to F, words that the cells of a request emitted: id, attempt, rows: how many, duration: how
+     * many came before. Length: bytes of the payload. Only for requests whose input asks for them
+     * (fleet/tensor_payload.h). */
+    TT_FRAME_WORDS,
     TT_FRAME_TYPES,
 };
 
@@ -116,7 +121,7 @@ static inline size_t tt_frame_bytes(int32_t count) {
 static inline bool tt_frame_has_payload(enum tt_frame_type type) {
     return type == TT_FRAME_INPUT || type == TT_FRAME_RESULT || type == TT_FRAME_WISH ||
            type == TT_FRAME_SERVED || type == TT_FRAME_WISHED || type == TT_FRAME_REMOTE ||
-           type == TT_FRAME_MODEL;
+           type == TT_FRAME_MODEL || type == TT_FRAME_WORDS;
 }
 
 /* The bytes that follow the frame for this record of it. */

@@ -101,6 +101,13 @@ static void end(struct tt_frontend *self, struct tt_frontend_request *request,
     self->answered(self->context, user, answer, reason);
 }
 
+/* What its client has cannot be taken back, and another attempt might say something else. */
+static void break_off(struct tt_frontend *self, struct tt_frontend_request *request,
+                      uint16_t backend) {
+    recall(self, request);
+    end(self, request, TT_ANSWER_BROKEN, backend);
+}
+
 /* Its attempt came to nothing: the request is tried again, at its old deadline. */
 static void try_again(struct tt_frontend *self, int64_t now, struct tt_frontend_request *request) {
     request->ticketed = false;
@@ -113,6 +120,10 @@ static void try_again(struct tt_frontend *self, int64_t now, struct tt_frontend_
 
 static void lost_backend(struct tt_frontend *self, int64_t now, struct tt_frontend_request *request,
                          uint16_t backend, bool died) {
+    if (request->words > 0) {
+        break_off(self, request, backend);
+        return;
+    }
     if (died && request->dead_backend != backend) {
         request->dead_backend = backend;
         request->deaths++;
@@ -143,6 +154,7 @@ enum tt_err tt_frontend_submit(struct tt_frontend *self, int64_t now,
                                             .model = submission->model,
                                             .rows = submission->rows,
                                             .priority = submission->priority,
+                                            .streams = submission->streams,
                                             .backend = TT_CLUSTER_NO_NODE,
                                             .dead_backend = TT_CLUSTER_NO_NODE};
     self->live++;
@@ -202,6 +214,10 @@ static void on_return(struct tt_frontend *self, int64_t now, const struct tt_fra
     struct tt_frontend_request *request = tt_frontend_find(self, record->id);
     if (!request || request->attempt != record->attempt)
         return;
+    if (request->words > 0 && record->code != 1) {
+        request->ticketed = false; /* its backend is only suspected, and goes on with it */
+        return;
+    }
     if (request->backend == record->node || request->backend == TT_CLUSTER_NO_NODE)
         lost_backend(self, now, request, record->node, record->code == 1);
 }
@@ -216,20 +232,32 @@ static void on_drop(struct tt_frontend *self, const struct tt_frame_record *reco
 
 /* ---- backends ---- */
 
+/* The backend may fetch the request's input; with words, it has done so before. */
+static bool may_fetch(const struct tt_frontend_request *request, uint16_t from,
+                      const struct tt_frame_record *record) {
+    if (record->attempt > request->attempt)
+        return false;
+    return request->backend == TT_CLUSTER_NO_NODE ||
+           (request->backend == from &&
+            (request->words == 0 || record->attempt == request->fetched));
+}
+
 static void on_fetch(struct tt_frontend *self, uint16_t from,
                      const struct tt_frame_record *record) {
     struct tt_frontend_request *request = tt_frontend_find(self, record->id);
-    bool is_here = request && record->attempt <= request->attempt &&
-                   (request->backend == TT_CLUSTER_NO_NODE || request->backend == from);
+    bool is_here = request && may_fetch(request, from, record);
     if (is_here) {
         if (record->attempt != request->attempt) /* granted by an earlier scheduler */
             withdraw(self, request);
         request->backend = from;
+        request->fetched = record->attempt;
     }
     struct tt_frame_record answer = {.id = record->id, .attempt = record->attempt, .code = is_here};
     if (record->code != 1) {
         tt_outbox_add(&self->outbox, from, TT_FRAME_INPUT, self->primary.epoch, &answer);
-    } else if (!is_here) { /* it has read what is of no use any more */
+    } else if (!is_here && !(request && request->backend == from)) {
+        /* It has read what is of no use any more. A CANCEL counts for earlier attempts, too, so
+         * one that it still runs is spared. */
         answer.code = 0;
         tt_outbox_add(&self->outbox, from, TT_FRAME_CANCEL, self->primary.epoch, &answer);
     }
@@ -244,11 +272,25 @@ static void on_result(struct tt_frontend *self, uint16_t from,
         self->rejected++;
         return;
     }
-    if (record->code != 1 && request->backend != from)
+    bool is_latest = request->backend == from && request->fetched == record->attempt;
+    if ((record->code != 1 && request->backend != from) || (request->streams && !is_latest))
         return; /* another attempt is under way */
     if (request->backend != from)
         withdraw(self, request);
     end(self, request, record->code == 1 ? TT_ANSWER_DONE : TT_ANSWER_FAILED, 0);
+}
+
+static void on_words(struct tt_frontend *self, uint16_t from,
+                     const struct tt_frame_record *record) {
+    struct tt_frontend_request *request = tt_frontend_find(self, record->id);
+    if (!request || request->backend != from || request->fetched != record->attempt)
+        return; /* answered already, or another attempt is under way */
+    if (!request->streams || record->rows == 0 || record->duration_ns != request->words) {
+        self->rejected++;
+        return;
+    }
+    request->words += record->rows;
+    self->words(self->context, request->user, from, record->rows);
 }
 
 /* ---- what the driver reports ---- */
@@ -278,6 +320,9 @@ void tt_frontend_receive(struct tt_frontend *self, int64_t now, uint16_t from,
     } else if (frame->type == TT_FRAME_FETCH && role == TT_ROLE_BACKEND) {
         for (int32_t i = 0; i < frame->count; i++)
             on_fetch(self, from, &frame->records[i]);
+    } else if (frame->type == TT_FRAME_WORDS && role == TT_ROLE_BACKEND) {
+        for (int32_t i = 0; i < frame->count; i++)
+            on_words(self, from, &frame->records[i]);
     } else if (frame->type == TT_FRAME_RESULT && role == TT_ROLE_BACKEND) {
         for (int32_t i = 0; i < frame->count; i++)
             on_result(self, from, &frame->records[i]);
@@ -329,6 +374,8 @@ void tt_frontend_check(const struct tt_frontend *self) {
         tt_assert(tt_frontend_index(request->id) == i);
         tt_assert(!request->ticketed || self->linked);
         tt_assert(request->ticketed || !self->linked || request->backend != TT_CLUSTER_NO_NODE);
+        tt_assert(request->words == 0 || request->backend != TT_CLUSTER_NO_NODE);
+        tt_assert(request->words == 0 || request->streams);
         tt_assert(tt_heap_contains(&self->due, i) == (request->deadline_at != TT_NEVER));
     }
     tt_assert(live == self->live);

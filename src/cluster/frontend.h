@@ -8,6 +8,11 @@
  * although the frontend and the scheduler both notice it, and the scheduler may be the later one
  * and grant to it again.
  *
+ * A request that streams gets the words of one backend and attempt only: those of the latest fetch.
+ * From its first word on it cannot be tried again. If its backend dies, or the link to it is lost,
+ * it ends as BROKEN. If the scheduler only suspects its backend, it stays there until the result
+ * comes, or the deadline.
+ *
  * The deadline bounds everything: `grace_ns` after it, a request is answered as TIMED_OUT.
  *
  * One thread. Implemented in frontend.c. */
@@ -27,6 +32,7 @@ enum tt_answer {
     TT_ANSWER_TIMED_OUT,   /* no answer came in time */
     TT_ANSWER_QUARANTINED, /* its backends died, one after the other */
     TT_ANSWER_CANCELLED,   /* its client has gone */
+    TT_ANSWER_BROKEN,      /* its backend was lost after the first word; `reason`: the node */
 };
 
 struct tt_frontend_request {
@@ -37,9 +43,12 @@ struct tt_frontend_request {
     uint16_t model, rows, priority;
     uint16_t attempt;      /* of the latest ticket */
     uint16_t backend;      /* that fetched the input; TT_CLUSTER_NO_NODE: none */
+    uint16_t fetched;      /* the attempt of the latest fetch, if there is a backend */
     uint16_t dead_backend; /* whose end counted last; TT_CLUSTER_NO_NODE: none, or it is back */
     uint8_t deaths;
     bool ticketed; /* the current scheduler has a ticket of this attempt */
+    bool streams;  /* its client takes words as they come */
+    int64_t words; /* that its client got */
 };
 
 struct tt_frontend {
@@ -56,6 +65,8 @@ struct tt_frontend {
     struct tt_outbox outbox;
     void *context;
     void (*answered)(void *context, void *user, enum tt_answer answer, int32_t reason);
+    /* So many more words of the request have come from the backend, in order. */
+    void (*words)(void *context, void *user, uint16_t backend, int32_t count);
     /* A wish was carried out; `failure`: a negated enum tt_err, 0: it was done. */
     void (*wished)(void *context, uint64_t number, uint16_t failure);
     int64_t accepted, ended, rejected; /* rejected: records from other roles that make no sense */
@@ -75,6 +86,7 @@ struct tt_frontend_submission {
     uint16_t model, rows, priority;
     int32_t length;
     int64_t deadline_at; /* TT_NEVER: none */
+    bool streams;
     void *user;
 };
 /* Accepts a request: `answered` is called exactly once, never before this returns. Errors:

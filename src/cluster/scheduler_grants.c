@@ -23,11 +23,15 @@ static void set_due(struct tt_scheduler_role *self, const struct tt_granted_devi
         tt_heap_remove(&self->due, number);
 }
 
-static void add_member(struct tt_scheduler_role *self, const struct tt_granted_device *device,
-                       const struct tt_request *request) {
+static void add_member(struct tt_scheduler_role *self, int64_t now,
+                       const struct tt_granted_device *device, const struct tt_request *request) {
+    int64_t left = TT_NEVER;
+    if (request->deadline_at != TT_NEVER)
+        left = tt_instant_max(request->deadline_at - now, 1);
     const struct tt_ticket_origin *origin = &device->pool->origins[request->handle.index];
     tt_outbox_add(&self->outbox, device->backend, TT_FRAME_GRANT, self->primary.epoch,
                   &(struct tt_frame_record){.id = origin->id,
+                                            .duration_ns = left,
                                             .length = (uint32_t)request->length,
                                             .node = origin->frontend,
                                             .rows = (uint16_t)request->rows,
@@ -60,7 +64,7 @@ static void issue(struct tt_scheduler_role *self, int64_t now,
                                   .model = (uint16_t)task->model,
                                   .device = device->device});
     for (int32_t i = 0; i < task->count; i++)
-        add_member(self, device, task->items[i].request);
+        add_member(self, now, device, task->items[i].request);
 }
 
 static void on_start(void *context, int64_t now, struct tt_task *task) {

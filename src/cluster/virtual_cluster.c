@@ -78,11 +78,15 @@ static void arrive(struct tt_virtual_cluster *self, int64_t now) {
                 tt_prng_below(&self->prng, 1000) < (uint64_t)options->cancel_permille;
     int64_t deadline_at = goes ? TT_NEVER : now + options->slo_ns;
     struct tt_virtual_client *request = &self->requests[self->request_count];
-    *request = (struct tt_virtual_client){
-        .accepted_at = now, .deadline_at = deadline_at, .frontend = node->number};
+    bool streams = self->options->emits && model == 0;
+    *request = (struct tt_virtual_client){.accepted_at = now,
+                                          .deadline_at = deadline_at,
+                                          .frontend = node->number,
+                                          .streams = streams};
     struct tt_frontend_submission submission = {.model = model,
                                                 .rows = 1,
                                                 .deadline_at = deadline_at,
+                                                .streams = streams,
                                                 .user = (void *)(intptr_t)self->request_count};
     const struct tt_model_duty *duty = tt_virtual_models_duty(node);
     bool serves = duty->epoch != 0 && tt_model_duty_serves(duty, model);
@@ -184,6 +188,8 @@ static void node_event(struct tt_virtual_cluster *self, int64_t now,
         report_link(node, now, event);
     else if (event->kind == TT_EVENT_READ)
         tt_virtual_node_read(self, node, now, event);
+    else if (event->kind == TT_EVENT_EMITTED)
+        tt_virtual_node_emitted(node, event);
     else if (event->kind == TT_EVENT_RAN || event->kind == TT_EVENT_RAN_IN_VAIN)
         tt_backend_ran(&node->as.backend, now, (int32_t)event->number, event->kind == TT_EVENT_RAN);
     else if (event->kind == TT_EVENT_CANCEL)
@@ -260,6 +266,7 @@ static void handle(struct tt_virtual_cluster *self, struct tt_virtual_event *eve
     case TT_EVENT_CANCEL:
     case TT_EVENT_LINK:
     case TT_EVENT_READ:
+    case TT_EVENT_EMITTED:
     case TT_EVENT_RAN:
     case TT_EVENT_RAN_IN_VAIN:
     case TT_EVENT_TOLD:

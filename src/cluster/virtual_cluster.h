@@ -16,6 +16,8 @@
  *   - without faults, no backend is granted a model that it does not serve (a takeover amid a load
  *     that fails may do that: the requests fail);
  *   - no backend is granted a model that it lacks;
+ *   - a client that streams gets the words of one backend, and all of them before its result; only
+ *     a request that ends as broken, late or cancelled has some of them;
  *   - when a load or unload is answered, all nodes that the primary knows have carried it out, and
  * in the end all nodes serve what the primary says. Whether requests were late is for the caller to
  * judge from the endings.
@@ -91,11 +93,16 @@ struct tt_virtual_options {
     void (*come)(void *context);
     /* [model_count]: the shares of the models among the requests, in thousandths; NULL: equal. */
     const int32_t *shares;
+    bool emits; /* requests for model 0 stream tt_virtual_words() words each */
 };
+
+/* How many words a request of a model that emits has: 1 to 4. */
+static inline int64_t tt_virtual_words(uint64_t id) { return 1 + (int64_t)((id >> 16) % 4); }
 
 struct tt_virtual_result {
     int64_t events, accepted, refused, answered, cancelled, gone, claims, wishes, wished, unwished,
-        placed, unplaced, unserved, stale, returned, suspected, avoided, shared, read, unread;
+        placed, unplaced, unserved, stale, returned, suspected, avoided, shared, read, unread,
+        words, broken;
     int32_t members;     /* that the coordination service has in the end */
     char violation[256]; /* empty: none */
 };

@@ -24,6 +24,8 @@ enum tt_virtual_event_kind {
     TT_EVENT_ACTED,       /* node `to` has loaded or unloaded model `number` */
     TT_EVENT_LINK,        /* link to `from` changed, for node `to`; number: enum tt_link */
     TT_EVENT_READ,        /* node `to` has read request `number` of `from`; length: its attempt */
+    TT_EVENT_EMITTED,     /* device `number` of node `to`: member `from` of its plan has a word;
+                             length: 1 it is the last, and 2 the answer comes with it */
     TT_EVENT_RAN,         /* device `number` of node `to` has ended its batch */
     TT_EVENT_RAN_IN_VAIN, /* the same, but the model was not there */
     TT_EVENT_FAULT,       /* fault `number` begins */

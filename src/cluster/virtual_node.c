@@ -5,6 +5,33 @@
 
 /* ---- what the roles ask for ---- */
 
+static void on_words(void *context, void *user, uint16_t backend, int32_t count) {
+    struct tt_virtual_node *node = context;
+    struct tt_virtual_cluster *self = node->cluster;
+    struct tt_virtual_client *request = &self->requests[(intptr_t)user];
+    if (request->is_answered || request->is_gone)
+        tt_virtual_violate(self, self->network.now, "request %d gets words after its end",
+                           (int)(intptr_t)user);
+    if (request->words > 0 && request->backend != backend)
+        tt_virtual_violate(self, self->network.now, "request %d gets words of nodes %d and %d",
+                           (int)(intptr_t)user, (int)request->backend, (int)backend);
+    request->backend = backend;
+    request->words += count;
+    self->result->words += count;
+}
+
+static void check_words(struct tt_virtual_cluster *self, const struct tt_virtual_client *request,
+                        enum tt_answer answer) {
+    bool is_cut = answer == TT_ANSWER_BROKEN || answer == TT_ANSWER_TIMED_OUT ||
+                  answer == TT_ANSWER_CANCELLED;
+    int64_t wanted =
+        answer == TT_ANSWER_DONE && request->streams ? tt_virtual_words(request->id) : 0;
+    self->result->broken += answer == TT_ANSWER_BROKEN;
+    if (is_cut ? answer == TT_ANSWER_BROKEN && request->words == 0 : request->words != wanted)
+        tt_virtual_violate(self, self->network.now, "a request with answer %d has %d words of %d",
+                           (int)answer, (int)request->words, (int)wanted);
+}
+
 static void on_answered(void *context, void *user, enum tt_answer answer, int32_t reason) {
     (void)reason;
     struct tt_virtual_node *node = context;
@@ -14,6 +41,7 @@ static void on_answered(void *context, void *user, enum tt_answer answer, int32_
     if (request->is_answered || request->is_gone)
         tt_virtual_violate(self, now, "request %d is answered twice", (int)(intptr_t)user);
     request->is_answered = true;
+    check_words(self, request, answer);
     answer == TT_ANSWER_CANCELLED ? self->result->cancelled++ : self->result->answered++;
     if (self->options->ended)
         self->options->ended(self->options->context,
@@ -21,6 +49,36 @@ static void on_answered(void *context, void *user, enum tt_answer answer, int32_
                                                          .ended_at = now,
                                                          .deadline_at = request->deadline_at,
                                                          .answer = answer});
+}
+
+/* Each member emits its words in the course of the run; some have their answer then. */
+static void plan_words(struct tt_virtual_node *node, int64_t now, int64_t run, int32_t device,
+                       const struct tt_plan *plan) {
+    struct tt_virtual_cluster *self = node->cluster;
+    for (int32_t i = 0; i < plan->count; i++) {
+        int64_t count = plan->members[i].is_here ? tt_virtual_words(plan->members[i].id) : 0;
+        for (int64_t k = 1; k <= count; k++)
+            tt_virtual_network_schedule(
+                &self->network,
+                (struct tt_virtual_event){
+                    .at = now + run * k / (count + 1),
+                    .kind = TT_EVENT_EMITTED,
+                    .to = node->number,
+                    .from = (uint16_t)i,
+                    .life = node->life,
+                    .number = device,
+                    .length = k < count ? 0 : 1 + (size_t)tt_prng_below(&self->prng, 2)});
+    }
+}
+
+void tt_virtual_node_emitted(struct tt_virtual_node *node, const struct tt_virtual_event *event) {
+    struct tt_backend *backend = &node->as.backend;
+    const struct tt_backend_device *device = &backend->devices[event->number];
+    const struct tt_plan *plan = &device->plans[device->oldest];
+    struct tt_plan_member *member = &plan->members[event->from];
+    tt_backend_emitted(backend, plan, member, 1);
+    if (event->length == 2)
+        tt_backend_answer(backend, plan, member, true);
 }
 
 /* The batch takes as long as its profile says, within 2 %. */
@@ -41,6 +99,8 @@ static void on_run(void *context, int64_t now, int32_t device, const struct tt_p
         rows += plan->members[i].is_here ? plan->members[i].rows : 0;
     int64_t run = tt_profile_latency(self->settings->models[plan->model]->whole, rows, 0);
     run = run * (980 + (int64_t)tt_prng_below(&self->prng, 41)) / 1000;
+    if (serves && self->options->emits && plan->model == 0)
+        plan_words(node, now, run, device, plan);
     tt_virtual_network_schedule(
         &self->network,
         (struct tt_virtual_event){.at = now + run,
@@ -121,6 +181,7 @@ enum tt_err tt_virtual_node_start(struct tt_virtual_cluster *self, struct tt_vir
                                (uint16_t)node->life, now);
         node->as.frontend.context = node;
         node->as.frontend.answered = on_answered;
+        node->as.frontend.words = on_words;
     } else if (node->role == TT_ROLE_BACKEND) {
         err = tt_backend_init(&node->as.backend, self->settings, node->number);
         node->as.backend.context = node;

@@ -34,9 +34,10 @@ struct tt_virtual_node {
 
 struct tt_virtual_client {
     int64_t accepted_at, deadline_at;
-    uint64_t id; /* the frontend's */
-    uint16_t frontend;
-    bool is_answered, is_gone;
+    uint64_t id;                /* the frontend's */
+    int64_t words;              /* that came */
+    uint16_t frontend, backend; /* backend: of the words */
+    bool is_answered, is_gone, streams;
 };
 
 struct tt_virtual_cluster {
@@ -67,6 +68,8 @@ void tt_virtual_node_stop(struct tt_virtual_cluster *self, struct tt_virtual_nod
 /* A backend has read an input, or could not. */
 void tt_virtual_node_read(struct tt_virtual_cluster *self, struct tt_virtual_node *node,
                           int64_t now, const struct tt_virtual_event *event);
+/* A member of a running plan has a word. */
+void tt_virtual_node_emitted(struct tt_virtual_node *node, const struct tt_virtual_event *event);
 /* Sends what the node left in its outbox, and plans its next tick. */
 void tt_virtual_node_end_turn(struct tt_virtual_cluster *self, struct tt_virtual_node *node,
                               int64_t now);

@@ -112,6 +112,9 @@ static enum tt_err explain(enum tt_answer answer, int32_t reason, const char *na
                        "a request to model '%s' was on %d backends that died, and is not tried "
                        "again",
                        name, TT_FRONTEND_DEATHS);
+    case TT_ANSWER_BROKEN:
+        return tt_fail(TT_ERR_UNAVAILABLE, why,
+                       "a backend was lost after the first words of a request to model '%s'", name);
     case TT_ANSWER_CANCELLED: return tt_fail(TT_ERR_CANCELLED, why, "request cancelled");
     case TT_ANSWER_DONE:
     case TT_ANSWER_FAILED: break;

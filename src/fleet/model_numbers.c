@@ -104,6 +104,7 @@ void tt_model_numbers_translate(struct tt_model_numbers *self, uint16_t peer, in
     case TT_FRAME_WISHED:
     case TT_FRAME_REMOTE:
     case TT_FRAME_MODEL:
+    case TT_FRAME_WORDS:
     case TT_FRAME_TYPES: return;
     }
     tt_assert(frame->count == 0 || frame->records == records);
