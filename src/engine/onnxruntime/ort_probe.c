@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ROWS = 3, ODD_LESS = 3 };
+enum { MAX_ROWS = 3, MAX_BATCHES = 6, ODD_LESS = 3 };
 
 struct probe {
     const struct tt_engine_probe_options *options;
@@ -173,47 +173,87 @@ struct batch {
     OrtValue **values;
 };
 
-/* Compares tensor `index` across the batches. batches[0..2] are rows 0, 1 and 2 alone; the others
- * combine them. */
+/* What one tensor was in each batch. views[0..2] are rows 0, 1 and 2 alone; the others combine
+ * them.
+ */
+struct sightings {
+    enum tt_dtype dtype;
+    const struct batch *batches;
+    int32_t count;
+    struct tt_tensor_view views[MAX_BATCHES];
+    char *row; /* memory for one */
+};
+
+/* Compares row `r` of batch `k`, in which dimension `dim` counts the rows, with the same row alone.
+ */
+static enum tt_row_match match_row(const struct sightings *seen, int32_t k, int32_t r,
+                                   int32_t dim) {
+    const struct tt_tensor_view *view = &seen->views[k];
+    const struct tt_tensor_view *single = &seen->views[seen->batches[k].first + r];
+    size_t parts = 1, rows = (size_t)seen->batches[k].rows;
+    for (int32_t d = 0; d < dim; d++)
+        parts *= (size_t)view->shape.dims[d];
+    size_t part_bytes = parts ? single->size_bytes / parts : 0;
+    const char *from = (const char *)view->bytes + part_bytes * (size_t)r;
+    if (parts == 1)
+        return tt_row_compare(from, single->bytes, single->size_bytes, seen->dtype);
+    for (size_t i = 0; i < parts; i++)
+        memcpy(seen->row + i * part_bytes, from + i * part_bytes * rows, part_bytes);
+    return tt_row_compare(seen->row, single->bytes, single->size_bytes, seen->dtype);
+}
+
+/* True if dimension `dim` counts the rows, and each row depends on its own input. */
+static bool keeps_rows(const struct sightings *seen, int32_t dim, bool *out_rounded) {
+    bool rounded = false;
+    for (int32_t k = 0; k < seen->count; k++) {
+        const struct tt_tensor_view *view = &seen->views[k];
+        int32_t rows = seen->batches[k].rows;
+        if (view->shape.rank <= dim || view->shape.dims[dim] != rows)
+            return false;
+        for (int32_t d = 0; d < dim; d++)
+            if (view->shape.dims[d] != seen->views[0].shape.dims[d])
+                return false;
+        if (view->size_bytes != seen->views[0].size_bytes * (size_t)rows)
+            return false;
+        for (int32_t r = 0; rows > 1 && r < rows; r++) {
+            enum tt_row_match match = match_row(seen, k, r, dim);
+            if (match == TT_ROW_DIFFERENT)
+                return false;
+            rounded |= match == TT_ROW_ROUNDED;
+        }
+    }
+    *out_rounded |= rounded;
+    return true;
+}
+
+/* Finds the dimension of tensor `index` that counts its rows in all batches. */
 static enum tt_err look_at(struct probe *p, int32_t index, const struct batch *batches,
                            int32_t batch_count) {
     struct tt_onnx_tensor *tensor = &p->options->graph->tensors[p->tensors[index]];
     const struct tt_ort_library *library = tt_ort_probe_library(p->options);
-    struct tt_tensor_view alone[MAX_ROWS], view;
+    struct sightings seen = {.dtype = tensor->dtype, .batches = batches, .count = batch_count};
     tensor->rows = TT_ONNX_ROWS_ELSEWHERE;
     if (!tensor->dense || tensor->dtype == TT_DTYPE_BYTES)
         return TT_OK;
-    enum tt_err err = TT_OK;
-    for (int32_t k = 0; !err && k < batch_count; k++) {
-        const struct batch *batch = &batches[k];
-        err = tt_ort_value_view(library, tensor->dtype, batch->values[index], &view, p->why);
+    for (int32_t k = 0; k < batch_count; k++) {
+        enum tt_err err = tt_ort_value_view(library, tensor->dtype, batches[k].values[index],
+                                            &seen.views[k], p->why);
         if (err)
             return err;
-        if (k == 0)
-            tensor->row_bytes = (int64_t)view.size_bytes;
-        if (!p->options->signature->batched)
-            return TT_OK;
-        if (view.shape.rank < 1 || view.shape.dims[0] != batch->rows)
-            return TT_OK;
-        if (k < MAX_ROWS) {
-            alone[k] = view;
-            if (view.size_bytes != alone[0].size_bytes)
-                return TT_OK;
-            continue;
-        }
-        for (int32_t r = 0; r < batch->rows; r++) {
-            const struct tt_tensor_view *single = &alone[batch->first + r];
-            if (view.size_bytes != single->size_bytes * (size_t)batch->rows)
-                return TT_OK;
-            enum tt_row_match match =
-                tt_row_compare((const char *)view.bytes + single->size_bytes * (size_t)r,
-                               single->bytes, single->size_bytes, tensor->dtype);
-            if (match == TT_ROW_DIFFERENT)
-                return TT_OK;
-            p->rounded[index] |= match == TT_ROW_ROUNDED;
-        }
     }
-    tensor->rows = TT_ONNX_ROWS_KEPT;
+    tensor->row_bytes = (int64_t)seen.views[0].size_bytes;
+    if (!p->options->signature->batched)
+        return TT_OK;
+    seen.row = malloc(seen.views[0].size_bytes + 1);
+    if (!seen.row)
+        return no_memory(p);
+    for (int32_t dim = 0; dim < seen.views[0].shape.rank; dim++)
+        if (keeps_rows(&seen, dim, &p->rounded[index])) {
+            tensor->rows = dim ? TT_ONNX_ROWS_WITHIN : TT_ONNX_ROWS_KEPT;
+            tensor->rows_dim = dim;
+            break;
+        }
+    free(seen.row);
     return TT_OK;
 }
 
@@ -272,8 +312,8 @@ static enum tt_err run_batches(struct probe *p, enum tt_synthetic_input_kind kin
 
 static enum tt_err probe_with(struct probe *p, enum tt_synthetic_input_kind kind) {
     /* Three rows alone, then in batches of two and three. */
-    struct batch batches[] = {{0, 1}, {1, 1}, {2, 1}, {0, 2}, {1, 2}, {0, 3}};
-    int32_t count = p->options->signature->batched ? (int32_t)TT_COUNT(batches) : 1;
+    struct batch batches[MAX_BATCHES] = {{0, 1}, {1, 1}, {2, 1}, {0, 2}, {1, 2}, {0, 3}};
+    int32_t count = p->options->signature->batched ? MAX_BATCHES : 1;
     enum tt_err err = run_batches(p, kind, batches, count);
     for (int32_t i = 0; !err && i < p->count; i++)
         err = look_at(p, i, batches, count);
@@ -297,10 +337,11 @@ static enum tt_err probe_odd_length(struct probe *p, enum tt_synthetic_input_kin
     p->length = p->options->length - ODD_LESS;
     bool ran = probe_with(p, kind) == TT_OK;
     for (int32_t i = 0; i < p->count; i++) {
-        bool kept = tensors[p->tensors[i]].rows == TT_ONNX_ROWS_KEPT;
-        tensors[p->tensors[i]] = before[i];
+        struct tt_onnx_tensor *tensor = &tensors[p->tensors[i]];
+        bool kept = tensor->rows == before[i].rows && tensor->rows_dim == before[i].rows_dim;
+        *tensor = before[i];
         if (ran && !kept)
-            tensors[p->tensors[i]].rows = TT_ONNX_ROWS_ELSEWHERE;
+            tensor->rows = TT_ONNX_ROWS_ELSEWHERE;
     }
     free(before);
     return TT_OK;

@@ -15,7 +15,7 @@ bool tt_cut_crosses(const struct tt_onnx_tensor *tensor, int32_t node) {
 
 static bool can_cross(const struct tt_onnx_tensor *tensor, bool batched) {
     return tensor->dense && tensor->dtype != TT_DTYPE_BYTES &&
-           (!batched || tensor->rows == TT_ONNX_ROWS_KEPT);
+           (!batched || tensor->rows == TT_ONNX_ROWS_KEPT || tensor->rows == TT_ONNX_ROWS_WITHIN);
 }
 
 void tt_cut_explain_blocker(const struct tt_onnx_graph *graph, int32_t index,
@@ -29,7 +29,7 @@ void tt_cut_explain_blocker(const struct tt_onnx_graph *graph, int32_t index,
     else if (tensor->dtype == TT_DTYPE_BYTES)
         tt_text_puts(out_text, "holds strings, which are not kept between stages");
     else
-        tt_text_printf(out_text, "has shape %s, whose first dimension does not keep the rows",
+        tt_text_printf(out_text, "has shape %s, of which no dimension keeps the rows",
                        tt_shape_print(&tensor->shape, shape, sizeof(shape)));
 }
 

@@ -1,10 +1,10 @@
 /* D1: chooses where a graph is cut into stages.
  *
  * A cut is after a node, in the file's order. It separates the nodes up to it from the nodes behind
- * it. It is legal if every data tensor that crosses it keeps its rows in dimension 0 (in a model
+ * it. It is legal if every data tensor that crosses it keeps its rows in one dimension (in a model
  * without batching: is any dense tensor). The reason: a stage runs with other batches than the
- * stage that made its input. Tensors that follow from shapes do not cross; the stage that needs
- * them recomputes them.
+ * stage that made its input. Rows that are not dimension 0 cross transposed (slices.h). Tensors
+ * that follow from shapes do not cross; the stage that needs them recomputes them.
  *
  * How the cuts are chosen:
  * - For K stages, the slowest stage is within a tenth of the fastest possible. No stage takes less
@@ -68,7 +68,7 @@ void tt_cut_plan_free(struct tt_cut_plan *take_plan);
 /* Asserts that the stages cover each node once, and that each cut is legal. O(stages). */
 void tt_cut_plan_check(const struct tt_cut_plan *self);
 /* Appends why the tensor cannot cross: "tensor 't' of Reshape 'r' (node 7) has shape [-1,12,64],
- * whose first dimension does not keep the rows". */
+ * of which no dimension keeps the rows". */
 void tt_cut_explain_blocker(const struct tt_onnx_graph *graph, int32_t tensor,
                             struct tt_text *out_text);
 /* True if the data tensor crosses the cut after `node`. */

@@ -28,7 +28,8 @@ enum { TT_ONNX_FROM_INPUT = -1, TT_ONNX_FROM_INITIALIZER = -2 };
 enum tt_onnx_rows {
     TT_ONNX_ROWS_UNKNOWN,  /* not measured */
     TT_ONNX_ROWS_KEPT,     /* dimension 0 counts the rows, and each row depends on its own input */
-    TT_ONNX_ROWS_ELSEWHERE /* dimension 0 is not the rows */
+    TT_ONNX_ROWS_WITHIN,   /* so does `rows_dim`, a later one: between layers of ONNX's LSTM */
+    TT_ONNX_ROWS_ELSEWHERE /* no dimension does */
 };
 
 struct tt_onnx_tensor {
@@ -41,6 +42,7 @@ struct tt_onnx_tensor {
     /* Written by the code that ran the graph: */
     bool dense; /* its type and rank are supported */
     enum tt_onnx_rows rows;
+    int32_t rows_dim; /* WITHIN only */
     enum tt_dtype dtype;
     struct tt_shape shape; /* -1: varies; rank 0 may also mean unknown */
     int64_t row_bytes;     /* as measured in a run; of the whole tensor if rows are not kept */

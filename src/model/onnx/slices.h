@@ -2,7 +2,9 @@
  * all stages share, and slices.pbtxt, which describes them.
  *
  * Each stage is a complete ONNX file that any ONNX program can load. Its large weights are external
- * data in `weights.bin`.
+ * data in `weights.bin`. A tensor whose rows are not its first dimension (L6: between the layers of
+ * a recurrent network) crosses with its rows first, as NAME@rows: the stages that make and read it
+ * begin and end with a Transpose.
  *
  * Life of a folder: `_write` makes it under a temporary name beside its final place. The caller
  * renames it, so readers never see an incomplete one. `_open` reads it for the engine that runs the

@@ -150,6 +150,37 @@ static Onnx__Dimension *make_dimension(int64_t size, bool is_rows) {
     return dim;
 }
 
+/* Where dimension `i` of a tensor comes from when dimension `rows_dim` moves to the front. */
+static int32_t turned_from(int32_t i, int32_t rows_dim) {
+    if (i == 0)
+        return rows_dim;
+    return i <= rows_dim ? i - 1 : i;
+}
+
+/* Where it comes from when the front moves back there. */
+static int32_t turned_back_from(int32_t i, int32_t rows_dim) {
+    if (i == rows_dim)
+        return 0;
+    return i < rows_dim ? i + 1 : i;
+}
+
+/* True if the tensor crosses with its rows first, which they are not in the graph. */
+static bool is_turned(const struct writer *w, const struct tt_onnx_tensor *tensor) {
+    return w->origin->batched && tensor->rows == TT_ONNX_ROWS_WITHIN;
+}
+
+/* Its name between stages; NULL: out of memory. */
+static char *make_port_name(const struct writer *w, const struct tt_onnx_tensor *tensor) {
+    static const char suffix[] = "@rows";
+    if (!is_turned(w, tensor))
+        return strdup(tensor->name);
+    size_t bytes = strlen(tensor->name) + sizeof(suffix);
+    char *name = malloc(bytes);
+    if (name)
+        snprintf(name, bytes, "%s%s", tensor->name, suffix);
+    return name;
+}
+
 /* Describes a tensor that enters or leaves a stage. */
 static Onnx__Value *make_value(const struct writer *w, const struct tt_onnx_tensor *tensor) {
     Onnx__Value *value = calloc(1, sizeof(*value));
@@ -164,7 +195,7 @@ static Onnx__Value *make_value(const struct writer *w, const struct tt_onnx_tens
     onnx__value__init(value);
     onnx__type__init(type);
     onnx__tensor_type__init(dense);
-    value->name = strdup(tensor->name);
+    value->name = make_port_name(w, tensor);
     value->type = type;
     type->tensor_type = dense;
     dense->has_elem_type = 1;
@@ -179,10 +210,13 @@ static Onnx__Value *make_value(const struct writer *w, const struct tt_onnx_tens
     }
     onnx__shape__init(dense->shape);
     dense->shape->dim = dims;
-    for (int32_t d = 0; d < tensor->shape.rank; d++) {
-        bool is_rows = d == 0 && w->origin->batched && tensor->rows == TT_ONNX_ROWS_KEPT;
-        dims[d] = make_dimension(tensor->shape.dims[d], is_rows);
-        dense->shape->n_dim += dims[d] != NULL;
+    bool turned = is_turned(w, tensor);
+    for (int32_t i = 0; i < tensor->shape.rank; i++) {
+        int32_t d = turned ? turned_from(i, tensor->rows_dim) : i;
+        bool is_rows =
+            i == 0 && w->origin->batched && (turned || tensor->rows == TT_ONNX_ROWS_KEPT);
+        dims[i] = make_dimension(tensor->shape.dims[d], is_rows);
+        dense->shape->n_dim += dims[i] != NULL;
     }
     return value;
 }
@@ -203,6 +237,7 @@ static const Onnx__Value *own_words(const struct writer *w, const struct tt_onnx
 struct stage_file {
     Onnx__Model model;
     Onnx__Graph graph;
+    size_t first_count, last_count; /* nodes that are ours, at the front and at the end */
     bool *input_is_ours, *output_is_ours,
         *initializer_is_ours; /* true: freed with the stage file */
 };
@@ -218,7 +253,7 @@ static bool stage_file_init(struct stage_file *self, const struct writer *w) {
     self->model.opset_import = model->opset_import;
     self->model.graph = &self->graph;
     self->graph.name = (char *)"stage";
-    self->graph.node = calloc(model->graph->n_node + 1, sizeof(Onnx__Node *));
+    self->graph.node = calloc(model->graph->n_node + max_inputs, sizeof(Onnx__Node *));
     self->graph.initializer = calloc(model->graph->n_initializer + 1, sizeof(Onnx__Tensor *));
     self->graph.input = calloc(max_inputs, sizeof(Onnx__Value *));
     self->graph.output = calloc(max_inputs, sizeof(Onnx__Value *));
@@ -230,6 +265,9 @@ static bool stage_file_init(struct stage_file *self, const struct writer *w) {
 }
 
 static void stage_file_fini(struct stage_file *self) {
+    for (size_t i = 0; i < self->graph.n_node; i++)
+        if (i < self->first_count || i >= self->graph.n_node - self->last_count)
+            onnx__node__free_unpacked(self->graph.node[i], NULL);
     for (size_t i = 0; i < self->graph.n_input; i++)
         if (self->input_is_ours[i])
             onnx__value__free_unpacked(self->graph.input[i], NULL);
@@ -294,6 +332,64 @@ static enum tt_err add_tensors(struct writer *w, struct stage_file *file, int32_
     return err;
 }
 
+/* Adds the Transpose between the tensor and its form between stages. */
+static enum tt_err add_turn(struct writer *w, struct stage_file *file,
+                            const struct tt_onnx_tensor *tensor, bool is_input) {
+    Onnx__Node *node = calloc(1, sizeof(*node));
+    if (!node)
+        return no_memory(w);
+    onnx__node__init(node);
+    file->graph.node[file->graph.n_node++] = node;
+    *(is_input ? &file->first_count : &file->last_count) += 1;
+    Onnx__Attribute *perm = calloc(1, sizeof(*perm));
+    char *there = make_port_name(w, tensor), *here = strdup(tensor->name);
+    node->input = calloc(1, sizeof(*node->input));
+    node->output = calloc(1, sizeof(*node->output));
+    node->attribute = calloc(1, sizeof(Onnx__Attribute *));
+    node->op_type = strdup("Transpose");
+    int64_t *ints = calloc(TT_MAX_RANK, sizeof(*ints));
+    bool good = perm && there && here && node->input && node->output && node->attribute &&
+                node->op_type && ints && (node->name = make_port_name(w, tensor)) != NULL;
+    if (!good) {
+        free(perm);
+        free(there);
+        free(here);
+        free(ints);
+        return no_memory(w);
+    }
+    onnx__attribute__init(perm);
+    node->attribute[node->n_attribute++] = perm;
+    node->input[node->n_input++] = is_input ? there : here;
+    node->output[node->n_output++] = is_input ? here : there;
+    perm->name = strdup("perm");
+    perm->has_type = 1;
+    perm->type = 7; /* INTS */
+    perm->ints = ints;
+    perm->n_ints = (size_t)tensor->shape.rank;
+    for (int32_t i = 0; i < tensor->shape.rank; i++)
+        ints[i] =
+            is_input ? turned_back_from(i, tensor->rows_dim) : turned_from(i, tensor->rows_dim);
+    return perm->name ? TT_OK : no_memory(w);
+}
+
+static enum tt_err turn_inputs(struct writer *w, struct stage_file *file) {
+    enum tt_err err = TT_OK;
+    for (int32_t t = 0; !err && t < w->graph->tensor_count; t++)
+        if (w->read[t] && !w->made[t] && is_turned(w, &w->graph->tensors[t]))
+            err = add_turn(w, file, &w->graph->tensors[t], true);
+    return err;
+}
+
+static enum tt_err turn_outputs(struct writer *w, struct stage_file *file, int32_t end) {
+    enum tt_err err = TT_OK;
+    for (int32_t t = 0; !err && t < w->graph->tensor_count; t++) {
+        const struct tt_onnx_tensor *tensor = &w->graph->tensors[t];
+        if (w->made[t] && tensor->last_use >= end && is_turned(w, tensor))
+            err = add_turn(w, file, tensor, false);
+    }
+    return err;
+}
+
 static enum tt_err write_stage_file(struct writer *w, int32_t stage,
                                     const struct stage_file *file) {
     char name[32], path[4096];
@@ -317,9 +413,13 @@ static enum tt_err write_stage(struct writer *w, int32_t stage) {
     choose_nodes(w, first, end);
     struct stage_file file = {0};
     enum tt_err err = stage_file_init(&file, w) ? TT_OK : no_memory(w);
+    if (!err)
+        err = turn_inputs(w, &file);
     for (int32_t i = 0; !err && i < end; i++)
         if (w->wanted[i])
             file.graph.node[file.graph.n_node++] = w->graph->model->graph->node[i];
+    if (!err)
+        err = turn_outputs(w, &file, end);
     if (!err)
         err = add_tensors(w, &file, first, end);
     if (!err)

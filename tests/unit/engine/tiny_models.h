@@ -256,19 +256,40 @@ static inline struct tt_text tiny_liar(void) {
     return tiny_onnx_end(&m.model);
 }
 
-/* x [N,4] to y [N,4]; between the two transposes rows lie in dimension 1: no cut there. */
+/* x [N,4] to y [N,4]; between the two reshapes no dimension counts the rows: no cut there. */
 static inline struct tt_text tiny_detour(void) {
     struct tiny_maker m;
     tiny_maker_begin(&m, 2);
     tiny_onnx_input(&m.model, "x", TINY_FLOAT, TINY_DIMS(-1, 4));
     tiny_onnx_output(&m.model, "y", TINY_FLOAT, TINY_DIMS(-1, 4));
     const char *at = tiny_op(&m, "Tanh", "before", "x", NULL, NULL, NULL);
-    tiny_ints(&m, "perm", 2, (const int64_t[]){1, 0});
-    at = tiny_op(&m, "Transpose", "turned", at, NULL, NULL, NULL);
-    at = tiny_op(&m, "CumSum", "summed", at, tiny_int64s(&m, 1, (const int64_t[]){0}), NULL, NULL);
-    tiny_ints(&m, "perm", 2, (const int64_t[]){1, 0});
-    at = tiny_op(&m, "Transpose", "back", at, NULL, NULL, NULL);
+    const char *flat = tiny_int64s(&m, 1, (const int64_t[]){-1});
+    const char *rows = tiny_int64s(&m, 2, (const int64_t[]){-1, 4});
+    at = tiny_op(&m, "Reshape", "flat", at, flat, NULL, NULL);
+    at = tiny_op(&m, "Neg", "negative", at, NULL, NULL, NULL);
+    at = tiny_op(&m, "Reshape", "back", at, rows, NULL, NULL);
     tiny_op(&m, "Sigmoid", "y", at, NULL, NULL, NULL);
+    return tiny_onnx_end(&m.model);
+}
+
+/* x [N,S,8] through three layers of ONNX's LSTM, whose rows are dimension 1, to y [N,S,8]. */
+static inline struct tt_text tiny_layers(uint64_t seed) {
+    struct tiny_maker m;
+    tiny_maker_begin(&m, seed);
+    tiny_onnx_input(&m.model, "x", TINY_FLOAT, TINY_DIMS(-1, -1, 8));
+    tiny_onnx_output(&m.model, "y", TINY_FLOAT, TINY_DIMS(-1, -1, 8));
+    const char *direction = tiny_int64s(&m, 1, (const int64_t[]){1});
+    tiny_ints(&m, "perm", 3, (const int64_t[]){1, 0, 2});
+    const char *at = tiny_op(&m, "Transpose", NULL, "x", NULL, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        const char *w = tiny_weight(&m, TINY_DIMS(1, 32, 8));
+        const char *r = tiny_weight(&m, TINY_DIMS(1, 32, 8));
+        tiny_int(&m, "hidden_size", 8);
+        at = tiny_op(&m, "LSTM", NULL, at, w, r, NULL);
+        at = tiny_op(&m, "Squeeze", NULL, at, direction, NULL, NULL);
+    }
+    tiny_ints(&m, "perm", 3, (const int64_t[]){1, 0, 2});
+    tiny_op(&m, "Transpose", "y", at, NULL, NULL, NULL);
     return tiny_onnx_end(&m.model);
 }
 

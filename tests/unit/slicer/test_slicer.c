@@ -31,8 +31,11 @@ static char root[256];
 static const struct {
     const char *name;
     struct tt_text (*make)(uint64_t seed);
-} models[] = {
-    {"mlp", tiny_mlp}, {"resnet", tiny_resnet}, {"attention", tiny_attention}, {"lstm", tiny_lstm}};
+} models[] = {{"mlp", tiny_mlp},
+              {"resnet", tiny_resnet},
+              {"attention", tiny_attention},
+              {"lstm", tiny_lstm},
+              {"layers", tiny_layers}};
 
 static int set_up(void **state) {
     (void)state;
@@ -467,16 +470,15 @@ static void test_a_stage_that_fails(void **state) {
 static void test_refusals(void **state) {
     (void)state;
     const char *path = write_model("detour", tiny_detour());
-    const char *turned = "turned", *before = "before", *nobody = "nobody";
-    expect_refused(path,
-                   (struct tt_cut_request){.how = TT_CUT_AT, .names = &turned, .name_count = 1},
-                   "tensor 'turned'");
+    const char *flat = "flat", *before = "before", *nobody = "nobody";
+    expect_refused(path, (struct tt_cut_request){.how = TT_CUT_AT, .names = &flat, .name_count = 1},
+                   "tensor 'flat'");
     expect_refused(path,
                    (struct tt_cut_request){.how = TT_CUT_AT, .names = &nobody, .name_count = 1},
                    "nobody");
     /* Five nodes, of which only the first and the last but one can be cut after. */
     expect_refused(path, (struct tt_cut_request){.how = TT_CUT_STAGES, .count = 4},
-                   "at most 3; for example, it cannot be cut after Transpose");
+                   "at most 3; for example, it cannot be cut after Reshape");
     struct tt_slicer *slicer =
         slice(path, (struct tt_cut_request){.how = TT_CUT_AT, .names = &before, .name_count = 1});
     assert_int_equal(slicer->plan->stage_count, 2);
@@ -484,7 +486,7 @@ static void test_refusals(void **state) {
     tt_text_init(&text);
     tt_cut_report(slicer->graph, slicer->plan, NULL, &text);
     assert_non_null(strstr(text.bytes, "cut after Tanh 'Tanh/before' (node 0): 1 tensor"));
-    assert_non_null(strstr(text.bytes, "no cut after Transpose 'Transpose/turned'"));
+    assert_non_null(strstr(text.bytes, "no cut after Reshape 'Reshape/flat'"));
     tt_text_clear(&text);
     assert_int_equal(tt_cut_svg(slicer->graph, slicer->plan, "a < b", &text), TT_OK);
     assert_non_null(strstr(text.bytes, "a &lt; b"));
