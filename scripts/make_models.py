@@ -109,7 +109,7 @@ def choose(arguments):
     if not arguments.only:
         return demo + tests if arguments.test_models else demo
     of_cells = cells.test_models()
-    others = [digits.model(arguments.cache)] + of_cells + cells.plugin_models() + cells.large_models()
+    others = [digits.model(arguments.cache)] + of_cells + cells.plugin_models() + cells.layered_models() + cells.large_models()
     known = {model.name: model for model in demo + tests + others}
     chosen = {}
     for name in arguments.only:

@@ -5,6 +5,8 @@ the same operators, the same sizes, and outputs that end early or late depending
 cell's file contains its weights, and the first dimension of every tensor counts cells. A whole-sequence twin (ONNX's LSTM, with padding and a mask) has the weights of
 its chain, so that both can be compared on the same requests.
 """
+import functools
+
 import numpy as np
 
 from .onnx_graph import ONNX_TYPES, Graph
@@ -125,6 +127,29 @@ def build_whole_chain(size, vocabulary):
     g.op("Identity", h, out="h_out")
     g.output("h_out", "FP32", ["N", size])
     return {"model.onnx": g.to_bytes()}
+
+
+def build_layers(operator, size, vocabulary, layers):
+    """Layers of ONNX's own LSTM or GRU over padded sentences, to the last layer's last state. Between the layers a sentence's
+    words are dimension 0 and the sentences dimension 1."""
+    gates = {"LSTM": 4, "GRU": 3}[operator]
+    rng = _random(29)
+    g = Graph(operator.lower() + "_layers")
+    tokens = g.input("tokens", "INT64", ["N", "S"])
+    mask = g.input("mask", "INT64", ["N", "S"])
+    lengths = g.op("ReduceSum", mask, g.constant([1], np.int64), keepdims=0)
+    lengths = g.op("Cast", lengths, to=ONNX_TYPES["INT32"])
+    x = g.op("Gather", g.weight("words", _table(rng, vocabulary, size)), tokens)
+    x = g.op("Transpose", x, perm=[1, 0, 2])
+    for layer in range(layers):
+        weights = [_dense(rng, size, gates * size).T[None] for _ in range(2)] + [_bias(rng, 2 * gates * size)[None]]
+        w, r, b = (g.weight("layer%d.%s" % (layer, name), array) for name, array in zip("wrb", weights))
+        is_last = layer + 1 == layers
+        out = "layer%d" % layer
+        g.op(operator, x, w, r, b, lengths, outs=["", out] if is_last else [out], hidden_size=size)
+        x = g.op("Squeeze", out, g.constant([0 if is_last else 1], np.int64), out="h_out" if is_last else None)
+    g.output("h_out", "FP32", ["N", size])
+    return g.to_bytes()
 
 
 # ---- sequence to sequence ----
@@ -534,6 +559,20 @@ def test_models():
 def plugin_models():
     """They need their plug-in beside them: build/examples/unfold/bidirectional.so."""
     return [_bidirectional(64, 1000, 64)]
+
+
+def layered_models():
+    """Whole sequences, to be cut between their layers."""
+    sentences = [Tensor("tokens", "INT64", [-1]), Tensor("mask", "INT64", [-1])]
+    return [
+        Model(
+            operator.lower() + "_layers",
+            sentences,
+            [Tensor("h_out", "FP32", [256])],
+            functools.partial(build_layers, operator, 256, 1000, 4),
+        )
+        for operator in ("LSTM", "GRU")
+    ]
 
 
 def large_models():
