@@ -14,8 +14,9 @@ static bool before(enum tt_fifo_order order, const struct tt_request *a,
     return a->number < b->number;
 }
 
-void tt_fifo_init(struct tt_fifo *self, enum tt_fifo_order order) {
-    *self = (struct tt_fifo){.order = order};
+void tt_fifo_init(struct tt_fifo *self, enum tt_fifo_order order,
+                  const struct tt_late_order *late) {
+    *self = (struct tt_fifo){.order = order, .late = late, .late_root = TT_LATE_NONE};
     tt_list_init(&self->list);
 }
 
@@ -33,24 +34,45 @@ static int32_t group_of(const struct tt_fifo *self, const struct tt_request *req
     return 2 * level + 1 + ((request->number & TT_REQUEST_LATE) != 0);
 }
 
+/* True if the group holds late requests of one level only, which the tree then has in order. */
+static bool is_late_group(int32_t group) { return group > 0 && group % 2 == 0; }
+
+/* The last node of the groups up to `group`; the head of the list: none. */
+static struct tt_list_node *last_of(struct tt_fifo *self, int32_t group) {
+    uint64_t up_to = self->groups & (UINT64_MAX >> (TT_FIFO_GROUPS - 1 - group));
+    return up_to ? self->tails[TT_FIFO_GROUPS - 1 - __builtin_clzll(up_to)] : &self->list.head;
+}
+
 /* The node behind which the request belongs, which is not the first. */
 static struct tt_list_node *place_of(struct tt_fifo *self, const struct tt_request *request,
                                      int32_t group) {
-    uint64_t up_to = self->groups & (UINT64_MAX >> (TT_FIFO_GROUPS - 1 - group));
-    if (up_to == 0)
-        return &self->list.head;
-    struct tt_list_node *node = self->tails[TT_FIFO_GROUPS - 1 - __builtin_clzll(up_to)];
+    struct tt_list_node *node = last_of(self, group);
     while (node != &self->list.head && before(self->order, request, request_at(node)))
         node = node->prev;
     return node;
+}
+
+/* Adds the late request to the tree. Returns the node behind which it belongs. */
+static struct tt_list_node *place_late(struct tt_fifo *self, const struct tt_request *request,
+                                       int32_t group) {
+    struct tt_request *last = tt_late_order_insert(self->late, &self->late_root,
+                                                   self->order == TT_FIFO_PRIORITY, request);
+    if (last && group_of(self, last) == group)
+        return &last->link;
+    return last_of(self, group - 1); /* it is the first of its group */
 }
 
 void tt_fifo_insert(struct tt_fifo *self, struct tt_request *request) {
     int32_t group = group_of(self, request);
     uint64_t bit = UINT64_C(1) << group;
     struct tt_request *first = tt_fifo_first(self);
-    bool leads = first && before(self->order, request, first);
-    struct tt_list_node *place = leads ? &self->list.head : place_of(self, request, group);
+    struct tt_list_node *place;
+    if (is_late_group(group))
+        place = place_late(self, request, group);
+    else if (first && before(self->order, request, first))
+        place = &self->list.head;
+    else
+        place = place_of(self, request, group);
     if (!(self->groups & bit) || self->tails[group] == place)
         self->tails[group] = &request->link;
     self->groups |= bit;
@@ -69,6 +91,9 @@ void tt_fifo_remove(struct tt_fifo *self, struct tt_request *request) {
         else
             self->groups &= ~(UINT64_C(1) << group);
     }
+    if (is_late_group(group))
+        tt_late_order_remove(self->late, &self->late_root, self->order == TT_FIFO_PRIORITY,
+                             request);
     tt_list_remove(&request->link);
     self->count--;
     self->rows -= request->rows;
@@ -77,7 +102,8 @@ void tt_fifo_remove(struct tt_fifo *self, struct tt_request *request) {
 void tt_fifo_check(const struct tt_fifo *self, int32_t model) {
     int32_t count = 0;
     int64_t rows = 0;
-    const struct tt_request *previous = NULL;
+    const struct tt_request *previous = NULL, *previous_late = NULL;
+    bool by_priority = self->order == TT_FIFO_PRIORITY;
     uint64_t groups = 0;
     for (struct tt_request *r = tt_fifo_first(self); r; r = tt_fifo_next(self, r)) {
         tt_assert(r->state == TT_REQUEST_QUEUED);
@@ -89,9 +115,15 @@ void tt_fifo_check(const struct tt_fifo *self, int32_t model) {
         tt_assert(!after || group_of(self, r) <= group_of(self, after));
         if (!after || group_of(self, r) != group_of(self, after))
             tt_assert(self->tails[group_of(self, r)] == &r->link);
+        if (is_late_group(group_of(self, r))) {
+            tt_late_order_check(self->late, self->late_root, by_priority, previous_late, r);
+            previous_late = r;
+        }
         count++;
         rows += r->rows;
     }
+    if (self->late_root != TT_LATE_NONE)
+        tt_late_order_check(self->late, self->late_root, by_priority, previous_late, NULL);
     tt_assert(groups == self->groups);
     tt_assert(count == self->count);
     tt_assert(rows == self->rows);
@@ -107,6 +139,8 @@ enum tt_err tt_queues_init(struct tt_queues *self, const struct tt_policy_setup 
     self->fifos = calloc((size_t)domain->model_capacity, sizeof(*self->fifos));
     enum tt_err err = self->fifos ? TT_OK : TT_ERR_NO_MEMORY;
     if (!err)
+        err = tt_late_order_init(&self->late, domain);
+    if (!err)
         err = tt_heap_init(&self->heads, domain->model_capacity);
     if (!err)
         err = tt_heap_init(&self->hopeless, domain->model_capacity);
@@ -117,12 +151,13 @@ enum tt_err tt_queues_init(struct tt_queues *self, const struct tt_policy_setup 
         return err;
     }
     for (int32_t m = 0; m < domain->model_capacity; m++)
-        tt_fifo_init(&self->fifos[m], order);
+        tt_fifo_init(&self->fifos[m], order, &self->late);
     return TT_OK;
 }
 
 void tt_queues_fini(struct tt_queues *self) {
     free(self->fifos);
+    tt_late_order_fini(&self->late);
     tt_heap_fini(&self->heads);
     tt_heap_fini(&self->hopeless);
     tt_heap_fini(&self->idle);

@@ -22,6 +22,7 @@
 #define TT_POLICY_FIFO_H
 
 #include "base/heap.h"
+#include "policy/late_order.h"
 #include "policy/policy.h"
 
 enum tt_fifo_order {
@@ -42,11 +43,14 @@ struct tt_fifo {
     struct tt_list_node *tails[TT_FIFO_GROUPS]; /* the last of each group that has */
     int32_t count;
     int64_t rows;
+    const struct tt_late_order *late; /* borrowed; of the groups of late requests */
+    int32_t late_root;
 };
 
-void tt_fifo_init(struct tt_fifo *self, enum tt_fifo_order order);
-/* O(1) for a request that belongs at the end of its group or at the very front; otherwise a scan
- * from the end of its group. */
+/* `late` outlives it. */
+void tt_fifo_init(struct tt_fifo *self, enum tt_fifo_order order, const struct tt_late_order *late);
+/* O(1) for a request that belongs at the end of its group or at the very front; O(log n) for a late
+ * one; otherwise a scan from the end of its group. */
 void tt_fifo_insert(struct tt_fifo *self, struct tt_request *request);
 void tt_fifo_remove(struct tt_fifo *self, struct tt_request *request);
 /* The head, and the request behind `request`; NULL: none. */
@@ -71,6 +75,7 @@ struct tt_queues {
     int64_t ahead; /* executors with at most this many tasks count as idle; 0 unless the policy sets
                       it at creation */
     struct tt_fifo *fifos; /* [model_capacity] */
+    struct tt_late_order late;
     struct tt_heap heads, hopeless, idle;
 };
 

@@ -12,7 +12,8 @@ struct tt_policy {
     const struct tt_mechanism *domain;
     struct tt_heap idle;
     struct tt_fifo *buckets; /* [model_capacity * BUCKETS] */
-    uint64_t *filled;        /* one bit per bucket */
+    struct tt_late_order late;
+    uint64_t *filled; /* one bit per bucket */
     int32_t bucket_count;
     int32_t turn; /* the bucket at which the search for the next batch begins */
     int64_t width, max_batch;
@@ -152,6 +153,7 @@ static void padded_check(const struct tt_policy *self) {
 
 static void padded_free(struct tt_policy *take_self) {
     free(take_self->buckets);
+    tt_late_order_fini(&take_self->late);
     free(take_self->filled);
     tt_heap_fini(&take_self->idle);
     free(take_self);
@@ -166,10 +168,10 @@ static enum tt_err padded_init(struct tt_policy *self, const struct tt_policy_se
     self->bucket_count = setup->domain->model_capacity * BUCKETS;
     self->buckets = calloc((size_t)self->bucket_count, sizeof(*self->buckets));
     self->filled = calloc((size_t)self->bucket_count / 64, sizeof(*self->filled));
-    if (!self->buckets || !self->filled)
+    if (!self->buckets || !self->filled || tt_late_order_init(&self->late, setup->domain))
         return TT_ERR_NO_MEMORY;
     for (int32_t b = 0; b < self->bucket_count; b++)
-        tt_fifo_init(&self->buckets[b], TT_FIFO_PRIORITY);
+        tt_fifo_init(&self->buckets[b], TT_FIFO_PRIORITY, &self->late);
     return tt_heap_init(&self->idle, setup->domain->executor_capacity);
 }
 

@@ -141,7 +141,7 @@ static void link_sessions(struct tt_policy *self) {
         self->first_of_model[m] = NONE;
     for (int32_t s = self->plan.session_count - 1; s >= 0; s--) {
         int32_t model = self->plan.sessions[s].model;
-        tt_fifo_init(&self->sessions[s].fifo, TT_FIFO_DEADLINE);
+        tt_fifo_init(&self->sessions[s].fifo, TT_FIFO_DEADLINE, &self->queues.late);
         self->sessions[s].next_of_model = self->first_of_model[model];
         self->first_of_model[model] = s;
     }
