@@ -119,6 +119,8 @@ static int32_t fill_trailers(struct tt_grpc_call *self, enum tt_grpc_status stat
     self->trailers[1] = (nghttp2_nv)HEADER("grpc-message", "");
     self->trailers[1].value = (uint8_t *)self->sentence.bytes;
     self->trailers[1].valuelen = self->sentence.length;
+    /* Sentences differ: in the table of the connection they would only push other headers out. */
+    self->trailers[1].flags |= NGHTTP2_NV_FLAG_NO_INDEX;
     return self->sentence.failed || !self->sentence.length ? 1 : 2;
 }
 

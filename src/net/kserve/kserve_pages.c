@@ -11,6 +11,8 @@ static void write_member(struct tt_text *json, const char *name, const char *val
 }
 
 void tt_kserve_write_error(const char *sentence, struct tt_text *out_json) {
+    enum { FRAME_BYTES = 16 }; /* more than what stands around the sentence */
+    (void)tt_text_reserve(out_json, strlen(sentence) + FRAME_BYTES); /* grown once */
     write_member(out_json, "{\"error\":", sentence);
     tt_text_puts(out_json, "}");
 }

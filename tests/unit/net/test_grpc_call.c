@@ -536,6 +536,27 @@ static void test_no_http2(void **state) {
 
 /* --- statuses' text forms --- */
 
+/* Every byte at every place of a sentence, among others that stand as they are. */
+static void test_every_byte(void **state) {
+    (void)state;
+    enum { LENGTH = 19 };
+    char sentence[LENGTH + 1], expected[LENGTH + 3];
+    for (int place = 0; place < LENGTH; place++)
+        for (int byte = 1; byte <= 255; byte++) {
+            struct tt_text text;
+            bool is_plain = byte >= 0x20 && byte < 0x7f && byte != '%';
+            memset(sentence, '~', LENGTH);
+            sentence[LENGTH] = '\0';
+            sentence[place] = (char)byte;
+            snprintf(expected, sizeof(expected), is_plain ? "%.*s%c%s" : "%.*s%%%02X%s", place,
+                     sentence, byte, sentence + place + 1);
+            tt_text_init(&text);
+            tt_grpc_status_put(&text, sentence);
+            assert_string_equal(tt_text_string(&text), expected);
+            tt_text_fini(&text);
+        }
+}
+
 static void test_forms(void **state) {
     (void)state;
     struct tt_text text;
@@ -582,6 +603,7 @@ int main(void) {
         TEST(test_many_headers),
         TEST(test_no_http2),
         cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_every_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
