@@ -65,35 +65,50 @@ static void member_came(void *context) {
     is_in_done = outer;
 }
 
-/* Called by the set, on a thread of the device or of the caller. */
-static void came_back(void *context, struct tt_device_task *head) {
-    struct tt_stream_engine *self = context;
-    struct tt_stream_place *place = place_of(head);
+/* What became of the task; true: it ended its model. */
+static bool note_outcome(struct tt_stream_place *place, struct tt_device_task *head) {
     struct tt_engine_task *task = place->task;
     tt_lock_take(&place->lock);
     if (place->is_proven)
         head->outcome = TT_OUTCOME_DONE;
     task->was_cut = place->was_cut;
     tt_lock_give(&place->lock);
-    task->head.outcome = head->outcome;
+    int32_t stopped = tt_stream_place_stopped(place);
+    bool done = head->outcome == TT_OUTCOME_DONE;
+    bool ends = done && stopped < 0 && tt_stream_place_ends_model(place);
+    if (done && !ends && place->computed_at > 0) /* no outputs follow; the notice comes later */
+        head->ended_at = place->computed_at;
     if (!place->gives_answers) /* else it is set, and read */
         task->head.started_at = head->started_at;
     task->head.ended_at = head->ended_at;
-    bool done = head->outcome == TT_OUTCOME_DONE;
+    task->head.outcome = done && stopped >= 0 ? TT_OUTCOME_PREEMPTED : head->outcome;
+    task->head.last_step_done = !done          ? task->head.first_step - 1
+                                : stopped >= 0 ? stopped
+                                               : task->head.last_step;
+    return ends;
+}
+
+/* Called by the set, on a thread of the device or of the caller. */
+static void came_back(void *context, struct tt_device_task *head) {
+    struct tt_stream_engine *self = context;
+    struct tt_stream_place *place = place_of(head);
+    struct tt_engine_task *task = place->task;
+    bool ends = note_outcome(place, head);
     tt_flag_raise(&place->has_ended);
-    task->head.last_step_done = done ? task->head.last_step : task->head.first_step - 1;
-    if (done) {
+    if (head->outcome == TT_OUTCOME_DONE) {
         tt_stream_place_proves(place);
-        tt_engine_task_step_ended(task, task->head.last_step, head->ended_at);
-        if (tt_stream_place_ends_model(place) && place->valid.count > 0)
+        tt_engine_task_step_ended(task, task->head.last_step_done, head->ended_at);
+        if (ends && place->valid.count > 0)
             tt_stream_place_answer(place);
     } else {
         tt_stream_place_fail(place);
     }
-    for (int32_t i = 0; done && tt_stream_place_ends_model(place) && i < place->valid.count; i++) {
+    for (int32_t i = 0; ends && i < place->valid.count; i++) {
         tt_stream_model_give(place->valid.members[i]->state);
         place->valid.members[i]->state = NULL;
     }
+    if (task->head.outcome == TT_OUTCOME_PREEMPTED) /* what they copied is no output */
+        task->copies_out = (struct tt_engine_copies){0};
     if (task->copies_out.begin_at > 0)
         task->copies_out.end_at = head->ended_at;
     if (!place->gives_answers)
@@ -166,9 +181,9 @@ static void take_states(struct tt_stream_place *place) {
     int32_t kept = 0;
     if (tt_stream_place_ends_model(place) || place->task->head.first_step > 0)
         return;
+    tt_stream_model_take(place->model, valid->members, valid->count);
     for (int32_t i = 0; i < valid->count; i++) {
         struct tt_engine_member *member = valid->members[i];
-        member->state = tt_stream_model_take(place->model, member->rows);
         if (member->state) {
             valid->members[kept++] = member;
             continue;
@@ -301,9 +316,9 @@ static enum tt_err open_inputs(struct tt_engine_model *engine_model, int32_t slo
                                char **out_bytes, struct tt_error *why) {
     struct tt_stream_model *model = model_of(engine_model);
     tt_assert(!model->inputs);
-    enum tt_err err =
-        tt_stream_inputs_new(&engine_of(engine_model->engine)->arrivals, model->input_row_bytes,
-                             model->signature.input_count, slots, &model->inputs, why);
+    enum tt_err err = tt_stream_inputs_new(
+        &engine_of(engine_model->engine)->arrivals, model->layout.input_row_bytes,
+        model->signature.input_count, slots, &model->inputs, why);
     for (int32_t i = 0; !err && i < model->signature.input_count; i++)
         out_bytes[i] = tt_stream_inputs_bytes(model->inputs, i);
     return err;
@@ -327,6 +342,12 @@ static struct tt_engine_copies copies_of(const struct tt_engine_model *model, in
 
 static const struct tt_engine_input_ops input_ops = {
     .open = open_inputs, .send = send_inputs, .settle = settle_inputs, .copies = copies_of};
+
+static void yield(void *engine, struct tt_device_task *head) {
+    struct tt_stream_place *place = place_named(engine, tt_engine_task_of(head));
+    if (place)
+        tt_stream_place_yield(place);
+}
 
 /* A task that was asked to stop may end as DONE. */
 static void stop_none(void *self, struct tt_device_task *task) {
@@ -401,7 +422,6 @@ static void close_engine(struct tt_engine *take_engine) {
             tt_async_event_close(place->outputs_left);
         tt_engine_valid_members_fini(&place->valid);
         tt_lock_fini(&place->lock);
-        free(place->ranges);
         free(place->slots);
         free(place->ring_slots);
         free(place->answers);
@@ -415,7 +435,7 @@ static void close_engine(struct tt_engine *take_engine) {
 static const struct tt_engine_ops ops = {
     .name = "streams",
     .answers_each = true,
-    .device = {.submit = submit, .yield = stop_none, .abort = stop_none},
+    .device = {.submit = submit, .yield = yield, .abort = stop_none},
     .watch = &watch,
     .inputs = &input_ops,
     .takes_inputs = takes_inputs,

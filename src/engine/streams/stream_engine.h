@@ -9,9 +9,9 @@
  * own stream, strictly before and behind its computation: the baseline.
  *
  * Memory is taken when a model is loaded, and never grows: per executor and place in its queue an
- * arena for inputs, outputs and one step's results, and pinned memory of the same size; per model
- * slots for rows between two steps. A row of a request keeps its slot until the last step. So
- * stages that follow each other find it in place, whatever batches they are in.
+ * arena for all tensors of a batch, and pinned memory for inputs and outputs; per model slots for
+ * rows between two steps (stream_layout.h). A row of a request keeps its slot until the last step.
+ * So stages that follow each other find it in place, whatever batches they are in.
  *
  * Memory that runs out. A step that finds no device memory for its batch runs in halves, down to
  * single requests. A request that does not fit alone gets NO_MEMORY with the numbers, and takes no
@@ -31,10 +31,14 @@
  * the device fails; the reason names the stream and the batch. If the run is in a C function, it is
  * lost, and what it uses stays until the function returns.
  *
+ * Stopping. A task whose steps are C functions that take their own time stops at a step boundary
+ * when it is asked to yield, unless a task names it by `after`. Others run to their end; `abort`
+ * has no effect.
+ *
  * Models have signatures of fixed shapes. What a step computes is a function of the caller's. The
- * engine stops no task: `yield` and `abort` have no effect. It never decides what runs, and never
- * waits for the device on the submitting thread. Implemented in stream_engine.c, stream_load.c and
- * stream_model.c; stream_watch.c is what watchdogs see. */
+ * engine never decides what runs, and never waits for the device on the submitting thread.
+ * Implemented in stream_engine.c, stream_load.c and stream_model.c; stream_watch.c is what
+ * watchdogs see. */
 #ifndef TT_ENGINE_STREAMS_STREAM_ENGINE_H
 #define TT_ENGINE_STREAMS_STREAM_ENGINE_H
 
@@ -60,14 +64,17 @@ struct tt_stream_program {
     const struct tt_signature *signature; /* copied; only the rows vary */
     int32_t step_count;                   /* >= 1 */
     int32_t slot_count; /* rows between steps, >= the signature's max_batch; 0: one step */
-    size_t state_bytes; /* of a row between steps; > 0 with several steps */
+    /* What the steps read and make; outlives the model. NULL: one tensor of `state_bytes` per row,
+     * from each step to the next. */
+    const struct tt_dataflow *dataflow;
+    size_t state_bytes; /* > 0 with several steps */
     void *context;      /* outlives the model */
     /* Emulated devices: how long it takes; NULL: 1 ns. */
     tt_engine_latency_fn *latency_ns;
     tt_engine_demand_fn *demand_ppm; /* NULL: the whole device */
-    /* Computes a step for rows that lie one behind the other. Step 0 reads the inputs, others the
-     * state; the last step writes the outputs, others the state. On the device. INVALID: in a model
-     * of one step its members are computed again one by one, and those at fault get the error.
+    /* Computes a step for rows that lie one behind the other: `in` and `out` are its tensors in the
+     * dataflow's order. On the device. INVALID: it is computed again for each member alone, and
+     * those at fault get the error.
      * NO_MEMORY: it has done nothing, and is called again with fewer rows. Another error makes the
      * device fail. NULL: the first bytes of a row are copied, others are zero. */
     enum tt_err (*compute)(void *context, int32_t step, int32_t rows, const void *const *in,

@@ -7,10 +7,6 @@
 bool tt_stream_engine_make_room(struct tt_stream_engine *self, int32_t rows) {
     for (int32_t i = 0; rows > self->max_rows && i < tt_stream_engine_places(self); i++) {
         struct tt_stream_place *place = &self->places[i];
-        struct tt_async_range *ranges =
-            realloc(place->ranges, ((size_t)rows + 1 + TT_MAX_TENSORS) * sizeof(*ranges));
-        if (ranges)
-            place->ranges = ranges;
         int32_t *slots = realloc(place->slots, (size_t)rows * sizeof(*slots));
         if (slots)
             place->slots = slots;
@@ -20,7 +16,7 @@ bool tt_stream_engine_make_room(struct tt_stream_engine *self, int32_t rows) {
         struct tt_stream_answer *answers = realloc(place->answers, (size_t)rows * sizeof(*answers));
         if (answers)
             place->answers = answers;
-        if (!ranges || !slots || !ring_slots || !answers ||
+        if (!slots || !ring_slots || !answers ||
             !TT_ARRAY_RESERVE(place->valid.members, &place->valid.capacity, rows))
             return false;
     }

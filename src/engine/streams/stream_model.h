@@ -1,28 +1,28 @@
-/* A model of a stream engine (engine/streams/stream_engine.h): its sizes, its slots between steps,
- * and the arenas of its tasks.
+/* A model of a stream engine (engine/streams/stream_engine.h): its slots between steps, and the
+ * arenas of its tasks. stream_layout.h says what is where in them.
  *
- * An arena belongs to a place in an executor's queue. Its device part holds the inputs of max_batch
- * rows one after the other, then the outputs, then two states for what passes between the steps of
- * a task; its pinned part holds inputs and outputs only. Offsets are the same in both.
- *
- * Slots are taken by the submitting thread and given back on any thread. Implemented in
- * stream_model.c. */
+ * An arena belongs to a place in an executor's queue. Its pinned part holds inputs and outputs
+ * only. A batch gets adjacent slots in its order if there are such: its tasks then read and write
+ * them in place. Slots are taken by the submitting thread and given back on any thread. Implemented
+ * in stream_model.c. */
 #ifndef TT_ENGINE_STREAMS_STREAM_MODEL_H
 #define TT_ENGINE_STREAMS_STREAM_MODEL_H
 
 #include "base/threads/lock.h"
 #include "engine/streams/stream_engine.h"
+#include "engine/streams/stream_layout.h"
 
 struct tt_stream_arena {
     uint64_t device; /* 0: none */
     char *pinned;
+    struct tt_async_range *ranges; /* with the order checker: room for what a kernel touches */
 };
 
 /* What a request keeps between its tasks: a chain of slots, one per row. */
 struct tt_engine_state {
     struct tt_stream_model *model;
     int32_t first_slot;
-    bool lacks_memory; /* a step found no memory for the request; its tasks', in their order */
+    enum tt_err refused; /* why a step left the request out; its tasks', in their order */
 };
 
 struct tt_stream_inputs;
@@ -33,16 +33,16 @@ struct tt_stream_model {
     struct tt_async_device *device;
     struct tt_signature signature;
     struct tt_stream_program program;
-    size_t input_row_bytes[TT_MAX_TENSORS], output_row_bytes[TT_MAX_TENSORS];
-    size_t input_at[TT_MAX_TENSORS], output_at[TT_MAX_TENSORS]; /* offsets in an arena */
-    size_t inputs_bytes, outputs_at, outputs_bytes, states_at, arena_bytes, pinned_bytes;
+    struct tt_dataflow chain; /* of a program without a dataflow */
+    struct tt_stream_layout layout;
     int32_t arena_count;
     struct tt_stream_arena *arenas;
-    uint64_t slots; /* device memory: slot_count states */
+    uint64_t slots; /* device memory: layout.slots_bytes */
     struct tt_lock lock;
-    struct tt_engine_state *states; /* [slot_count]; a request uses that of its first slot */
-    int32_t *next_slot;             /* [slot_count]: of the same request, or of the free ones */
-    int32_t free_slot, free_count, slot_total;
+    struct tt_engine_state *states; /* [slot_total]; a request uses that of its first slot */
+    int32_t *next_slot;             /* [slot_total]: of the same request; -1: its last one */
+    bool *is_used;                  /* [slot_total] */
+    int32_t cursor, free_count, slot_total;
 };
 
 /* `arena_count`: places of all executors. Errors: as tt_stream_engine_load. */
@@ -51,12 +51,16 @@ tt_stream_model_new(struct tt_async_device *device, const struct tt_stream_progr
                     int32_t arena_count, struct tt_stream_model **out_model, struct tt_error *why);
 /* NULL-safe. */
 void tt_stream_model_free(struct tt_stream_model *take_self);
-/* Slots for `rows` rows; NULL: there are not as many. */
-struct tt_engine_state *tt_stream_model_take(struct tt_stream_model *self, int32_t rows);
+/* Gives a state to each of these members; one that finds no slots has none. */
+void tt_stream_model_take(struct tt_stream_model *self, struct tt_engine_member *const *members,
+                          int32_t count);
 /* NULL-safe; any thread. */
 void tt_stream_model_give(struct tt_engine_state *take_state);
-static inline uint64_t tt_stream_model_slot(const struct tt_stream_model *self, int32_t slot) {
-    return self->slots + (uint64_t)slot * self->program.state_bytes;
+/* Where a slot is in the array of a store. */
+static inline uint64_t tt_stream_model_slot(const struct tt_stream_model *self, int32_t store,
+                                            int32_t slot) {
+    const struct tt_stream_store *s = &self->layout.stores[store];
+    return self->slots + s->slots_at + (uint64_t)slot * s->row_bytes;
 }
 
 #endif

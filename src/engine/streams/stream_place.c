@@ -2,9 +2,19 @@
 
 #include "engine/engine_result.h"
 #include "engine/streams/stream_inputs.h"
+#include "engine/streams/stream_states.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* A task takes up its members, unless it has stopped between two steps. */
+static bool follow(struct tt_stream_place *before) {
+    tt_lock_take(&before->lock);
+    before->is_followed = before->last_done < 0;
+    bool is_followed = before->is_followed;
+    tt_lock_give(&before->lock);
+    return is_followed;
+}
 
 void tt_stream_place_begin(struct tt_stream_place *place, struct tt_engine_task *task,
                            struct tt_stream_place *before) {
@@ -12,7 +22,8 @@ void tt_stream_place_begin(struct tt_stream_place *place, struct tt_engine_task 
     tt_assert(task->kind == TT_ENGINE_REQUESTS && place != before);
     tt_lock_take(&place->lock);
     place->task = task;
-    place->was_cut = place->is_proven = false;
+    place->was_cut = place->is_proven = place->is_asked = place->is_followed = false;
+    place->last_done = -1;
     place->turn++;
     place->before = before;
     place->before_turn = before ? before->turn : 0;
@@ -20,7 +31,8 @@ void tt_stream_place_begin(struct tt_stream_place *place, struct tt_engine_task 
     place->async.head.first_step = task->head.first_step;
     place->async.head.last_step = task->head.last_step;
     place->brought = TT_OK;
-    place->is_refused = before && before->async.refused;
+    place->computed_at = 0;
+    place->is_refused = before && (before->async.refused || !follow(before));
     place->has_ended = place->is_over = (struct tt_flag){0};
     place->gives_answers = false;
     place->is_known = false;
@@ -32,7 +44,7 @@ static size_t member_bytes(const struct tt_stream_model *model,
                            const struct tt_engine_member *member) {
     size_t bytes = 0;
     for (int32_t t = 0; t < model->signature.input_count; t++)
-        bytes += model->input_row_bytes[t] * (size_t)member->rows;
+        bytes += model->layout.input_row_bytes[t] * (size_t)member->rows;
     return bytes;
 }
 
@@ -60,29 +72,35 @@ void tt_stream_place_find_inputs(struct tt_stream_place *self) {
         self->task->gathered_bytes += (int64_t)member_bytes(self->model, self->valid.members[i]);
 }
 
-void tt_stream_place_list_memory(struct tt_stream_place *place) {
+/* Kernels of a GPU want their tensors aligned. */
+static bool are_adjacent(const struct tt_stream_place *place, int32_t rows) {
+    bool are = rows > 0;
+    for (int32_t row = 1; are && row < rows; row++)
+        are = place->slots[row] == place->slots[row - 1] + 1;
+    return are && (tt_async_device_runs_kernels(place->model->device) ||
+                   place->slots[0] % place->model->layout.alignment == 0);
+}
+
+static void list_ranges(struct tt_stream_place *place, int32_t rows) {
     const struct tt_stream_model *model = place->model;
-    bool writes = !tt_stream_place_ends_model(place);
-    int32_t row = 0;
-    place->ranges[0] = (struct tt_async_range){place->arena.device, model->arena_bytes, true};
-    for (int32_t i = 0; i < place->valid.count; i++) {
-        const struct tt_engine_state *state = place->valid.members[i]->state;
-        for (int32_t slot = state ? state->first_slot : -1; slot >= 0;
-             slot = model->next_slot[slot]) {
-            place->ranges[row + 1] = (struct tt_async_range){tt_stream_model_slot(model, slot),
-                                                             model->program.state_bytes, writes};
-            place->slots[row++] = slot;
-        }
-    }
-    tt_assert(row == 0 || row == place->valid.rows);
-    int32_t count = row + 1;
+    struct tt_async_range *ranges = place->arena.ranges;
+    int32_t count = 0;
+    ranges[count++] = (struct tt_async_range){place->arena.device, model->layout.arena_bytes, true};
     bool reads_ring = place->async.head.first_step == 0 && place->is_in_place;
     for (int32_t t = 0; reads_ring && t < model->signature.input_count; t++)
-        place->ranges[count++] = (struct tt_async_range){
+        ranges[count++] = (struct tt_async_range){
             tt_stream_inputs_address(model->inputs, t, place->ring_slots[0]),
-            model->input_row_bytes[t] * (size_t)place->valid.rows, false};
-    place->async.kernel.ranges = place->ranges;
-    place->async.kernel.range_count = place->valid.rows > 0 ? count : 0;
+            model->layout.input_row_bytes[t] * (size_t)place->valid.rows, false};
+    count += tt_stream_states_ranges(place, rows, &ranges[count]);
+    place->async.kernel.ranges = ranges;
+    place->async.kernel.range_count = count;
+}
+
+void tt_stream_place_list_memory(struct tt_stream_place *place) {
+    int32_t rows = tt_stream_states_list(place);
+    place->is_adjacent = are_adjacent(place, rows);
+    if (place->arena.ranges && place->valid.rows > 0)
+        list_ranges(place, rows);
 }
 
 void tt_stream_place_proves(struct tt_stream_place *place) {
@@ -119,10 +137,10 @@ static void stage_inputs(void *context) {
     const struct tt_stream_model *model = place->model;
     place->task->copies_in.begin_at = now_of(place);
     for (int32_t t = 0; t < model->signature.input_count; t++) {
-        char *to = place->arena.pinned + model->input_at[t];
+        char *to = place->arena.pinned + model->layout.input_at[t];
         for (int32_t i = 0; i < place->valid.count; i++) {
             const struct tt_engine_member *member = place->valid.members[i];
-            size_t bytes = model->input_row_bytes[t] * (size_t)member->rows;
+            size_t bytes = model->layout.input_row_bytes[t] * (size_t)member->rows;
             if (place->ring_slots[i] < 0)
                 memcpy(to, member->inputs[t].bytes, bytes);
             to += bytes;
@@ -154,10 +172,11 @@ static enum tt_err move(struct tt_async_stream *stream, const struct tt_stream_p
 static enum tt_err move_all(struct tt_async_stream *stream, const struct tt_stream_place *place,
                             bool is_in, struct tt_error *why) {
     const struct tt_stream_model *model = place->model;
-    size_t at = is_in ? 0 : model->outputs_at;
-    size_t bytes = is_in ? model->inputs_bytes : model->outputs_bytes;
-    const size_t *offsets = is_in ? model->input_at : model->output_at;
-    const size_t *row_bytes = is_in ? model->input_row_bytes : model->output_row_bytes;
+    size_t at = is_in ? 0 : model->layout.outputs_at;
+    size_t bytes = is_in ? model->layout.inputs_bytes : model->layout.outputs_bytes;
+    const size_t *offsets = is_in ? model->layout.input_at : model->layout.output_at;
+    const size_t *row_bytes =
+        is_in ? model->layout.input_row_bytes : model->layout.output_row_bytes;
     int32_t count = is_in ? model->signature.input_count : model->signature.output_count;
     if (count == 1) { /* no more than its rows */
         at = offsets[0];
@@ -177,10 +196,11 @@ static enum tt_err gather_arrived(struct tt_async_stream *stream,
         size_t rows = (size_t)place->valid.members[i]->rows;
         for (int32_t t = 0; !err && place->ring_slots[i] >= 0 && t < model->signature.input_count;
              t++) {
-            uint64_t to =
-                place->arena.device + model->input_at[t] + row * model->input_row_bytes[t];
+            uint64_t to = place->arena.device + model->layout.input_at[t] +
+                          row * model->layout.input_row_bytes[t];
             uint64_t from = tt_stream_inputs_address(model->inputs, t, place->ring_slots[i]);
-            err = tt_async_copy_within(stream, to, from, rows * model->input_row_bytes[t], why);
+            err = tt_async_copy_within(stream, to, from, rows * model->layout.input_row_bytes[t],
+                                       why);
         }
         row += rows;
     }
@@ -200,8 +220,9 @@ static enum tt_err await_arrived(struct tt_async_stream *stream,
 static enum tt_err move_member(struct tt_async_stream *stream, const struct tt_stream_place *place,
                                int32_t member, size_t row, bool is_in, struct tt_error *why) {
     const struct tt_stream_model *model = place->model;
-    const size_t *offsets = is_in ? model->input_at : model->output_at;
-    const size_t *row_bytes = is_in ? model->input_row_bytes : model->output_row_bytes;
+    const size_t *offsets = is_in ? model->layout.input_at : model->layout.output_at;
+    const size_t *row_bytes =
+        is_in ? model->layout.input_row_bytes : model->layout.output_row_bytes;
     int32_t count = is_in ? model->signature.input_count : model->signature.output_count;
     size_t rows = (size_t)place->valid.members[member]->rows;
     enum tt_err err = TT_OK;
@@ -282,19 +303,10 @@ static enum tt_err send(struct tt_stream_place *place, struct tt_async_stream *s
     return err;
 }
 
-/* On devices that run no C functions: states between their slots and the arena. */
-static enum tt_err move_states(const struct tt_stream_place *place, struct tt_async_stream *stream,
-                               bool gathers, struct tt_error *why) {
-    const struct tt_stream_model *model = place->model;
-    size_t bytes = model->program.state_bytes;
-    uint64_t at = place->arena.device +
-                  (gathers ? tt_stream_place_state_read(place) : tt_stream_place_state_left(place));
-    enum tt_err err = TT_OK;
-    for (int32_t row = 0; !err && row < place->valid.rows; row++, at += bytes) {
-        uint64_t slot = tt_stream_model_slot(model, place->slots[row]);
-        err = tt_async_copy_within(stream, gathers ? at : slot, gathers ? slot : at, bytes, why);
-    }
-    return err;
+/* On devices that run no C functions: between slots and the arena. */
+static enum tt_err move_within(void *context, uint64_t to, uint64_t from, size_t bytes,
+                               struct tt_error *why) {
+    return tt_async_copy_within(context, to, from, bytes, why);
 }
 
 static enum tt_err put_first(struct tt_stream_place *place, struct tt_async_stream *stream,
@@ -307,7 +319,7 @@ static enum tt_err put_first(struct tt_stream_place *place, struct tt_async_stre
     if (!begins && (place->async.refused || tt_async_device_runs_kernels(place->model->device)))
         return TT_OK;
     if (!begins)
-        return move_states(place, stream, true, why);
+        return tt_stream_states_gather(place, move_within, stream, why);
     if (place->transfer == TT_STREAM_WHOLE) {
         tt_stream_place_bring(place, stream);
         return place->brought; /* `why` is the place's own */
@@ -326,8 +338,9 @@ enum tt_err tt_stream_place_put(struct tt_async_task *task, enum tt_async_put wh
     switch (where) {
     case TT_ASYNC_PUT_FIRST: return put_first(place, stream, why);
     case TT_ASYNC_PUT_LAST:
-        if (!ends && !tt_async_device_runs_kernels(place->model->device))
-            return move_states(place, stream, false, why);
+        if (!ends && place->valid.rows > 0 && !tt_async_device_runs_kernels(place->model->device))
+            return tt_stream_states_scatter(place, place->async.head.last_step, move_within, stream,
+                                            why);
         return has_outputs && !each ? send(place, stream, why) : TT_OK;
     case TT_ASYNC_PUT_NOTICE: return has_outputs && each ? send(place, stream, why) : TT_OK;
     }
@@ -361,7 +374,7 @@ static enum tt_err fill_result(const struct tt_stream_place *place, int32_t firs
     const struct tt_stream_model *model = place->model;
     for (int32_t t = 0; t < model->signature.output_count; t++) {
         struct tt_engine_output *output = &result->outputs[t];
-        size_t row_bytes = model->output_row_bytes[t];
+        size_t row_bytes = model->layout.output_row_bytes[t];
         output->view.shape = model->signature.outputs[t].shape;
         output->view.shape.dims[0] = rows;
         output->view.size_bytes = row_bytes * (size_t)rows;
@@ -369,7 +382,7 @@ static enum tt_err fill_result(const struct tt_stream_place *place, int32_t firs
         if (!output->memory)
             return TT_ERR_NO_MEMORY;
         memcpy(output->memory,
-               place->arena.pinned + model->output_at[t] + (size_t)first_row * row_bytes,
+               place->arena.pinned + model->layout.output_at[t] + (size_t)first_row * row_bytes,
                output->view.size_bytes);
         output->view.bytes = output->memory;
     }
@@ -388,9 +401,9 @@ static struct tt_engine_result *result_of(const struct tt_stream_place *place, i
     return result;
 }
 
-bool tt_stream_place_give(const struct tt_stream_place *place, struct tt_stream_answer *answer) {
+bool tt_stream_place_give(struct tt_stream_place *place, struct tt_stream_answer *answer) {
     struct tt_engine_member *member = place->valid.members[answer->member];
-    if (member->err)
+    if (member->err || tt_stream_place_stopped(place) >= 0)
         return false;
     member->result = result_of(place, 1, answer->first_row, member->rows);
     member->first_row = 0;

@@ -34,8 +34,8 @@ struct tt_stream_place {
     struct tt_async_event *inputs_came, *outputs_left;
     struct tt_async_task *after; /* the task named */
     struct tt_engine_valid_members valid;
-    struct tt_async_range *ranges; /* [max_rows + 1 + inputs] */
-    int32_t *slots;                /* [max_rows]: of each row, in order */
+    int32_t *slots;   /* [max_rows]: of each row, in order */
+    bool is_adjacent; /* they are, and the kernel reads and writes them in place */
     /* E1, of a task that begins the model: where the copies of each member were sent. */
     int32_t *ring_slots; /* [max_rows]: the first one of each valid member; -1: its inputs come with
                             the batch */
@@ -46,6 +46,7 @@ struct tt_stream_place {
     bool gives_answers;               /* one was given: its task's times are known */
     struct tt_flag has_ended; /* its kernel, on the device; raised before its slots are free */
     struct tt_flag is_over;   /* its task has come back */
+    int64_t computed_at;      /* when its kernel, a C function, ended; 0: it has not run */
     bool is_known;            /* the submitting thread has noticed the end */
     enum tt_err brought;      /* why the inputs' copies were refused, or TT_OK */
     bool is_refused;          /* the task named was refused, and so is this one */
@@ -57,6 +58,9 @@ struct tt_stream_place {
     bool is_computing;              /* the kernel, in a C function, on the device's thread */
     bool is_lost;                   /* the kernel was given up */
     bool is_proven;                 /* a task that took up its members is done: so is this one */
+    bool is_asked;                  /* to stop between two steps */
+    bool is_followed;               /* a task takes up its members: it does not stop */
+    int32_t last_done;              /* the step at which it has stopped; -1: it has not */
     uint64_t turn;                  /* number of tasks so far */
     struct tt_stream_place *before; /* of the task named, in its turn `before_turn`; NULL */
     uint64_t before_turn;
@@ -75,9 +79,11 @@ void tt_stream_place_find_inputs(struct tt_stream_place *self);
 enum tt_err tt_stream_place_run(struct tt_async_device *device, void *context);
 enum tt_err tt_stream_place_enqueue(struct tt_async_device *device, void *context,
                                     void *native_stream, struct tt_error *why);
-/* Where the arena holds the state that the kernel reads first, and the one that it leaves. */
-size_t tt_stream_place_state_read(const struct tt_stream_place *self);
-size_t tt_stream_place_state_left(const struct tt_stream_place *self);
+/* The task stops at its next step, if its kernel is a C function that takes its own time, and has
+ * slots for its rows. The submitting thread. */
+void tt_stream_place_yield(struct tt_stream_place *self);
+/* The step at which the task has stopped; -1: it has not. */
+int32_t tt_stream_place_stopped(struct tt_stream_place *self);
 /* Puts the copies of the inputs that come with the batch on the stream; with TT_STREAM_EACH records
  * `inputs_came` behind them, also if some were refused. An error is kept in `brought`. */
 void tt_stream_place_bring(struct tt_stream_place *self, struct tt_async_stream *stream);
@@ -85,8 +91,8 @@ void tt_stream_place_bring(struct tt_stream_place *self, struct tt_async_stream 
 enum tt_err tt_stream_place_put(struct tt_async_task *task, enum tt_async_put where,
                                 struct tt_async_stream *stream, struct tt_error *why);
 /* E7: the outputs of this member are in pinned memory: gives it its result. False: it has none yet,
- * for want of memory, or it has failed. */
-bool tt_stream_place_give(const struct tt_stream_place *self, struct tt_stream_answer *answer);
+ * for want of memory, or it has failed, or the task has stopped before its end. */
+bool tt_stream_place_give(struct tt_stream_place *self, struct tt_stream_answer *answer);
 /* The task is done and its outputs are in pinned memory: gives each member that has none its
  * result, or an error. */
 void tt_stream_place_answer(const struct tt_stream_place *self);

@@ -1,15 +1,14 @@
 /* The kernel of a task on streams (engine/streams/stream_place.h): its steps, and batches for which
  * the device has no memory. */
 #include "base/array.h"
-#include "engine/streams/stream_inputs.h"
-#include "engine/streams/stream_place.h"
+#include "engine/streams/stream_states.h"
 
 #include <string.h>
 
 /* The tensors that a step reads or writes: where this process, or the device, finds them. */
 struct tensors {
     int32_t count;
-    const size_t *row_bytes;
+    size_t row_bytes[TT_MAX_TENSORS];
     uint64_t at[TT_MAX_TENSORS];
 };
 
@@ -28,32 +27,39 @@ static const struct tt_stream_program *program_of(const struct work *work) {
     return &work->place->model->program;
 }
 
-/* ---- where states are ---- */
+/* ---- where tensors are ---- */
 
-static size_t other_state(const struct tt_stream_model *model, bool is_second) {
-    return model->states_at + (is_second ? (model->arena_bytes - model->states_at) / 2 : 0);
+/* As a step finds the address: in this process, or on the device. */
+static uint64_t found(const struct work *work, uint64_t address) {
+    const struct tt_stream_place *place = work->place;
+    uint64_t offset = address - place->arena.device;
+    if (work->native_stream)
+        return address;
+    if (offset < place->model->layout.arena_bytes)
+        return work->arena + offset;
+    return (uint64_t)(uintptr_t)tt_async_pointer(place->model->device, address);
 }
 
-size_t tt_stream_place_state_read(const struct tt_stream_place *place) {
-    return other_state(place->model, false);
+/* In this process. A slot that no range of the kernel has makes the device fail. */
+static enum tt_err move_here(void *context, uint64_t to, uint64_t from, size_t bytes,
+                             struct tt_error *why) {
+    const struct work *work = context;
+    (void)why;
+    void *to_bytes = (void *)(uintptr_t)found(work, to);
+    const void *from_bytes = (const void *)(uintptr_t)found(work, from);
+    if (!to_bytes || !from_bytes)
+        return TT_ERR_INTERNAL;
+    memcpy(to_bytes, from_bytes, bytes);
+    return TT_OK;
 }
 
-/* Steps write the two in turn: the first of the model the first one, other tasks' the second. */
-size_t tt_stream_place_state_left(const struct tt_stream_place *place) {
-    const struct tt_device_task *head = &place->async.head;
-    int32_t steps = head->last_step - head->first_step + 1;
-    return other_state(place->model, steps % 2 == (head->first_step > 0));
-}
-
-static void move_states(const struct tt_stream_place *place, char *at, bool gathers) {
-    const struct tt_stream_model *model = place->model;
-    size_t bytes = model->program.state_bytes;
-    for (int32_t row = 0; row < place->valid.rows; row++, at += bytes) {
-        char *slot =
-            tt_async_pointer(model->device, tt_stream_model_slot(model, place->slots[row]));
-        if (!slot)
-            return; /* the device has failed: no range of the kernel has the address */
-        memcpy(gathers ? at : slot, gathers ? slot : at, bytes);
+static void find_tensors(const struct work *work, const int32_t *indexes, int32_t count,
+                         struct tensors *out) {
+    const struct tt_stream_place *place = work->place;
+    out->count = count;
+    for (int32_t i = 0; i < count; i++) {
+        out->row_bytes[i] = place->model->layout.flow->tensors[indexes[i]].row_bytes;
+        out->at[i] = found(work, tt_stream_states_tensor(place, indexes[i]));
     }
 }
 
@@ -103,18 +109,23 @@ static enum tt_err run_rows(const struct work *work, int32_t first_row, int32_t 
 
 /* ---- batches without memory ---- */
 
+/* Later tasks of the member's leave it out, too. */
+static void keep_refusal(const struct tt_engine_member *member) {
+    if (member->state)
+        member->state->refused = member->err;
+}
+
 static void refuse(const struct work *work, struct tt_engine_member *member) {
     const struct tt_stream_model *model = work->place->model;
     const struct tt_async_info *info = tt_async_device_info(model->device);
-    int64_t held = (int64_t)(model->arena_bytes * (size_t)model->arena_count) +
-                   (int64_t)model->slot_total * (int64_t)model->program.state_bytes;
+    int64_t held = (int64_t)(model->layout.arena_bytes * (size_t)model->arena_count +
+                             model->layout.slots_bytes);
     member->err = tt_fail(TT_ERR_NO_MEMORY, member->why,
                           "device %s has no memory for %d row%s in step %d; it has %lld bytes, of "
                           "which the model holds %lld",
                           info->name, member->rows, member->rows == 1 ? "" : "s", work->step,
                           (long long)info->memory_bytes, (long long)held);
-    if (member->state)
-        member->state->lacks_memory = true;
+    keep_refusal(member);
 }
 
 /* Members that an earlier task refused, which said why. */
@@ -122,8 +133,8 @@ static void note_refused(const struct work *work) {
     const struct tt_engine_valid_members *valid = &work->place->valid;
     for (int32_t i = 0; i < valid->count; i++) {
         const struct tt_engine_state *state = valid->members[i]->state;
-        if (state && state->lacks_memory)
-            valid->members[i]->err = TT_ERR_NO_MEMORY;
+        if (state && state->refused)
+            valid->members[i]->err = state->refused;
     }
 }
 
@@ -137,12 +148,14 @@ static int32_t neighbours(const struct work *work, int32_t first, int32_t *out_r
     return end - first;
 }
 
-/* In a model of one step: which members are at fault is found out one by one. */
-static bool finds_faults(const struct work *work, enum tt_err err) {
-    return err == TT_ERR_INVALID && program_of(work)->step_count == 1;
+/* It is at fault. */
+static void reject(struct tt_engine_member *member, const struct tt_error *why) {
+    member->err = tt_fail(TT_ERR_INVALID, member->why, "%s", why->text);
+    keep_refusal(member);
 }
 
-/* Runs the step for all members: at once, or, if there is no memory, in halves. */
+/* Runs the step for all members: at once; in halves, if there is no memory; one by one, if some are
+ * at fault. */
 static enum tt_err run_step(struct work *work) {
     struct tt_engine_member **members = work->place->valid.members;
     int32_t row = 0, rows, count;
@@ -150,14 +163,14 @@ static enum tt_err run_step(struct work *work) {
     for (int32_t i = 0; i < work->place->valid.count;) {
         count = neighbours(work, i, &rows);
         enum tt_err err = count > 0 ? run_rows(work, row, rows, &why) : TT_OK;
-        if (count > 1 && (err == TT_ERR_NO_MEMORY || finds_faults(work, err))) {
+        if (count > 1 && (err == TT_ERR_NO_MEMORY || err == TT_ERR_INVALID)) {
             work->most = err == TT_ERR_NO_MEMORY ? count / 2 : 1;
             continue;
         }
         if (err == TT_ERR_NO_MEMORY)
             refuse(work, members[i]);
-        else if (finds_faults(work, err))
-            members[i]->err = tt_fail(err, members[i]->why, "%s", why.text);
+        else if (err == TT_ERR_INVALID)
+            reject(members[i], &why);
         else if (err)
             return *why.text ? tt_fail(err, work->why, "%s", why.text) : err;
         row += count > 0 ? rows : members[i]->rows;
@@ -166,52 +179,77 @@ static enum tt_err run_step(struct work *work) {
     return TT_OK;
 }
 
+/* ---- stopping between two steps ---- */
+
+void tt_stream_place_yield(struct tt_stream_place *place) {
+    /* A device that takes the times of a description has begun the whole task. */
+    bool stops =
+        !place->model->program.latency_ns && tt_async_device_runs_kernels(place->model->device);
+    tt_lock_take(&place->lock);
+    place->is_asked = stops;
+    tt_lock_give(&place->lock);
+}
+
+int32_t tt_stream_place_stopped(struct tt_stream_place *place) {
+    tt_lock_take(&place->lock);
+    int32_t last_done = place->last_done;
+    tt_lock_give(&place->lock);
+    return last_done;
+}
+
+/* A task that was to run to the end of its model has no slots yet. The scheduler has kept some for
+ * its rows. With the order checker a kernel touches what it stated before it began. */
+static bool has_slots(struct tt_stream_place *place) {
+    struct tt_engine_valid_members *valid = &place->valid;
+    bool has = true;
+    if (valid->members[0]->state)
+        return true;
+    if (place->arena.ranges)
+        return false;
+    tt_stream_model_take(place->model, valid->members, valid->count);
+    for (int32_t i = 0; i < valid->count; i++)
+        has &= valid->members[i]->state != NULL;
+    for (int32_t i = 0; !has && i < valid->count; i++) {
+        tt_stream_model_give(valid->members[i]->state);
+        valid->members[i]->state = NULL;
+    }
+    if (has)
+        (void)tt_stream_states_list(place);
+    return has;
+}
+
+/* The step has ended, and others of the task are left: does the task stop here? */
+static bool stops_behind(struct tt_stream_place *place, int32_t step) {
+    if (step == place->async.head.last_step)
+        return false;
+    tt_lock_take(&place->lock);
+    bool stops = place->is_asked && !place->is_followed && has_slots(place);
+    if (stops)
+        place->last_done = step;
+    tt_lock_give(&place->lock);
+    return stops;
+}
+
 /* ---- the kernel ---- */
 
-static void set_tensors(struct tensors *tensors, uint64_t arena, const size_t *row_bytes,
-                        const size_t *offsets, int32_t count) {
-    tensors->count = count;
-    tensors->row_bytes = row_bytes;
-    for (int32_t i = 0; i < count; i++)
-        tensors->at[i] = arena + offsets[i];
-}
-
-/* E1: where the inputs lie next to each other in the ring, they are read there. */
-static void set_inputs(struct work *work) {
-    const struct tt_stream_place *place = work->place;
-    const struct tt_stream_model *model = place->model;
-    set_tensors(&work->in, work->arena, model->input_row_bytes, model->input_at,
-                model->signature.input_count);
-    for (int32_t t = 0; place->is_in_place && t < work->in.count; t++) {
-        uint64_t address = tt_stream_inputs_address(model->inputs, t, place->ring_slots[0]);
-        work->in.at[t] = work->native_stream
-                             ? address
-                             : (uint64_t)(uintptr_t)tt_async_pointer(model->device, address);
-    }
-}
-
 static enum tt_err run_steps(struct work *work) {
-    const struct tt_stream_place *place = work->place;
+    struct tt_stream_place *place = work->place;
     const struct tt_stream_model *model = place->model;
     const struct tt_device_task *head = &place->async.head;
-    const size_t states[] = {other_state(model, false), other_state(model, true)};
-    int32_t next = head->first_step > 0;
-    if (head->first_step > 0)
-        set_tensors(&work->in, work->arena, &model->program.state_bytes, &states[0], 1);
-    else
-        set_inputs(work);
     note_refused(work);
     for (work->step = head->first_step; work->step <= head->last_step; work->step++) {
-        if (work->step < model->program.step_count - 1)
-            set_tensors(&work->out, work->arena, &model->program.state_bytes, &states[next], 1);
-        else
-            set_tensors(&work->out, work->arena, model->output_row_bytes, model->output_at,
-                        model->signature.output_count);
+        const struct tt_dataflow_step *step = &model->layout.flow->steps[work->step];
+        find_tensors(work, step->inputs, step->input_count, &work->in);
+        find_tensors(work, step->outputs, step->output_count, &work->out);
         enum tt_err err = run_step(work);
         if (err)
             return err;
-        work->in = work->out;
-        next = 1 - next;
+        if (work->native_stream)
+            continue;
+        if (!model->program.latency_ns)
+            tt_engine_task_step_ended(place->task, work->step, tt_async_device_now(model->device));
+        if (stops_behind(place, work->step))
+            return TT_OK;
     }
     return TT_OK;
 }
@@ -223,11 +261,13 @@ static enum tt_err run_here(struct tt_stream_place *place, struct tt_async_devic
         return TT_ERR_INTERNAL;
     struct work work = {
         .place = place, .arena = (uint64_t)(uintptr_t)arena, .most = place->valid.count};
-    if (place->async.head.first_step > 0)
-        move_states(place, arena + tt_stream_place_state_read(place), true);
-    enum tt_err err = run_steps(&work);
-    if (!err && !tt_stream_place_ends_model(place))
-        move_states(place, arena + tt_stream_place_state_left(place), false);
+    enum tt_err err = tt_stream_states_gather(place, move_here, &work, NULL);
+    if (!err)
+        err = run_steps(&work);
+    int32_t stopped = tt_stream_place_stopped(place);
+    int32_t last_done = stopped >= 0 ? stopped : place->async.head.last_step;
+    if (!err && last_done < place->model->program.step_count - 1)
+        err = tt_stream_states_scatter(place, last_done, move_here, &work, NULL);
     return err;
 }
 
@@ -239,6 +279,7 @@ enum tt_err tt_stream_place_run(struct tt_async_device *device, void *context) {
     bool begins = place->is_computing = !place->is_closed;
     tt_lock_give(&place->lock);
     enum tt_err err = begins ? run_here(place, device) : TT_OK;
+    place->computed_at = tt_async_device_now(device);
     tt_lock_take(&place->lock);
     bool is_lost = place->is_lost;
     place->is_computing = false;

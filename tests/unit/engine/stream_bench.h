@@ -8,11 +8,18 @@
 #include "device/async_host.h"
 #include "device/async_order.h"
 #include "engine/streams/stream_engine.h"
+#include "engine/streams/stream_model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { STREAM_STEPS = 3, STREAM_BATCH = 8, STREAM_EXECUTORS = 3, STREAM_DEPTH = 4 };
+enum {
+    STREAM_STEPS = 3,
+    STREAM_BATCH = 8,
+    STREAM_EXECUTORS = 3,
+    STREAM_DEPTH = 4,
+    STREAM_SLOTS = 64
+};
 
 /* One INT32 per row in and out; between the steps it is followed by its complement. Step s makes
  * 3 x + s + 1 of x. */
@@ -128,7 +135,7 @@ static inline enum tt_err stream_bench_try(struct stream_bench *self,
     enum tt_err err = tt_stream_engine_open(&options, &self->engine, why);
     if (err)
         return err;
-    err = stream_load(self, 64, &self->model, why);
+    err = stream_load(self, STREAM_SLOTS, &self->model, why);
     if (err) {
         self->engine->ops->close(self->engine);
         return err;
@@ -151,6 +158,25 @@ static inline void stream_bench_close(struct stream_bench *self) {
     self->engine->ops->close(self->engine);
     for (int e = 0; e < STREAM_EXECUTORS; e++)
         tt_ring_fini(&self->returned[e]);
+}
+
+/* No two free slots are neighbours from now on: rows are copied between slots and arenas. `kept`
+ * holds the others. */
+static inline void stream_scatter(struct stream_bench *self, struct tt_engine_member *kept) {
+    struct tt_stream_model *model = TT_CONTAINER_OF(self->model, struct tt_stream_model, model);
+    for (int32_t i = 0; i < STREAM_SLOTS; i++) {
+        struct tt_engine_member *member = &kept[i];
+        *member = (struct tt_engine_member){.rows = 1};
+        tt_stream_model_take(model, &member, 1);
+        tt_assert(member->state != NULL);
+    }
+    for (int32_t i = 0; i < STREAM_SLOTS; i += 2)
+        tt_stream_model_give(kept[i].state);
+}
+
+static inline void stream_gather_again(struct tt_engine_member *kept) {
+    for (int32_t i = 1; i < STREAM_SLOTS; i += 2)
+        tt_stream_model_give(kept[i].state);
 }
 
 /* A request, and a batch of requests for some of the steps. */

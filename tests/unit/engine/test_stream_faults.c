@@ -328,11 +328,14 @@ static bool is_sticky(int result) { return result == TT_CUDA_ILLEGAL_ADDRESS; }
 static bool fail_call(const char *function, int skip, int result,
                       enum tt_stream_transfer transfer) {
     static struct case_ self;
+    static struct tt_engine_member kept[STREAM_SLOTS];
     struct tt_error why = {""};
     open_device(&self, CUDA, transfer);
     standin->fail_call(function, skip, result);
     if (stream_bench_try(&self.bench, transfer, &why) == TT_OK) {
+        stream_scatter(&self.bench, kept);
         (void)play(&self, NULL, NULL);
+        stream_gather_again(kept);
         stream_bench_close(&self.bench);
     } else {
         assert_string_not_equal(why.text, "");
