@@ -4,6 +4,7 @@
 #include "device/async_cuda.h"
 #include "device/async_emulated.h"
 #include "device/async_host.h"
+#include "device/async_upload.h"
 #include "engine/streams/stream_engine.h"
 #include "engine/streams/stream_model.h"
 #include "serve/domain.h"
@@ -63,9 +64,9 @@ enum tt_err tt_device_streams_open(struct tt_device_streams *self,
                        "max_batch_size or fewer instances",
                        self->places, signature->max_batch);
     self->queue_depth = (int32_t)operations;
-    /* Per executor one for its work and one for its notices; one for inputs of batches, and one for
-     * those that arrive. */
-    int32_t streams = 2 * options->executor_count + 2;
+    /* Per executor one for its work and one for its notices; one for inputs of batches, one for
+     * those that arrive, and one for weights. */
+    int32_t streams = 2 * options->executor_count + 3;
     enum tt_err err = open_device(self, given, emulation, emulates, streams, why);
     if (err)
         return err;
@@ -93,15 +94,27 @@ bool tt_device_streams_fits(const struct tt_device_streams *self,
 
 /* ---- a model on it ---- */
 
+/* Weights on the device. */
+struct kept {
+    uint64_t address;
+    size_t size_bytes;
+};
+
 /* What the program of a served model knows of it. */
 struct on_streams {
     struct tt_engine_model *model; /* the backend's; NULL: it was taken back */
     const struct tt_engine_kind *kind;
     const struct tt_served_model *served;
-    const struct tt_model_device *device;
+    const struct tt_model_device *given;
+    struct tt_async_device *device;
     struct tt_engine_on_gpu *on_gpu; /* NULL: it runs elsewhere */
     struct tt_device_streams_times times;
-    struct tt_signature signature; /* all dimensions but the rows are fixed */
+    struct tt_signature signature;  /* all dimensions but the rows are fixed */
+    struct tt_dataflow dataflow;    /* of a kind that computes */
+    struct tt_async_upload *upload; /* while it is prepared */
+    struct kept *kept;
+    int64_t kept_capacity;
+    int32_t kept_count;
 };
 
 static int64_t latency(void *context, int32_t rows, int32_t length, int32_t first_step,
@@ -118,19 +131,37 @@ static int32_t demand(void *context, int32_t rows, int32_t length, int32_t step)
 static enum tt_err compute(void *context, int32_t step, int32_t rows, const void *const *in,
                            void *const *out, struct tt_error *why) {
     const struct on_streams *self = context;
-    tt_assert(step == 0);
-    return self->kind->compute(self->model, &self->signature, rows, in, out, why);
+    return self->kind->compute(self->model, &self->dataflow, step, rows, in, out, why);
+}
+
+static enum tt_err keep(void *context, const void *bytes, size_t size_bytes, uint64_t *out_address,
+                        struct tt_error *why) {
+    struct on_streams *self = context;
+    if (!TT_ARRAY_RESERVE(self->kept, &self->kept_capacity, self->kept_count + 1))
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the weights of a model");
+    enum tt_err err = tt_async_upload_put(self->upload, bytes, size_bytes, out_address, why);
+    if (!err)
+        self->kept[self->kept_count++] = (struct kept){*out_address, size_bytes};
+    return err;
 }
 
 static enum tt_err prepare(void *context, void *const *native_streams, int32_t count,
                            struct tt_error *why) {
     struct on_streams *self = context;
-    const struct tt_engine_gpu_options options = {.gpu = self->device->gpu,
+    const struct tt_engine_gpu_options options = {.gpu = self->given->gpu,
                                                   .signature = &self->signature,
+                                                  .dataflow = &self->dataflow,
+                                                  .keep = keep,
+                                                  .keep_context = self,
                                                   .streams = native_streams,
                                                   .stream_count = count,
-                                                  .memory_bytes = self->device->memory_bytes};
-    return self->kind->gpu->open(self->model, &options, &self->on_gpu, why);
+                                                  .memory_bytes = self->given->memory_bytes};
+    enum tt_err err = tt_async_upload_open(self->device, &self->upload, why);
+    if (!err)
+        err = self->kind->gpu->open(self->model, &options, &self->on_gpu, why);
+    tt_async_upload_close(self->upload);
+    self->upload = NULL;
+    return err;
 }
 
 static enum tt_err enqueue(void *context, int32_t executor, void *native_stream, int32_t step,
@@ -138,17 +169,26 @@ static enum tt_err enqueue(void *context, int32_t executor, void *native_stream,
                            struct tt_error *why) {
     const struct on_streams *self = context;
     (void)native_stream; /* its session knows it */
-    tt_assert(step == 0);
-    return self->kind->gpu->enqueue(self->on_gpu, executor, rows, in, out, why);
+    return self->kind->gpu->enqueue(self->on_gpu, executor, step, rows, in, out, why);
+}
+
+static void discard(struct on_streams *take_self) {
+    if (take_self->on_gpu)
+        take_self->kind->gpu->close(take_self->on_gpu);
+    for (int32_t i = 0; i < take_self->kept_count; i++)
+        tt_async_release(take_self->device, take_self->kept[i].address,
+                         take_self->kept[i].size_bytes);
+    tt_dataflow_fini(&take_self->dataflow);
+    free(take_self->kept);
+    free(take_self);
 }
 
 static void release(void *context) {
     struct on_streams *self = context;
-    if (self->on_gpu)
-        self->kind->gpu->close(self->on_gpu);
-    if (self->model)
-        self->model->engine->ops->unload(self->model);
-    free(self);
+    struct tt_engine_model *model = self->model;
+    discard(self);
+    if (model)
+        model->engine->ops->unload(model);
 }
 
 /* The engine's signature, with the dimensions that config.pbtxt fixes. */
@@ -162,12 +202,39 @@ static void fix_dimensions(struct tt_signature *signature, const struct tt_serve
 }
 
 /* Rows between the steps: as many full batches as steps plus one, or as executors. */
-static int32_t slots_of(const struct tt_signature *signature, int32_t steps, int32_t executors) {
+static int32_t usual_slots(const struct tt_signature *signature, int32_t steps, int32_t executors) {
     int32_t batches = steps + 1 > executors ? steps + 1 : executors;
     int64_t slots = (int64_t)signature->max_batch * (batches > MIN_BATCHES ? batches : MIN_BATCHES);
-    if (steps == 1)
-        return 0;
     return slots < MIN_SLOTS ? MIN_SLOTS : slots < INT32_MAX ? (int32_t)slots : INT32_MAX;
+}
+
+/* As many as the backend's model has, in at most half of the device's memory, but for a batch. */
+static enum tt_err find_slots(const struct on_streams *self, int32_t *out_slots,
+                              struct tt_error *why) {
+    enum { MANY = 256 }; /* rows whose memory is computed */
+    int32_t max_batch = self->signature.max_batch, slots = self->served->step_model.slots;
+    struct tt_stream_layout layout;
+    enum tt_err err = tt_stream_layout_init(&layout, &self->dataflow, &self->signature, MANY, why);
+    int64_t row_bytes = (int64_t)layout.slots_bytes / MANY + 1;
+    tt_stream_layout_fini(&layout);
+    int64_t fit = self->given->memory_bytes / 2 / row_bytes;
+    slots = fit < slots ? (int32_t)fit : slots;
+    *out_slots = slots < max_batch ? max_batch : slots;
+    return err;
+}
+
+/* What passes between the steps, and how many rows of it may wait. */
+static enum tt_err set_steps(struct on_streams *self, int32_t executors,
+                             struct tt_stream_program *program, struct tt_error *why) {
+    int32_t steps = program->step_count;
+    if (self->kind->traits.emulates) {
+        program->slot_count = steps > 1 ? usual_slots(&self->signature, steps, executors) : 0;
+        program->state_bytes = steps > 1 ? tt_tensor_row_bytes(&self->signature.inputs[0]) : 0;
+        return TT_OK;
+    }
+    enum tt_err err = self->kind->lay_out(self->model, &self->signature, &self->dataflow, why);
+    program->dataflow = &self->dataflow;
+    return err || steps == 1 ? err : find_slots(self, &program->slot_count, why);
 }
 
 static void set_work(struct tt_stream_program *program, const struct tt_engine_kind *kind,
@@ -194,23 +261,22 @@ enum tt_err tt_device_streams_put(const struct tt_device_streams *streams, struc
     *self = (struct on_streams){.model = served->engine_model,
                                 .kind = kind,
                                 .served = served,
-                                .device = &streams->given,
+                                .given = &streams->given,
+                                .device = streams->device,
                                 .times = *times,
                                 .signature = *ops->signature(served->engine_model)};
     fix_dimensions(&self->signature, served);
-    int32_t steps = ops->step_count(served->engine_model);
-    struct tt_stream_program program = {
-        .signature = &self->signature,
-        .step_count = steps,
-        .slot_count = slots_of(&self->signature, steps, engine->executor_count),
-        .state_bytes = steps > 1 ? tt_tensor_row_bytes(&self->signature.inputs[0]) : 0,
-        .context = self,
-        .release = release};
+    struct tt_stream_program program = {.signature = &self->signature,
+                                        .step_count = ops->step_count(served->engine_model),
+                                        .context = self,
+                                        .release = release};
     set_work(&program, kind, streams->given.is_cuda);
     struct tt_engine_model *model;
-    enum tt_err err = tt_stream_engine_load(engine, &program, &model, why);
+    enum tt_err err = set_steps(self, engine->executor_count, &program, why);
+    if (!err)
+        err = tt_stream_engine_load(engine, &program, &model, why);
     if (err) {
-        free(self);
+        discard(self);
         return err;
     }
     served->engine_model = model;

@@ -22,8 +22,7 @@ static enum tt_err find_on(const struct tt_gpu_profile_options *options,
     tt_device_streams_take_back(served);
     if (err)
         return err;
-    tt_assert(!steps);
-    tt_served_model_set_profile(served, whole);
+    tt_served_model_set_profile(served, whole, steps);
     return TT_OK;
 }
 

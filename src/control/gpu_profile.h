@@ -20,8 +20,8 @@ struct tt_gpu_profile_options {
 /* What a model has until _find is called. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_gpu_profile_none(const struct tt_engine_model *loaded,
                                               struct tt_profile **out_whole, struct tt_error *why);
-/* Replaces the profile of `served`, a model of one step that was loaded and not placed. Errors:
- * those of tt_device_streams_open and _put, and of tt_find_profile. */
+/* Replaces the profiles of `served`, which was loaded and not placed. Errors: those of
+ * tt_device_streams_open and _put, and of tt_find_profile. */
 TT_MUST_CHECK enum tt_err tt_gpu_profile_find(const struct tt_gpu_profile_options *options,
                                               struct tt_served_model *served, struct tt_error *why);
 

@@ -281,6 +281,7 @@ static enum tt_err load_stages(struct tt_loader *self, const struct bench *bench
                                        .name = model->name,
                                        .path = path,
                                        .batched = spec->batched,
+                                       .portable = model->settings->device.is_cuda,
                                        .max_batch = spec->max_batch,
                                        .cut = tt_model_settings_cut(model->settings),
                                        .rows = stages->batch,

@@ -85,7 +85,8 @@ static enum tt_err check_emulated(const struct tt_repository_model *model, struc
     return TT_OK;
 }
 
-/* Streams run whole graphs of engines that can compute on them, and the steps of a profile. */
+/* Streams run graphs, whole or in stages, of engines that can compute on them, and the steps of a
+ * profile. */
 static enum tt_err check_device(const struct tt_repository_model *model, struct tt_error *why) {
     const struct tt_model_settings *settings = model->settings;
     const struct tt_engine_traits *engine = model->config->engine;
@@ -101,12 +102,11 @@ static enum tt_err check_device(const struct tt_repository_model *model, struct 
                        "backend '%s' does not run on a GPU: leave `kind` out of `device` in "
                        "tutti.pbtxt",
                        engine->name);
-    if (settings->stages || settings->unfold)
-        return tt_fail(
-            TT_ERR_UNSUPPORTED, why,
-            "a device runs this model's graph as one step: leave `%s` or `device` out of "
-            "tutti.pbtxt",
-            settings->stages ? "stages" : "unfold");
+    if (settings->unfold || settings->message->n_exit > 0)
+        return tt_fail(TT_ERR_UNSUPPORTED, why,
+                       "a device runs graphs and their stages: leave `%s` or `device` out of "
+                       "tutti.pbtxt",
+                       settings->unfold ? "unfold" : "exit");
     return TT_OK;
 }
 

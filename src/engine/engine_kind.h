@@ -17,8 +17,8 @@
  *   adopt         a loaded model runs on any engine of the kind
  *   cutting       the kind cannot cut models: with `stages` in tutti.pbtxt a model is refused if
  *                 the kind emulates, and else served as one step; `tutti slice` reports an error
- *   compute       models do not run on the streams of a device, unless the kind emulates
- *   gpu           models do not run on the streams of a GPU
+ *   lay_out, compute  models do not run on the streams of a device, unless the kind emulates
+ *   gpu           models do not run on the streams of a GPU; it needs lay_out
  *   check_versions  files of any version are tried when they are loaded
  *   traits        see core/engine_traits.h */
 #ifndef TT_ENGINE_ENGINE_KIND_H
@@ -32,6 +32,7 @@
 #include "core/noise.h"
 #include "core/perturbation.h"
 #include "core/step_model.h"
+#include "engine/dataflow.h"
 #include "engine/engine.h"
 #include "engine/synthetic_input.h"
 
@@ -158,6 +159,7 @@ struct tt_engine_model_spec {
     const struct tt_engine_emulation *emulation;
     const char *save_optimized; /* graphs, kinds with `cutting`: path to write the optimised graph
                                    to; NULL: none */
+    bool portable; /* graphs: optimised for any device, not for this machine's processor */
 };
 
 /* ---- cutting ---- */
@@ -193,28 +195,37 @@ struct tt_engine_cutting {
 
 /* ---- on a GPU ---- */
 
+/* Copies weights to the memory of a device, where they stay until the model has been unloaded.
+ * Errors: NO_MEMORY, UNAVAILABLE. */
+typedef enum tt_err tt_engine_keep_fn(void *context, const void *bytes, size_t size_bytes,
+                                      uint64_t *out_address, struct tt_error *why);
+
 struct tt_engine_gpu_options {
     int32_t gpu;                          /* counted from 0, as the driver does */
     const struct tt_signature *signature; /* the model's, with all dimensions but the rows fixed;
                                              copied */
-    void *const *streams;                 /* native ones (device/async_device.h); they outlive it */
+    const struct tt_dataflow *dataflow;   /* made by lay_out; outlives it */
+    tt_engine_keep_fn *keep;              /* for weights, which all streams share */
+    void *keep_context;
+    void *const *streams; /* native ones (device/async_device.h); they outlive it */
     int32_t stream_count;
     int64_t memory_bytes; /* of the GPU, that the runtime may take for each stream */
 };
 
 struct tt_engine_on_gpu;
 
-/* A loaded model of one graph on the streams of a GPU, whose memory this process cannot access. */
+/* A loaded model on the streams of a GPU, whose memory this process cannot access. */
 struct tt_engine_gpu {
-    /* Errors: UNSUPPORTED (the runtime cannot use the GPU, or the model is not of one graph),
-     * INVALID, NO_MEMORY. It may take seconds. */
+    /* Errors: UNSUPPORTED (the runtime cannot use the GPU, or not for this model), INVALID,
+     * NO_MEMORY. It may take seconds. */
     enum tt_err (*open)(struct tt_engine_model *model, const struct tt_engine_gpu_options *options,
                         struct tt_engine_on_gpu **out_self, struct tt_error *why);
-    /* Puts a run on the stream with this index, and does not wait for it. `in` and `out` are the
-     * addresses of the rows of each tensor. One thread at a time per stream. Errors: as `compute`
-     * of the kind; later ones are the device's. */
-    enum tt_err (*enqueue)(struct tt_engine_on_gpu *self, int32_t stream, int32_t rows,
-                           const uint64_t *in, const uint64_t *out, struct tt_error *why);
+    /* Puts a step on the stream with this index, and does not wait for it. `in` and `out` are the
+     * addresses of the rows of each of its tensors. One thread at a time per stream. Errors: as
+     * `compute` of the kind; later ones are the device's. */
+    enum tt_err (*enqueue)(struct tt_engine_on_gpu *self, int32_t stream, int32_t step,
+                           int32_t rows, const uint64_t *in, const uint64_t *out,
+                           struct tt_error *why);
     void (*close)(struct tt_engine_on_gpu *take_self); /* NULL-safe; all runs have ended */
 };
 
@@ -234,13 +245,18 @@ struct tt_engine_kind {
     enum tt_err (*load)(struct tt_engine *engine, const struct tt_engine_model_spec *spec,
                         struct tt_engine_model **out_model, struct tt_error *why);
     void (*adopt)(struct tt_engine *engine, struct tt_engine_model *model);
-    /* Runs a model of one graph, which batches and whose rows have fixed sizes, outside of its
-     * engine's executors: for those that are streams of a device whose memory this process can
-     * access. `signature` is the model's, with all dimensions but the rows fixed. `in` and `out`
-     * hold the rows of each tensor in its order, one row behind the other. Any thread, several at
-     * once. Errors: INVALID (the rows are at fault), NO_MEMORY, INTERNAL. */
-    enum tt_err (*compute)(struct tt_engine_model *model, const struct tt_signature *signature,
-                           int32_t rows, const void *const *in, void *const *out,
+    /* Finds out which tensors the steps of a model read and make. It batches, and `signature` is
+     * its own with all dimensions but the rows fixed; sizes between steps may be found by a run.
+     * Errors: UNSUPPORTED (a tensor has no fixed size, or a model of another form), INVALID,
+     * NO_MEMORY. */
+    enum tt_err (*lay_out)(struct tt_engine_model *model, const struct tt_signature *signature,
+                           struct tt_dataflow *out_dataflow, struct tt_error *why);
+    /* Runs a step of a model that was laid out, outside of its engine's executors: for those that
+     * are streams of a device whose memory this process can access. `in` and `out` hold the rows of
+     * each of the step's tensors, one row behind the other. Any thread, several at once. Errors:
+     * INVALID (the rows are at fault), NO_MEMORY, INTERNAL. */
+    enum tt_err (*compute)(struct tt_engine_model *model, const struct tt_dataflow *dataflow,
+                           int32_t step, int32_t rows, const void *const *in, void *const *out,
                            struct tt_error *why);
     const struct tt_engine_gpu *gpu;
     /* Checks that the runtime runs ONNX files of these versions (0: not known). Errors:

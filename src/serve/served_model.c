@@ -184,13 +184,15 @@ enum tt_err tt_served_model_loaded(struct tt_served_model *self,
     return TT_OK;
 }
 
-void tt_served_model_set_profile(struct tt_served_model *self, struct tt_profile *take_profile) {
-    tt_assert(!self->domain);
-    tt_assert(self->step_model.step_count == 1 && !self->step_profiles);
+void tt_served_model_set_profile(struct tt_served_model *self, struct tt_profile *take_profile,
+                                 struct tt_profile **take_step_profiles) {
+    tt_assert(!self->domain && !self->step_profiles);
     tt_profile_free(self->profile);
     self->profile = take_profile;
-    self->steps[0].profile = take_profile;
     self->step_model.whole = take_profile;
+    self->step_profiles = take_step_profiles;
+    for (int32_t s = 0; s < self->step_model.step_count; s++)
+        self->steps[s].profile = take_step_profiles ? take_step_profiles[s] : take_profile;
 }
 
 void tt_served_model_compose(struct tt_served_model *self, const struct tt_signature *signature,

@@ -90,8 +90,10 @@ TT_MUST_CHECK enum tt_err tt_served_model_loaded(struct tt_served_model *self,
                                                  struct tt_engine_model *take_engine_model,
                                                  struct tt_profile *take_profile,
                                                  struct tt_profile **take_step_profiles);
-/* Replaces the profile of a model of one step that no domain has yet. */
-void tt_served_model_set_profile(struct tt_served_model *self, struct tt_profile *take_profile);
+/* Replaces the profiles of a model that no domain has yet; arguments as above. It had none of
+ * steps. */
+void tt_served_model_set_profile(struct tt_served_model *self, struct tt_profile *take_profile,
+                                 struct tt_profile **take_step_profiles);
 /* L6: as steps of a model, a type's cells are rounds of a recurrent block. Sets the kinds and names
  * of `steps` [type_count], and what `step_model` says of all: its steps, its outputs' lengths, and
  * a largest batch that fits all types. Not for trees and plug-ins. */

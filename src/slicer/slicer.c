@@ -36,6 +36,7 @@ static enum tt_err load_whole(struct tt_slicer *self, const char *save, struct t
                                         .path = options->path,
                                         .batched = options->batched,
                                         .max_batch = options->batched ? options->max_batch : 1,
+                                        .portable = options->portable,
                                         .save_optimized = save};
     return tt_engine_load(options->runtime, options->engine, &load, &self->whole, why);
 }
@@ -434,9 +435,9 @@ static enum tt_err folder_name(const struct tt_slicer_options *options, char *ou
     tt_text_init(&text);
     /* The first line is the version of the slicer: it changes when equal requests give other
      * stages. */
-    tt_text_printf(&text, "1\n%s\n%s\n%s\n%s\n%d %d %d\n", model, version_of(options),
+    tt_text_printf(&text, "1\n%s\n%s\n%s\n%s\n%d %d %d\n%s", model, version_of(options),
                    tt_machine_processor(processor, sizeof(processor)), asked, options->batched,
-                   options->length, options->rows);
+                   options->length, options->rows, options->portable ? "portable\n" : "");
     err = text.failed ? tt_fail(TT_ERR_NO_MEMORY, why, "out of memory")
                       : tt_digest_bytes(text.bytes, text.length, all, why);
     tt_text_fini(&text);

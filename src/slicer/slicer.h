@@ -26,6 +26,7 @@ struct tt_slicer_options {
     const char *name;                        /* for messages */
     const char *path;                        /* of the ONNX file */
     bool batched;
+    bool portable; /* stages for any device, not for this machine's processor */
     int32_t max_batch;
     struct tt_cut_request cut; /* without `batched` and `preferred` */
     int32_t length;            /* of variable dimensions when times are measured; 0: 16 */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""D4: a convolutional network in three stages, computed by ONNX Runtime under `diversity` with `ahead: on`. Every answer is what the
-request gets when it is alone. The server's own trace shows that stages were decided before the stages that feed them had ended, that
+"""D4: a convolutional network in three stages, computed by ONNX Runtime under `diversity` with `ahead: on`: by threads, and on the streams
+of the host device and of a GPU's stand-in. Every answer is what the request gets when it is alone. The server's own trace shows that stages were decided before the stages that feed them had ended, that
 they began after those, and that stages of different batches overlapped. The recording replays to the same decisions."""
 import concurrent.futures
 import http.client
@@ -25,6 +25,12 @@ from plain_client import Server, get  # noqa: E402
 SEED = int(os.environ.get("TUTTI_SEED", "4"))
 TUTTI = os.environ["TUTTI_PROGRAM"]
 CLIENTS, REQUESTS, KINDS, STAGES, MOST_ROUNDS = 6, 20, 8, 3, 8
+STANDIN = pathlib.Path(TUTTI).resolve().parent / "tests" / "standin"
+GPU = {
+    "TUTTI_CUDA_DRIVER": str(STANDIN / "cuda_standin.so"),
+    "TUTTI_ONNXRUNTIME": str(STANDIN / "onnxruntime_standin.so"),
+    "TUTTI_STANDIN_MEMORY_MB": "512",
+}
 AHEAD = """slo_ms: 60000 stages { count: 3 }
 policy { name: "diversity"
   option { key: "ahead" value: "on" } option { key: "stretch" value: "off" } option { key: "split" value: "off" }
@@ -48,8 +54,10 @@ def ask(client, model, body):
     return json.loads(text)["outputs"][0]["data"]
 
 
-@needing("onnx")
-class StagesAhead(unittest.TestCase):
+class StagesAhead:
+    device, environment = "", {}
+    notices_ends = False  # a GPU's ends are known when the host is notified; its starts are the device's
+
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
@@ -57,9 +65,9 @@ class StagesAhead(unittest.TestCase):
         subprocess.run(
             [sys.executable, ROOT / "scripts" / "make_models.py", "--out", models, "--only", "cnn"], check=True, capture_output=True
         )
-        (models / "cnn" / "tutti.pbtxt").write_text(AHEAD)
+        (models / "cnn" / "tutti.pbtxt").write_text(AHEAD + cls.device)
         cls.recording = pathlib.Path(cls.folder.name, "run.rec")
-        cls.server = Server(models, "--executors", "3", "--record", cls.recording)
+        cls.server = Server(models, "--executors", "3", "--record", cls.recording, start={"env": {**os.environ, **cls.environment}})
         cls.ended = False
 
     @classmethod
@@ -81,7 +89,9 @@ class StagesAhead(unittest.TestCase):
             self.assertEqual([e["args"]["requests"] for e in first], [e["args"]["requests"] for e in second])
             for before, after in zip(first, second):
                 self.assertEqual((before["args"]["outcome"], after["args"]["outcome"]), ("done", "done"))
-                self.assertGreaterEqual(after["ts"], before["ts"] + before["dur"] - 1)  # whole us
+                if not self.notices_ends:
+                    self.assertGreaterEqual(after["ts"], before["ts"] + before["dur"] - 1)  # whole us
+                self.assertGreaterEqual(after["ts"], before["ts"])
                 ahead += after["ts"] - after["args"]["decided_us_before"] < before["ts"] + before["dur"] - 1
         self.assertEqual(sum(e["args"]["requests"] for e in stages[0]), requests)
         overlaps = sum(
@@ -122,6 +132,21 @@ class StagesAhead(unittest.TestCase):
         type(self).ended = True
         replayed = subprocess.run([TUTTI, "replay", self.recording], capture_output=True, text=True, timeout=60)
         self.assertEqual(replayed.returncode, 0, replayed.stdout + replayed.stderr)
+
+
+@needing("onnx")
+class OnThreads(StagesAhead, unittest.TestCase):
+    pass
+
+
+@needing("onnx")
+class OnHostDevice(StagesAhead, unittest.TestCase):
+    device = "device { }"
+
+
+@needing("onnx")
+class OnGpu(StagesAhead, unittest.TestCase):
+    device, environment, notices_ends = "device { kind: CUDA }", GPU, True
 
 
 if __name__ == "__main__":

@@ -288,6 +288,9 @@ static int submit(const char *function, void *native, const struct op *op) {
 
 STANDIN(cuInit, unsigned flags) {
     int result = begin(__func__);
+    const char *memory_mb = getenv("TUTTI_STANDIN_MEMORY_MB"); /* for programs; else 1 */
+    if (memory_mb)
+        driver.memory_bytes = (size_t)strtoul(memory_mb, NULL, 10) << 20;
     return end(flags ? INVALID_VALUE : result);
 }
 

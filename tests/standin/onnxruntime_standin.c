@@ -55,8 +55,11 @@ static struct {
     const struct cuda_standin *driver;
     int (*launch)(void *stream, void (*call)(void *context), void *context);
     OrtMemoryInfo *cpu;
-    struct mark sessions[MAX_MARKS], options[MAX_MARKS], values[MAX_MARKS], infos[MAX_MARKS],
-        runs[MAX_MARKS];
+    struct mark sessions[MAX_MARKS], options[MAX_MARKS], strict[MAX_MARKS], values[MAX_MARKS],
+        infos[MAX_MARKS], runs[MAX_MARKS];
+    struct mark shared[MAX_MARKS]; /* values that sessions were offered: their bytes */
+    bool leaves_nodes;
+    int refused;
     struct onnxruntime_standin_provider newest;
     struct binding bindings[MAX_RUNS]; /* of the last runs, as they were then */
     int run_count, things;
@@ -189,21 +192,84 @@ static OrtStatus *ORT_API_CALL append_provider(OrtSessionOptions *options,
 
 static void ORT_API_CALL release_session_options(OrtSessionOptions *options) {
     forget(self.options, options);
+    forget(self.strict, options);
     self.real->ReleaseSessionOptions(options);
 }
 
 /* ---- sessions and values ---- */
+
+/* A session of the provider that must not leave nodes to the processor. */
+static OrtStatus *check_nodes(const OrtSessionOptions *options) {
+    if (!look_up(self.strict, options))
+        return NULL;
+    lock();
+    bool refuses = self.leaves_nodes;
+    self.refused += refuses;
+    unlock();
+    return refuses ? self.real->CreateStatus(ORT_FAIL, "This session contains graph nodes that are "
+                                                       "assigned to the default CPU EP")
+                   : NULL;
+}
+
+static void made(const void *stream, const OrtSession *session) {
+    mark(self.sessions, session, stream);
+    count_things(1);
+}
 
 static OrtStatus *ORT_API_CALL create_session(const OrtEnv *env, const char *path,
                                               const OrtSessionOptions *options, OrtSession **out) {
     const void *stream = look_up(self.options, options);
     OrtStatus *status = stream ? fault("CreateSession") : NULL;
     if (!status)
+        status = check_nodes(options);
+    if (!status)
         status = self.real->CreateSession(env, path, options, out);
-    if (!status && stream) {
-        mark(self.sessions, *out, stream);
-        count_things(1);
-    }
+    if (!status && stream)
+        made(stream, *out);
+    return status;
+}
+
+static OrtStatus *ORT_API_CALL create_session_of(const OrtEnv *env, const void *bytes, size_t count,
+                                                 const OrtSessionOptions *options,
+                                                 OrtSession **out) {
+    const void *stream = look_up(self.options, options);
+    OrtStatus *status = stream ? fault("CreateSessionFromArray") : NULL;
+    if (!status)
+        status = check_nodes(options);
+    if (!status)
+        status = self.real->CreateSessionFromArray(env, bytes, count, options, out);
+    if (!status && stream)
+        made(stream, *out);
+    return status;
+}
+
+/* The processor's library would refuse all nodes. */
+static OrtStatus *ORT_API_CALL add_config(OrtSessionOptions *options, const char *key,
+                                          const char *value) {
+    if (strcmp(key, "session.disable_cpu_ep_fallback") != 0)
+        return self.real->AddSessionConfigEntry(options, key, value);
+    if (!look_up(self.options, options))
+        return refuse("only sessions of the provider may leave no nodes to the processor");
+    mark(self.strict, options, value);
+    return NULL;
+}
+
+/* The real provider takes the value as it is: its kernels cannot read memory of the host. */
+static OrtStatus *ORT_API_CALL add_initializer(OrtSessionOptions *options, const char *name,
+                                               const OrtValue *value) {
+    bool is_gpu = look_up(self.options, options) != NULL;
+    OrtStatus *status = is_gpu ? fault("AddInitializer") : NULL;
+    void *bytes = NULL;
+    if (!status && is_gpu && !look_up(self.values, value))
+        return refuse("an initializer of the provider's lies on the GPU");
+    if (!status && is_gpu && !look_up(self.strict, options))
+        return refuse("nodes that are left to the processor cannot read the GPU");
+    if (!status)
+        status = self.real->AddInitializer(options, name, value);
+    if (!status && is_gpu)
+        status = self.real->GetTensorMutableData((OrtValue *)value, &bytes);
+    if (!status && is_gpu)
+        mark(self.shared, value, bytes);
     return status;
 }
 
@@ -268,6 +334,7 @@ static OrtStatus *ORT_API_CALL create_value(const OrtMemoryInfo *info, void *byt
 static void ORT_API_CALL release_value(OrtValue *value) {
     if (look_up(self.values, value)) {
         forget(self.values, value);
+        forget(self.shared, value);
         count_things(-1);
     }
     self.real->ReleaseValue(value);
@@ -441,6 +508,31 @@ static int standin_open_things(void) {
     return things;
 }
 
+/* How often a value was offered, and how many different places they have. */
+static int standin_offers(int *out_places) {
+    int offers = 0, places = 0;
+    lock();
+    for (int i = 0; i < MAX_MARKS; i++) {
+        bool is_new = self.shared[i].thing != NULL;
+        offers += is_new;
+        for (int j = 0; is_new && j < i; j++)
+            is_new = !self.shared[j].thing || self.shared[j].knows != self.shared[i].knows;
+        places += is_new;
+    }
+    unlock();
+    *out_places = places;
+    return offers;
+}
+
+static int standin_leave_nodes(bool leaves) {
+    lock();
+    self.leaves_nodes = leaves;
+    int refused = self.refused;
+    self.refused = 0;
+    unlock();
+    return refused;
+}
+
 static struct onnxruntime_standin_provider standin_provider(void) {
     lock();
     struct onnxruntime_standin_provider newest = self.newest;
@@ -454,6 +546,8 @@ const struct onnxruntime_standin onnxruntime_standin = {.fail_call = standin_fai
                                                         .fail_kernel = standin_fail_kernel,
                                                         .runs = standin_runs,
                                                         .open_things = standin_open_things,
+                                                        .offers = standin_offers,
+                                                        .leave_nodes = standin_leave_nodes,
                                                         .provider = standin_provider};
 
 /* ---- the library ---- */
@@ -496,6 +590,9 @@ static const OrtApi *ORT_API_CALL get_api(uint32_t version) {
     self.api.SessionOptionsAppendExecutionProvider_CUDA_V2 = append_provider;
     self.api.ReleaseSessionOptions = release_session_options;
     self.api.CreateSession = create_session;
+    self.api.CreateSessionFromArray = create_session_of;
+    self.api.AddSessionConfigEntry = add_config;
+    self.api.AddInitializer = add_initializer;
     self.api.ReleaseSession = release_session;
     self.api.Run = run_session;
     self.api.CreateMemoryInfo = create_memory_info;

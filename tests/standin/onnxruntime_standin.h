@@ -3,6 +3,7 @@
 #ifndef TUTTI_TESTS_STANDIN_ONNXRUNTIME_STANDIN_H
 #define TUTTI_TESTS_STANDIN_ONNXRUNTIME_STANDIN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* What the CUDA provider of the newest session was given. */
@@ -22,6 +23,12 @@ struct onnxruntime_standin {
     /* Runs of the provider so far, and how many sessions and bindings there are. */
     int (*runs)(void);
     int (*open_things)(void);
+    /* Weights on the GPU that sessions were offered, and that are still there: how often, and how
+     * many different ones. */
+    int (*offers)(int *out_places);
+    /* From now on, or no more, some nodes have no kernels on the GPU. Returns how many sessions
+     * were refused since the last call, because they must not leave nodes to the processor. */
+    int (*leave_nodes)(bool leaves);
     struct onnxruntime_standin_provider (*provider)(void);
 };
 

@@ -1,48 +1,153 @@
 #include "engine/onnxruntime/ort_compute.h"
 
 #include "engine/onnxruntime/ort_check.h"
-#include "engine/onnxruntime/ort_model.h"
 #include "engine/onnxruntime/ort_tensor.h"
+#include "engine/onnxruntime/ort_trial.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct tt_ort_model *model_of(struct tt_engine_model *model) {
+    return TT_CONTAINER_OF(model, struct tt_ort_model, model);
+}
+
+/* ---- what steps read and make ---- */
+
+static enum tt_err copy_steps(const struct tt_ort_model *model, struct tt_dataflow *flow) {
+    enum tt_err err = tt_dataflow_init(flow, model->step_count, model->tensor_count);
+    for (int32_t s = 0; !err && s < model->step_count; s++) {
+        const struct tt_ort_step *step = &model->steps[s];
+        err = tt_dataflow_step_init(&flow->steps[s], step->input_count, step->output_count);
+        for (int32_t i = 0; !err && i < step->input_count; i++)
+            flow->steps[s].inputs[i] = step->inputs[i];
+        for (int32_t i = 0; !err && i < step->output_count; i++)
+            flow->steps[s].outputs[i] = step->outputs[i];
+    }
+    for (int32_t t = 0; !err && t < model->tensor_count; t++) {
+        const struct tt_ort_carried *carried = &model->tensors[t];
+        flow->tensors[t] = (struct tt_dataflow_tensor){
+            .dtype = carried->dtype, .producer = carried->producer, .last_use = carried->last_use};
+    }
+    memcpy(flow->outputs, model->outputs, sizeof(flow->outputs));
+    return err;
+}
+
+static void set_shape(struct tt_dataflow_tensor *tensor, const struct tt_tensor_spec *spec) {
+    tensor->shape = spec->shape;
+    tensor->row_bytes = tt_tensor_row_bytes(spec);
+}
+
+/* What the runtime made of `rows` rows. */
+static enum tt_err read_shape(const struct tt_ort_model *model, int32_t index, OrtValue *value,
+                              int32_t rows, struct tt_dataflow_tensor *tensor,
+                              struct tt_error *why) {
+    const char *name = model->tensors[index].name;
+    struct tt_tensor_view view;
+    char text[256];
+    if (tensor->dtype == TT_DTYPE_BYTES)
+        return tt_fail(TT_ERR_UNSUPPORTED, why,
+                       "tensor '%s' between two stages holds strings, which a device does not keep",
+                       name);
+    enum tt_err err = tt_ort_value_view(model->library, tensor->dtype, value, &view, why);
+    if (err)
+        return err;
+    if (view.shape.rank < 1 || view.shape.dims[0] != rows || view.size_bytes == 0)
+        return tt_fail(TT_ERR_UNSUPPORTED, why,
+                       "tensor '%s' between two stages has shape %s for %d rows; a device keeps "
+                       "tensors whose first dimension is the rows",
+                       name, tt_shape_print(&view.shape, text, sizeof(text)), rows);
+    tensor->shape = view.shape;
+    tensor->shape.dims[0] = -1;
+    tensor->row_bytes = view.size_bytes / (size_t)rows;
+    return TT_OK;
+}
+
+/* The graph may leave sizes open that follow from those of the inputs. */
+static enum tt_err find_shapes(const struct tt_ort_model *model,
+                               const struct tt_signature *signature, struct tt_dataflow *flow,
+                               struct tt_error *why) {
+    int32_t rows = signature->max_batch > 1 ? 2 : 1;
+    OrtValue **values = calloc((size_t)model->tensor_count + 1, sizeof(OrtValue *));
+    OrtSession **sessions = calloc((size_t)model->step_count, sizeof(OrtSession *));
+    enum tt_err err =
+        values && sessions ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a model");
+    for (int32_t s = 0; !err && s < model->step_count; s++)
+        sessions[s] = tt_ort_step_session(model, s, 0);
+    if (!err) {
+        err = tt_ort_trial_run(model, sessions, signature, rows, values, why);
+        for (int32_t t = signature->input_count; !err && t < model->tensor_count; t++)
+            err = read_shape(model, t, values[t], rows, &flow->tensors[t], why);
+        tt_ort_trial_drop(model, values);
+    }
+    free(values);
+    free(sessions);
+    return err;
+}
+
+enum tt_err tt_ort_lay_out(struct tt_engine_model *engine_model,
+                           const struct tt_signature *signature, struct tt_dataflow *out_dataflow,
+                           struct tt_error *why) {
+    const struct tt_ort_model *model = model_of(engine_model);
+    if (model->cells || model->exits.count > 0)
+        return tt_fail(TT_ERR_UNSUPPORTED, why, "a device runs no model of %s as steps of requests",
+                       model->cells ? "cells" : "early exits");
+    enum tt_err err = copy_steps(model, out_dataflow);
+    if (err)
+        (void)tt_fail(err, why, "out of memory for a model of %d steps", model->step_count);
+    for (int32_t i = 0; !err && i < signature->input_count; i++)
+        set_shape(&out_dataflow->tensors[i], &signature->inputs[i]);
+    if (!err && model->step_count > 1)
+        err = find_shapes(model, signature, out_dataflow, why);
+    for (int32_t i = 0; !err && i < signature->output_count; i++)
+        set_shape(&out_dataflow->tensors[model->outputs[i]], &signature->outputs[i]);
+    if (err)
+        tt_dataflow_fini(out_dataflow);
+    return err;
+}
+
+/* ---- runs ---- */
 
 /* Values over the rows of each tensor; *out_count counts those made. */
-static enum tt_err wrap(const struct tt_ort_library *library, const struct tt_tensor_spec *specs,
-                        int32_t count, int32_t rows, const void *const *bytes, OrtValue **values,
-                        int32_t *out_count, struct tt_error *why) {
+static enum tt_err wrap(const struct tt_ort_library *library, const struct tt_dataflow *flow,
+                        const int32_t *tensors, int32_t count, int32_t rows,
+                        const void *const *bytes, OrtValue **values, int32_t *out_count,
+                        struct tt_error *why) {
     enum tt_err err = TT_OK;
     for (*out_count = 0; !err && *out_count < count; *out_count += !err) {
-        const struct tt_tensor_spec *spec = &specs[*out_count];
+        const struct tt_dataflow_tensor *tensor = &flow->tensors[tensors[*out_count]];
         struct tt_tensor_view view = {.bytes = bytes[*out_count],
-                                      .size_bytes = tt_tensor_row_bytes(spec) * (size_t)rows,
-                                      .shape = spec->shape};
+                                      .size_bytes = tensor->row_bytes * (size_t)rows,
+                                      .shape = tensor->shape};
         view.shape.dims[0] = rows;
-        err = tt_ort_value_new(library, spec->dtype, &view, &values[*out_count], why);
+        err = tt_ort_value_new(library, tensor->dtype, &view, &values[*out_count], why);
     }
     return err;
 }
 
-enum tt_err tt_ort_compute(struct tt_engine_model *model, const struct tt_signature *signature,
-                           int32_t rows, const void *const *in, void *const *out,
+enum tt_err tt_ort_compute(struct tt_engine_model *engine_model, const struct tt_dataflow *dataflow,
+                           int32_t index, int32_t rows, const void *const *in, void *const *out,
                            struct tt_error *why) {
-    const struct tt_ort_model *self = TT_CONTAINER_OF(model, struct tt_ort_model, model);
-    const struct tt_ort_step *step = &self->steps[0];
-    const OrtApi *api = self->library->api;
-    tt_assert(self->step_count == 1 && !self->cells);
+    const struct tt_ort_model *model = model_of(engine_model);
+    const struct tt_ort_library *library = model->library;
+    const struct tt_dataflow_step *flow = &dataflow->steps[index];
+    const struct tt_ort_step *step = &model->steps[index];
     OrtValue *inputs[TT_MAX_TENSORS], *outputs[TT_MAX_TENSORS];
     int32_t input_count, output_count = 0;
-    enum tt_err err = wrap(self->library, signature->inputs, signature->input_count, rows, in,
-                           inputs, &input_count, why);
+    enum tt_err err = wrap(library, dataflow, flow->inputs, flow->input_count, rows, in, inputs,
+                           &input_count, why);
     if (!err)
-        err = wrap(self->library, signature->outputs, signature->output_count, rows,
+        err = wrap(library, dataflow, flow->outputs, flow->output_count, rows,
                    (const void *const *)out, outputs, &output_count, why);
     if (!err)
-        err = tt_ort_check(self->library,
-                           api->Run(tt_ort_step_session(self, 0, 0), NULL, step->input_names,
-                                    (const OrtValue *const *)inputs, (size_t)input_count,
-                                    step->output_names, (size_t)output_count, outputs),
+        err = tt_ort_check(library,
+                           library->api->Run(tt_ort_step_session(model, index, 0), NULL,
+                                             step->input_names, (const OrtValue *const *)inputs,
+                                             (size_t)input_count, step->output_names,
+                                             (size_t)output_count, outputs),
                            why);
     for (int32_t i = 0; i < input_count; i++)
-        api->ReleaseValue(inputs[i]);
+        library->api->ReleaseValue(inputs[i]);
     for (int32_t i = 0; i < output_count; i++)
-        api->ReleaseValue(outputs[i]);
+        library->api->ReleaseValue(outputs[i]);
     return err;
 }

@@ -1,14 +1,15 @@
-/* A whole graph outside of an engine's executors: the `compute` of engine/engine_kind.h. It makes a
- * value per tensor over the caller's memory, runs the session, and keeps nothing. Any thread. */
+/* ONNX Runtime on the streams of a device whose memory this process can access: `lay_out` and
+ * `compute` of engine/engine_kind.h. The sessions are those of the model's executors. Values lie
+ * where the caller says, so nothing is copied. Implemented in ort_compute.c. */
 #ifndef TT_ENGINE_ONNXRUNTIME_ORT_COMPUTE_H
 #define TT_ENGINE_ONNXRUNTIME_ORT_COMPUTE_H
 
-#include "engine/engine.h"
+#include "engine/engine_kind.h"
 
-/* `signature`: the model's, with all dimensions but the rows fixed. Errors: see engine_kind.h. */
-TT_MUST_CHECK enum tt_err tt_ort_compute(struct tt_engine_model *model,
-                                         const struct tt_signature *signature, int32_t rows,
-                                         const void *const *in, void *const *out,
-                                         struct tt_error *why);
+enum tt_err tt_ort_lay_out(struct tt_engine_model *model, const struct tt_signature *signature,
+                           struct tt_dataflow *out_dataflow, struct tt_error *why);
+enum tt_err tt_ort_compute(struct tt_engine_model *model, const struct tt_dataflow *dataflow,
+                           int32_t step, int32_t rows, const void *const *in, void *const *out,
+                           struct tt_error *why);
 
 #endif

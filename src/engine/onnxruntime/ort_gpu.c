@@ -1,28 +1,36 @@
 #include "engine/onnxruntime/ort_gpu.h"
 
 #include "engine/onnxruntime/ort_check.h"
-#include "engine/onnxruntime/ort_model.h"
+#include "engine/onnxruntime/ort_gpu_weights.h"
 #include "engine/onnxruntime/ort_session.h"
 #include "engine/onnxruntime/ort_tensor.h"
+#include "engine/onnxruntime/ort_trial.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What a stream has. One thread at a time. */
+/* A step on a stream. One thread at a time. */
 struct lane {
     OrtSession *session;
     OrtIoBinding *binding;
 };
 
 struct tt_engine_on_gpu {
+    const struct tt_ort_model *model; /* borrowed */
     const struct tt_ort_library *library;
     struct tt_signature signature;
-    OrtMemoryInfo *memory; /* of the GPU */
+    const struct tt_dataflow *dataflow; /* borrowed */
+    OrtMemoryInfo *memory;              /* of the GPU */
     OrtRunOptions *run_options;
-    int32_t lane_count;
-    struct lane lanes[];
+    struct tt_ort_gpu_weights *weights; /* NULL: each stream has its own */
+    int32_t stream_count;
+    struct lane lanes[]; /* [stream_count][steps] */
 };
+
+static struct lane *lane_of(struct tt_engine_on_gpu *self, int32_t stream, int32_t step) {
+    return &self->lanes[stream * self->model->step_count + step];
+}
 
 /* ---- sessions ---- */
 
@@ -57,61 +65,106 @@ static OrtStatus *add_provider(const OrtApi *api, const struct tt_engine_gpu_opt
     return status;
 }
 
-static enum tt_err open_session(const struct tt_engine_on_gpu *self, const char *path,
-                                const struct tt_engine_gpu_options *options, void *stream,
-                                OrtSession **out_session, struct tt_error *why) {
+static OrtStatus *create_session(const struct tt_engine_on_gpu *self, int32_t step,
+                                 const OrtSessionOptions *options, OrtSession **out_session) {
+    const struct tt_ort_library *library = self->library;
+    if (self->model->path)
+        return library->api->CreateSession(library->env, self->model->path, options, out_session);
+    const struct tt_text *bytes = &self->model->slices->stages[step].bytes;
+    return library->api->CreateSessionFromArray(library->env, tt_text_string(bytes), bytes->length,
+                                                options, out_session);
+}
+
+static enum tt_err set_options(const struct tt_engine_on_gpu *self,
+                               const struct tt_engine_gpu_options *options, int32_t stream,
+                               int32_t step, bool shares, OrtSessionOptions *session,
+                               struct tt_error *why) {
+    const struct tt_ort_library *library = self->library;
+    enum tt_err err = tt_ort_check(
+        library, add_provider(library->api, options, options->streams[stream], session), why);
+    if (err)
+        return tt_fail_in(TT_ERR_UNSUPPORTED, why,
+                          "ONNX Runtime %s cannot use GPU %d (`make cuda` fetches a library with "
+                          "CUDA)",
+                          library->version, options->gpu);
+    if (!self->model->path)
+        err = tt_ort_stage_weights(self->model, step, session, why);
+    return err || !shares ? err : tt_ort_gpu_weights_offer(self->weights, step, session, why);
+}
+
+static enum tt_err open_session(const struct tt_engine_on_gpu *self,
+                                const struct tt_engine_gpu_options *options, int32_t stream,
+                                int32_t step, bool shares, OrtSession **out_session,
+                                struct tt_error *why) {
     const struct tt_ort_library *library = self->library;
     OrtSessionOptions *session = NULL;
-    enum tt_err err = tt_ort_session_options_new(library, TT_ORT_OPTIMIZE_ALL, &session, why);
+    enum tt_err err = tt_ort_session_options_new(
+        library, self->model->path ? TT_ORT_OPTIMIZE_ALL : TT_ORT_OPTIMIZE_NONE, &session, why);
     if (err)
         return err;
-    err = tt_ort_check(library, add_provider(library->api, options, stream, session), why);
-    if (err)
-        err = tt_fail_in(TT_ERR_UNSUPPORTED, why,
-                         "ONNX Runtime %s cannot use GPU %d (`make cuda` fetches a library with "
-                         "CUDA)",
-                         library->version, options->gpu);
-    else
-        err = tt_ort_check(
-            library, library->api->CreateSession(library->env, path, session, out_session), why);
+    err = set_options(self, options, stream, step, shares, session, why);
+    if (!err)
+        err = tt_ort_check(library, create_session(self, step, session, out_session), why);
     library->api->ReleaseSessionOptions(session);
     return err;
 }
 
-/* Runs zeros through the session, synchronously: so its arena has its size, and the first batch
- * does not wait for kernels to be loaded. */
-static enum tt_err rehearse(const struct tt_engine_on_gpu *self, const struct lane *lane,
-                            struct tt_error *why) {
-    const struct tt_signature *signature = &self->signature;
-    struct tt_synthetic_input zeros;
-    const char *names[TT_MAX_TENSORS];
-    OrtValue *values[TT_MAX_TENSORS] = {NULL};
-    for (int32_t i = 0; i < signature->output_count; i++)
-        names[i] = signature->outputs[i].name;
-    enum tt_err err = tt_synthetic_input_init(&zeros, signature, 0, signature->max_batch, 1,
-                                              TT_SYNTHETIC_INPUT_ZEROS, why);
-    if (err)
-        return err;
-    err = tt_ort_session_run(self->library, lane->session, signature, &zeros, names,
-                             signature->output_count, values, why);
-    for (int32_t i = 0; i < signature->output_count; i++)
-        if (values[i])
-            self->library->api->ReleaseValue(values[i]);
-    tt_synthetic_input_fini(&zeros);
-    return err ? tt_fail_in(err, why, "a batch of %d rows on the GPU", signature->max_batch)
-               : TT_OK;
+/* Runs zeros through the sessions of a stream, synchronously: so their arenas have their sizes, and
+ * the first batch does not wait for kernels to be loaded. */
+static enum tt_err rehearse(struct tt_engine_on_gpu *self, int32_t stream, struct tt_error *why) {
+    const struct tt_ort_model *model = self->model;
+    int32_t rows = self->signature.max_batch;
+    OrtValue **values = calloc((size_t)model->tensor_count + 1, sizeof(OrtValue *));
+    OrtSession **sessions = calloc((size_t)model->step_count, sizeof(OrtSession *));
+    enum tt_err err =
+        values && sessions ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a model");
+    for (int32_t s = 0; !err && s < model->step_count; s++)
+        sessions[s] = lane_of(self, stream, s)->session;
+    if (!err) {
+        err = tt_ort_trial_run(model, sessions, &self->signature, rows, values, why);
+        tt_ort_trial_drop(model, values);
+        if (err)
+            (void)tt_fail_in(err, why, "a batch of %d rows on the GPU", rows);
+    }
+    free(values);
+    free(sessions);
+    return err;
 }
 
-static enum tt_err open_lane(struct tt_engine_on_gpu *self, const char *path,
-                             const struct tt_engine_gpu_options *options, int32_t index,
-                             struct tt_error *why) {
-    struct lane *lane = &self->lanes[index];
-    enum tt_err err =
-        open_session(self, path, options, options->streams[index], &lane->session, why);
+static enum tt_err open_lane(struct tt_engine_on_gpu *self,
+                             const struct tt_engine_gpu_options *options, int32_t stream,
+                             int32_t step, bool shares, struct tt_error *why) {
+    struct lane *lane = lane_of(self, stream, step);
+    enum tt_err err = open_session(self, options, stream, step, shares, &lane->session, why);
     if (!err)
         err = tt_ort_check(self->library,
                            self->library->api->CreateIoBinding(lane->session, &lane->binding), why);
-    return err ? err : rehearse(self, lane, why);
+    return err || self->model->path ? err : tt_fail_in(err, why, "stage %d", step);
+}
+
+/* A session that reads weights which another one has, too, must run all its nodes on the GPU: the
+ * processor could not read them. It says so when it is made. */
+static bool may_share(const struct tt_engine_on_gpu *self,
+                      const struct tt_engine_gpu_options *options, int32_t step) {
+    OrtSession *session = NULL;
+    struct tt_error ignored;
+    bool has = self->weights && tt_ort_gpu_weights_has(self->weights, step);
+    if (!has || open_session(self, options, 0, step, true, &session, &ignored))
+        return false;
+    self->library->api->ReleaseSession(session);
+    return true;
+}
+
+static enum tt_err open_step(struct tt_engine_on_gpu *self,
+                             const struct tt_engine_gpu_options *options, int32_t step,
+                             struct tt_error *why) {
+    bool shares = may_share(self, options, step);
+    enum tt_err err = shares ? tt_ort_gpu_weights_keep(self->weights, step, options->keep,
+                                                       options->keep_context, why)
+                             : TT_OK;
+    for (int32_t i = 0; !err && i < self->stream_count; i++)
+        err = open_lane(self, options, i, step, shares, why);
+    return err;
 }
 
 static OrtStatus *open_shared(struct tt_engine_on_gpu *self, int32_t gpu) {
@@ -130,13 +183,14 @@ static void close_gpu(struct tt_engine_on_gpu *take_self) {
     if (!take_self)
         return;
     const OrtApi *api = take_self->library->api;
-    for (int32_t i = 0; i < take_self->lane_count; i++) {
+    for (int32_t i = 0; i < take_self->stream_count * take_self->model->step_count; i++) {
         struct lane *lane = &take_self->lanes[i];
         if (lane->binding)
             api->ReleaseIoBinding(lane->binding);
         if (lane->session)
             api->ReleaseSession(lane->session);
     }
+    tt_ort_gpu_weights_free(take_self->weights);
     if (take_self->run_options)
         api->ReleaseRunOptions(take_self->run_options);
     if (take_self->memory)
@@ -144,22 +198,35 @@ static void close_gpu(struct tt_engine_on_gpu *take_self) {
     free(take_self);
 }
 
+static enum tt_err open_all(struct tt_engine_on_gpu *self,
+                            const struct tt_engine_gpu_options *options, struct tt_error *why) {
+    enum tt_err err = tt_ort_check(self->library, open_shared(self, options->gpu), why);
+    if (!err && self->stream_count > 1)
+        err = tt_ort_gpu_weights_new(self->model, self->memory, &self->weights, why);
+    for (int32_t s = 0; !err && s < self->model->step_count; s++)
+        err = open_step(self, options, s, why);
+    tt_ort_gpu_weights_forget(self->weights);
+    for (int32_t i = 0; !err && i < self->stream_count; i++)
+        err = rehearse(self, i, why);
+    return err;
+}
+
 static enum tt_err open_gpu(struct tt_engine_model *engine_model,
                             const struct tt_engine_gpu_options *options,
                             struct tt_engine_on_gpu **out_self, struct tt_error *why) {
     const struct tt_ort_model *model = TT_CONTAINER_OF(engine_model, struct tt_ort_model, model);
-    if (!model->path)
-        return tt_fail(TT_ERR_UNSUPPORTED, why, "only models of one file run on a GPU");
-    size_t lanes = (size_t)options->stream_count;
+    if (!model->path && !model->slices)
+        return tt_fail(TT_ERR_UNSUPPORTED, why, "only models of files run on a GPU");
+    size_t lanes = (size_t)options->stream_count * (size_t)model->step_count;
     struct tt_engine_on_gpu *self = calloc(1, sizeof(*self) + lanes * sizeof(self->lanes[0]));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a model on a GPU");
+    self->model = model;
     self->library = model->library;
     self->signature = *options->signature;
-    self->lane_count = options->stream_count;
-    enum tt_err err = tt_ort_check(self->library, open_shared(self, options->gpu), why);
-    for (int32_t i = 0; !err && i < self->lane_count; i++)
-        err = open_lane(self, model->path, options, i, why);
+    self->dataflow = options->dataflow;
+    self->stream_count = options->stream_count;
+    enum tt_err err = open_all(self, options, why);
     if (err) {
         close_gpu(self);
         return err;
@@ -174,35 +241,38 @@ typedef OrtStatus *(ORT_API_CALL *bind_fn)(OrtIoBinding *, const char *, const O
 
 /* A binding refers to the value's memory; the value itself may go. */
 static enum tt_err bind(const struct tt_engine_on_gpu *self, OrtIoBinding *binding, bind_fn bind_to,
-                        const struct tt_tensor_spec *specs, int32_t count, int32_t rows,
-                        const uint64_t *addresses, struct tt_error *why) {
+                        const char *const *names, const int32_t *tensors, int32_t count,
+                        int32_t rows, const uint64_t *addresses, struct tt_error *why) {
     enum tt_err err = TT_OK;
     for (int32_t i = 0; !err && i < count; i++) {
+        const struct tt_dataflow_tensor *tensor = &self->dataflow->tensors[tensors[i]];
         struct tt_tensor_view view = {.bytes = (const void *)(uintptr_t)addresses[i],
-                                      .size_bytes = tt_tensor_row_bytes(&specs[i]) * (size_t)rows,
-                                      .shape = specs[i].shape};
+                                      .size_bytes = tensor->row_bytes * (size_t)rows,
+                                      .shape = tensor->shape};
         view.shape.dims[0] = rows;
         OrtValue *value;
-        err = tt_ort_value_in(self->library, self->memory, specs[i].dtype, &view, &value, why);
+        err = tt_ort_value_in(self->library, self->memory, tensor->dtype, &view, &value, why);
         if (err)
             return err;
-        err = tt_ort_check(self->library, bind_to(binding, specs[i].name, value), why);
+        err = tt_ort_check(self->library, bind_to(binding, names[i], value), why);
         self->library->api->ReleaseValue(value);
     }
     return err;
 }
 
-static enum tt_err enqueue(struct tt_engine_on_gpu *self, int32_t stream, int32_t rows,
-                           const uint64_t *in, const uint64_t *out, struct tt_error *why) {
+static enum tt_err enqueue(struct tt_engine_on_gpu *self, int32_t stream, int32_t index,
+                           int32_t rows, const uint64_t *in, const uint64_t *out,
+                           struct tt_error *why) {
     const OrtApi *api = self->library->api;
-    const struct tt_signature *signature = &self->signature;
-    tt_assert(stream >= 0 && stream < self->lane_count);
-    const struct lane *lane = &self->lanes[stream];
-    enum tt_err err = bind(self, lane->binding, api->BindInput, signature->inputs,
-                           signature->input_count, rows, in, why);
+    const struct tt_ort_step *step = &self->model->steps[index];
+    const struct tt_dataflow_step *flow = &self->dataflow->steps[index];
+    tt_assert(stream >= 0 && stream < self->stream_count);
+    const struct lane *lane = lane_of(self, stream, index);
+    enum tt_err err = bind(self, lane->binding, api->BindInput, step->input_names, flow->inputs,
+                           flow->input_count, rows, in, why);
     if (!err)
-        err = bind(self, lane->binding, api->BindOutput, signature->outputs,
-                   signature->output_count, rows, out, why);
+        err = bind(self, lane->binding, api->BindOutput, step->output_names, flow->outputs,
+                   flow->output_count, rows, out, why);
     return err ? err
                : tt_ort_check(self->library,
                               api->RunWithBinding(lane->session, self->run_options, lane->binding),

@@ -31,6 +31,8 @@ static enum tt_err load_graph(struct tt_engine *engine, const struct tt_engine_m
                                         .path = spec->path,
                                         .batched = spec->batched,
                                         .max_batch = spec->max_batch,
+                                        .optimization = spec->portable ? TT_ORT_OPTIMIZE_BASIC
+                                                                       : TT_ORT_OPTIMIZE_ALL,
                                         .save_optimized = spec->save_optimized};
     return tt_ort_engine_load(engine, &load, out_model, why);
 }
@@ -78,6 +80,7 @@ const struct tt_engine_kind tt_onnxruntime_engine_kind = {
     .close_shared = close_shared,
     .open = open_engine,
     .load = load,
+    .lay_out = tt_ort_lay_out,
     .compute = tt_ort_compute,
     .gpu = &tt_ort_gpu,
     .check_versions = tt_ort_check_versions,

@@ -174,30 +174,44 @@ static enum tt_err wrap_weights(struct tt_ort_model *self, const struct tt_slice
     return err;
 }
 
-/* Adds the addresses of the stage's weights to the session's options. Their values are the last
- * ones of self->weights. */
-static enum tt_err offer_weights(struct tt_ort_model *self, const struct tt_slices_stage *stage,
+/* The first of the stage's weights among those of the model, which has them in order. */
+static OrtValue *const *weights_of(const struct tt_ort_model *self, int32_t stage) {
+    int32_t first = 0;
+    for (int32_t s = 0; s < stage; s++)
+        first += self->slices->stages[s].weight_count;
+    return &self->weights[first];
+}
+
+enum tt_err tt_ort_stage_weights(const struct tt_ort_model *self, int32_t index,
                                  OrtSessionOptions *options, struct tt_error *why) {
-    const struct tt_ort_library *library = self->library;
+    const struct tt_slices_stage *stage = &self->slices->stages[index];
     int32_t count = stage->weight_count;
     if (count == 0)
         return TT_OK;
     const char **names = calloc((size_t)count, sizeof(*names));
     enum tt_err err = names ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    int32_t first = self->weight_count - count;
     for (int32_t i = 0; !err && i < count; i++)
         names[i] = stage->weights[i].name;
     if (!err)
         err = tt_ort_check(
-            library,
-            library->api->AddExternalInitializers(
-                options, names, (const OrtValue *const *)&self->weights[first], (size_t)count),
-            why);
-    for (int32_t i = 0; !err && i < count; i++)
-        err = tt_ort_check(
-            library, library->api->AddInitializer(options, names[i], self->weights[first + i]),
+            self->library,
+            self->library->api->AddExternalInitializers(
+                options, names, (const OrtValue *const *)weights_of(self, index), (size_t)count),
             why);
     free(names);
+    return err;
+}
+
+/* The same, and where they are, so that all sessions read them there. */
+static enum tt_err offer_weights(const struct tt_ort_model *self, int32_t index,
+                                 OrtSessionOptions *options, struct tt_error *why) {
+    const struct tt_slices_stage *stage = &self->slices->stages[index];
+    enum tt_err err = tt_ort_stage_weights(self, index, options, why);
+    for (int32_t i = 0; !err && i < stage->weight_count; i++)
+        err = tt_ort_check(self->library,
+                           self->library->api->AddInitializer(options, stage->weights[i].name,
+                                                              weights_of(self, index)[i]),
+                           why);
     return err;
 }
 
@@ -211,7 +225,7 @@ static enum tt_err make_stage_session(struct tt_ort_model *self, int32_t index, 
     if (!err && own_arena)
         err = tt_ort_session_options_own_arena(library, options, why);
     if (!err)
-        err = offer_weights(self, stage, options, why);
+        err = offer_weights(self, index, options, why);
     if (!err)
         err = tt_ort_check(library,
                            api->CreateSessionFromArrayWithPrepackedWeightsContainer(

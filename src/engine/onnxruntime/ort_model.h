@@ -72,6 +72,9 @@ static inline OrtSession *tt_ort_step_session(const struct tt_ort_model *self, i
     const struct tt_ort_step *s = &self->steps[step];
     return s->own ? s->own[executor % self->own_count] : s->session;
 }
+/* Tells a session where the bytes of a stage's weights are, which its file only names. */
+TT_MUST_CHECK enum tt_err tt_ort_stage_weights(const struct tt_ort_model *self, int32_t stage,
+                                               OrtSessionOptions *options, struct tt_error *why);
 void tt_ort_model_free(struct tt_ort_model *take_model);
 
 #endif

@@ -37,6 +37,19 @@ int32_t tt_onnx_element(enum tt_dtype dtype) {
     return 0;
 }
 
+const void *tt_onnx_tensor_bytes(const Onnx__Tensor *tensor, size_t *out_bytes) {
+    if (tensor->n_external_data || tensor->data_location)
+        return NULL;
+    if (tensor->has_raw_data) {
+        *out_bytes = tensor->raw_data.len;
+        return tensor->raw_data.data;
+    }
+    *out_bytes = tensor->n_float_data * sizeof(float) + tensor->n_int64_data * sizeof(int64_t);
+    if (tensor->n_float_data && tensor->data_type == 1)
+        return tensor->float_data;
+    return tensor->n_int64_data && tensor->data_type == 7 ? tensor->int64_data : NULL;
+}
+
 /* ---- tensors by name ---- */
 
 static int32_t find_tensor(struct builder *b, const char *name) {

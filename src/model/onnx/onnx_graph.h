@@ -79,6 +79,8 @@ char *tt_onnx_graph_node_name(const struct tt_onnx_graph *self, int32_t node, ch
 int32_t tt_onnx_graph_find(const struct tt_onnx_graph *self, const char *name);
 /* Converts between our type and ONNX's number; NONE and 0: there is none. */
 enum tt_dtype tt_onnx_dtype(int32_t element);
+/* An initializer's bytes in the message; NULL: they are stored in another form. */
+const void *tt_onnx_tensor_bytes(const Onnx__Tensor *tensor, size_t *out_bytes);
 int32_t tt_onnx_element(enum tt_dtype dtype);
 
 #endif

@@ -38,23 +38,9 @@ static enum tt_err io(struct writer *w, const char *file) {
 
 /* ---- weights ---- */
 
-/* The initializer's bytes in the message; NULL: they are stored in another form. */
-static const void *weight_bytes(const Onnx__Tensor *tensor, size_t *out_bytes) {
-    if (tensor->n_external_data || tensor->data_location)
-        return NULL;
-    if (tensor->has_raw_data) {
-        *out_bytes = tensor->raw_data.len;
-        return tensor->raw_data.data;
-    }
-    *out_bytes = tensor->n_float_data * sizeof(float) + tensor->n_int64_data * sizeof(int64_t);
-    if (tensor->n_float_data && tensor->data_type == 1)
-        return tensor->float_data;
-    return tensor->n_int64_data && tensor->data_type == 7 ? tensor->int64_data : NULL;
-}
-
 static bool is_shared(const Onnx__Tensor *tensor) {
     size_t bytes;
-    return weight_bytes(tensor, &bytes) && bytes >= LEAST_SHARED_BYTES &&
+    return tt_onnx_tensor_bytes(tensor, &bytes) && bytes >= LEAST_SHARED_BYTES &&
            tensor->n_dims <= TT_MAX_RANK && tt_dtype_bytes(tt_onnx_dtype(tensor->data_type)) > 0;
 }
 
@@ -63,7 +49,8 @@ static enum tt_err write_weight(struct writer *w, int32_t initializer) {
     if (w->offsets[initializer] >= 0)
         return TT_OK;
     size_t bytes;
-    const void *data = weight_bytes(w->graph->model->graph->initializer[initializer], &bytes);
+    const void *data =
+        tt_onnx_tensor_bytes(w->graph->model->graph->initializer[initializer], &bytes);
     size_t pad = (size_t)(-w->weights_bytes & (ALIGNMENT - 1));
     if (fwrite(zeros, 1, pad, w->weights) != pad || fwrite(data, 1, bytes, w->weights) != bytes)
         return io(w, "weights.bin");
@@ -91,7 +78,7 @@ static Onnx__Tensor *make_stub(struct writer *w, int32_t initializer) {
         return NULL;
     onnx__tensor__init(stub);
     size_t bytes;
-    (void)weight_bytes(tensor, &bytes);
+    (void)tt_onnx_tensor_bytes(tensor, &bytes);
     char offset[32], length[32];
     snprintf(offset, sizeof(offset), "%lld", (long long)w->offsets[initializer]);
     snprintf(length, sizeof(length), "%zu", bytes);

@@ -6,6 +6,7 @@
 #include "base/prng.h"
 #include "device/async_cuda.h"
 #include "engine/onnxruntime/onnxruntime.h"
+#include "engine/onnxruntime/ort_compute.h"
 #include "engine/onnxruntime/ort_gpu.h"
 #include "engine/streams/stream_engine.h"
 #include "standin/cuda_standin.h"
@@ -62,6 +63,7 @@ struct rig {
     struct tt_engine_model *loaded, *model;
     struct tt_async_device *device;
     struct tt_engine_on_gpu *on_gpu;
+    struct tt_dataflow dataflow;
     struct tt_ring returned;
     int32_t wrong;
 };
@@ -71,8 +73,11 @@ struct rig {
 static enum tt_err prepare(void *context, void *const *streams, int32_t count,
                            struct tt_error *why) {
     struct rig *rig = context;
-    const struct tt_engine_gpu_options options = {
-        .signature = &signature, .streams = streams, .stream_count = count, .memory_bytes = ARENA};
+    const struct tt_engine_gpu_options options = {.signature = &signature,
+                                                  .dataflow = &rig->dataflow,
+                                                  .streams = streams,
+                                                  .stream_count = count,
+                                                  .memory_bytes = ARENA};
     return tt_ort_gpu.open(rig->loaded, &options, &rig->on_gpu, why);
 }
 
@@ -81,8 +86,7 @@ static enum tt_err enqueue(void *context, int32_t executor, void *native_stream,
                            struct tt_error *why) {
     const struct rig *rig = context;
     (void)native_stream;
-    tt_assert(step == 0);
-    return tt_ort_gpu.enqueue(rig->on_gpu, executor, rows, in, out, why);
+    return tt_ort_gpu.enqueue(rig->on_gpu, executor, step, rows, in, out, why);
 }
 
 static void release(void *context) {
@@ -222,11 +226,13 @@ static void open_runtime(struct rig *rig, const char *path) {
     assert_int_equal(tt_ring_init(&rig->returned, 64), TT_OK);
     if (tt_ort_library_open(&library, &rig->library, &why) ||
         tt_ort_engine_open(rig->library, &cpu, &rig->cpu, &why) ||
-        tt_ort_engine_load(rig->cpu, &model, &rig->loaded, &why))
+        tt_ort_engine_load(rig->cpu, &model, &rig->loaded, &why) ||
+        tt_ort_lay_out(rig->loaded, &signature, &rig->dataflow, &why))
         fail_msg("%s", why.text);
 }
 
 static void close_runtime(struct rig *rig) {
+    tt_dataflow_fini(&rig->dataflow);
     rig->cpu->ops->unload(rig->loaded);
     rig->cpu->ops->close(rig->cpu);
     tt_ort_library_close(rig->library);
