@@ -172,9 +172,16 @@ static enum tt_err enqueue(void *context, int32_t executor, void *native_stream,
     return self->kind->gpu->enqueue(self->on_gpu, executor, step, rows, in, out, why);
 }
 
+/* Sessions whose runs may go on stay, with their memory. */
+static void close_gpu(const struct on_streams *self) {
+    if (self->on_gpu && tt_async_device_keeps(self->device))
+        tt_async_device_keep(self->device, self->on_gpu);
+    else if (self->on_gpu)
+        self->kind->gpu->close(self->on_gpu);
+}
+
 static void discard(struct on_streams *take_self) {
-    if (take_self->on_gpu)
-        take_self->kind->gpu->close(take_self->on_gpu);
+    close_gpu(take_self);
     for (int32_t i = 0; i < take_self->kept_count; i++)
         tt_async_release(take_self->device, take_self->kept[i].address,
                          take_self->kept[i].size_bytes);

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/threads/eventcount.h"
+#include "device/async_cuda_calls.h"
 #include "device/async_order.h"
 #include "device/cuda_driver.h"
 
@@ -18,11 +19,14 @@ struct cuda_device {
     struct tt_cuda_driver driver;
     int gpu;
     void *context;
+    struct tt_counter is_dead;      /* 0 or 1: the driver reports a sticky error */
+    struct tt_async_cuda_kept kept; /* in quarantine */
 };
 
 struct cuda_stream {
     struct tt_async_stream stream;
     void *native;
+    struct tt_async_cuda_calls *calls;
 };
 
 struct cuda_event {
@@ -65,6 +69,7 @@ static enum tt_err check(struct cuda_device *self, int result, const char *call,
     if (is_sticky(result)) {
         char reason[256];
         snprintf(reason, sizeof(reason), "%s: %s (%d)", call, name, result);
+        tt_counter_set(&self->is_dead, 1);
         tt_async_device_fail(&self->device, reason);
         return tt_async_device_status(&self->device, why);
     }
@@ -77,6 +82,18 @@ static enum tt_err enter(struct cuda_device *self, struct tt_error *why) {
     return check(self, self->driver.cuCtxSetCurrent(self->context), "cuCtxSetCurrent", why);
 }
 
+/* ---- quarantine ---- */
+
+/* After a sticky error nothing runs in the context any more. */
+static bool keeps(struct tt_async_device *device) {
+    return tt_counter_get(&cuda_of(device)->is_dead) == 0 &&
+           tt_async_device_status(device, NULL) != TT_OK;
+}
+
+static void keep(struct tt_async_device *device, void *thing) {
+    tt_async_cuda_keep(&cuda_of(device)->kept, thing);
+}
+
 /* ---- streams and events ---- */
 
 static enum tt_err stream_open(struct tt_async_device *device, int32_t index,
@@ -85,11 +102,14 @@ static enum tt_err stream_open(struct tt_async_device *device, int32_t index,
     struct cuda_stream *stream = calloc(1, sizeof(*stream));
     if (!stream)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for stream %d", index);
-    enum tt_err err = enter(self, why);
+    enum tt_err err = tt_async_cuda_calls_new(&stream->calls, why);
+    if (!err)
+        err = enter(self, why);
     if (!err)
         err = check(self, self->driver.cuStreamCreate(&stream->native, TT_CUDA_STREAM_NON_BLOCKING),
                     "cuStreamCreate", why);
     if (err) {
+        tt_async_cuda_calls_free(stream->calls);
         free(stream);
         return err;
     }
@@ -102,10 +122,17 @@ static enum tt_err stream_open(struct tt_async_device *device, int32_t index,
 static void stream_close(struct tt_async_stream *take_stream) {
     struct cuda_device *self = cuda_of(take_stream->device);
     struct cuda_stream *stream = TT_CONTAINER_OF(take_stream, struct cuda_stream, stream);
+    if (keeps(&self->device)) {
+        tt_async_cuda_calls_mute(stream->calls);
+        tt_async_cuda_keep_calls(&self->kept, stream->calls);
+        free(stream);
+        return;
+    }
     (void)self->driver.cuCtxSetCurrent(self->context);
     if (tt_async_device_status(&self->device, NULL) == TT_OK) /* its last calls have returned */
         (void)self->driver.cuStreamSynchronize(stream->native);
     (void)self->driver.cuStreamDestroy_v2(stream->native);
+    tt_async_cuda_calls_free(stream->calls);
     free(stream);
 }
 
@@ -131,8 +158,10 @@ static enum tt_err event_open(struct tt_async_device *device, struct tt_async_ev
 static void event_close(struct tt_async_event *take_event) {
     struct cuda_device *self = cuda_of(take_event->device);
     struct cuda_event *event = TT_CONTAINER_OF(take_event, struct cuda_event, event);
-    (void)self->driver.cuCtxSetCurrent(self->context);
-    (void)self->driver.cuEventDestroy_v2(event->native);
+    if (!keeps(&self->device)) {
+        (void)self->driver.cuCtxSetCurrent(self->context);
+        (void)self->driver.cuEventDestroy_v2(event->native);
+    }
     free(event);
 }
 
@@ -194,6 +223,22 @@ static enum tt_err launch(struct cuda_device *self, const struct tt_async_kernel
                : TT_OK;
 }
 
+static enum tt_err call(struct cuda_device *self, struct tt_async_stream *stream,
+                        const struct tt_async_op *op, struct tt_error *why) {
+    struct cuda_stream *own = TT_CONTAINER_OF(stream, struct cuda_stream, stream);
+    struct tt_async_cuda_call *made =
+        tt_async_cuda_calls_take(own->calls, op->call, op->call_context);
+    if (!made)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a call on stream %d",
+                       stream->index);
+    enum tt_err err =
+        check(self, self->driver.cuLaunchHostFunc(own->native, tt_async_cuda_calls_run, made),
+              "cuLaunchHostFunc", why);
+    if (err)
+        tt_async_cuda_calls_give(made);
+    return err;
+}
+
 static enum tt_err submit(struct tt_async_stream *stream, const struct tt_async_op *op,
                           struct tt_error *why) {
     struct cuda_device *self = cuda_of(stream->device);
@@ -228,10 +273,7 @@ static enum tt_err submit(struct tt_async_stream *stream, const struct tt_async_
                     "cuMemsetD8Async", why);
         break;
     case TT_ASYNC_LAUNCH: err = launch(self, &op->kernel, native, why); break;
-    case TT_ASYNC_CALL:
-        err = check(self, driver->cuLaunchHostFunc(native, op->call, op->call_context),
-                    "cuLaunchHostFunc", why);
-        break;
+    case TT_ASYNC_CALL: err = call(self, stream, op, why); break;
     }
     return err;
 }
@@ -259,6 +301,8 @@ static enum tt_err reserve(struct tt_async_device *device, size_t bytes, uint64_
 
 static void release(struct tt_async_device *device, uint64_t address) {
     struct cuda_device *self = cuda_of(device);
+    if (keeps(device))
+        return;
     (void)self->driver.cuCtxSetCurrent(self->context);
     (void)self->driver.cuMemFree_v2(address);
 }
@@ -277,6 +321,8 @@ static enum tt_err pin(struct tt_async_device *device, size_t bytes, void **out_
 
 static void unpin(struct tt_async_device *device, void *bytes) {
     struct cuda_device *self = cuda_of(device);
+    if (keeps(device))
+        return;
     (void)self->driver.cuCtxSetCurrent(self->context);
     (void)self->driver.cuMemFreeHost(bytes);
 }
@@ -327,8 +373,11 @@ static enum tt_err restart(struct tt_async_device *device, struct tt_error *why)
     struct cuda_device *self = cuda_of(device);
     const char *call;
     int result = make_context_again(self, &call);
-    if (!result)
+    if (!result) { /* with the old context went what was kept */
+        tt_async_cuda_kept_release(&self->kept);
+        tt_counter_set(&self->is_dead, 0);
         return TT_OK;
+    }
     return tt_fail(TT_ERR_UNAVAILABLE, why,
                    "device %s cannot be restarted: %s: %s (%d); restart the process",
                    device->info.name, call, tt_cuda_result_name(&self->driver, result), result);
@@ -336,7 +385,10 @@ static enum tt_err restart(struct tt_async_device *device, struct tt_error *why)
 
 static void close_device(struct tt_async_device *take_device) {
     struct cuda_device *self = cuda_of(take_device);
-    if (self->context) {
+    bool stays = keeps(take_device); /* and so does the context, in which work may run */
+    tt_async_cuda_kept_for_good(&self->kept);
+    tt_async_cuda_kept_fini(&self->kept);
+    if (self->context && !stays) {
         (void)self->driver.cuCtxSetCurrent(NULL);
         (void)self->driver.cuDevicePrimaryCtxRelease_v2(self->gpu);
     }
@@ -362,6 +414,8 @@ static const struct tt_async_ops cuda_ops = {
     .now = now,
     .probe = probe,
     .native = native_stream,
+    .keeps = keeps,
+    .keep = keep,
 };
 
 static enum tt_err count_gpus(const struct tt_cuda_driver *driver, int32_t *out_count,
@@ -443,6 +497,7 @@ enum tt_err tt_async_cuda_open(const struct tt_async_cuda_options *options,
         free(self);
         return tt_fail(err, why, "out of memory for a device");
     }
+    tt_async_cuda_kept_init(&self->kept);
     *out_device = &self->device;
     return TT_OK;
 }

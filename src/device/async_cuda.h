@@ -9,6 +9,9 @@
  * process's work on that GPU; so does _open, if it finds the context unusable. After some faults
  * the driver refuses that until the process ends.
  *
+ * What was given up, but not by the driver, may still run: it is kept (device/async_device.h). A
+ * device that keeps something closes without its context, which stays until the process ends.
+ *
  * Differences from other kinds: a wait without a limit ends with the event or with the device's
  * failure as the driver reports it, not by tt_async_device_fail; queues have no limit of ours, and
  * a submission blocks where the driver's own is reached. Implemented in async_cuda.c. */

@@ -18,6 +18,12 @@
  * A stream that hangs is found by tt_async_event_wait with a limit; the caller decides whether
  * tt_async_device_fail follows.
  *
+ * Quarantine. What the caller gives up may still run on a GPU, and write. So a device that keeps
+ * (tt_async_device_keeps) takes back streams, events and memory without a call of the driver: none
+ * of them is freed or used again until the device restarts, or else the process ends. Calls of such
+ * streams are not made any more. Other kinds need no quarantine: the host device closes a stream
+ * when its function has returned, and on an emulated one nothing happens after a failure.
+ *
  * Order. With `order` in the options, every submission states which bytes it reads and writes, and
  * vector clocks find two that conflict without an event between them (device/async_order.h).
  *
@@ -154,6 +160,9 @@ struct tt_async_ops {
     /* A call that has no effect but shows whether the device works. NULL: failures show at once. */
     enum tt_err (*probe)(struct tt_async_device *device, struct tt_error *why);
     void *(*native)(struct tt_async_stream *stream); /* NULL: kernels are C functions */
+    /* See tt_async_device_keeps, tt_async_device_keep. NULL: it keeps nothing. */
+    bool (*keeps)(struct tt_async_device *device);
+    void (*keep)(struct tt_async_device *device, void *thing);
 };
 
 /* First member of each kind's device. The fields are async_device.c's. */
@@ -190,6 +199,15 @@ static inline const struct tt_async_info *tt_async_device_info(const struct tt_a
 void tt_async_device_close(struct tt_async_device *take_device);
 /* Marks the device as failed; only the first reason counts. For watchdogs. Any thread. */
 void tt_async_device_fail(struct tt_async_device *self, const char *reason);
+/* True: it has failed, but not by a fault of its own, and its work may go on: what is closed now is
+ * kept. Any thread. */
+static inline bool tt_async_device_keeps(struct tt_async_device *self) {
+    return self->ops->keeps && self->ops->keeps(self);
+}
+/* It keeps: what the caller has on it besides, and must not free, stays reachable from it. */
+static inline void tt_async_device_keep(struct tt_async_device *self, void *thing) {
+    self->ops->keep(self, thing);
+}
 /* OK, or UNAVAILABLE and the reason. Any thread. */
 enum tt_err tt_async_device_status(struct tt_async_device *self, struct tt_error *why);
 /* The same, and finds a failure that no call has reported yet: a device that is gone, with work

@@ -31,6 +31,7 @@ enum op_kind { RECORD, WAIT, COPY, FILL, CALL };
 
 struct event {
     uint64_t turns, reached;
+    struct event *next; /* of the context's */
 };
 
 struct op {
@@ -51,6 +52,7 @@ struct stream {
     pthread_t thread;
     struct op *first, *last;
     bool closing;
+    struct stream *next; /* of the context's */
 };
 
 struct fault {
@@ -70,6 +72,9 @@ static struct {
         char *first; /* NULL: free */
         size_t bytes;
     } blocks[MAX_BLOCKS];
+    void *pinned[MAX_BLOCKS];
+    struct stream *streams;
+    struct event *events;
 } driver = {.lock = PTHREAD_MUTEX_INITIALIZER,
             .changed = PTHREAD_COND_INITIALIZER,
             .gpu_count = 1,
@@ -123,6 +128,46 @@ static int end(int result) {
 }
 
 /* ---- controls ---- */
+
+/* Everything of the context, as a reset of it or the end of the process does; what hangs was let go
+ * before. */
+static void destroy_all(void) {
+    lock();
+    driver.sticky = driver.sticky ? driver.sticky : 1; /* what is left does not happen */
+    pthread_cond_broadcast(&driver.changed);
+    while (driver.streams) {
+        struct stream *stream = driver.streams;
+        driver.streams = stream->next;
+        stream->closing = true;
+        pthread_cond_broadcast(&driver.changed);
+        unlock();
+        pthread_join(stream->thread, NULL);
+        free(stream);
+        lock();
+    }
+    while (driver.events) {
+        struct event *event = driver.events;
+        driver.events = event->next;
+        free(event);
+    }
+    for (int i = 0; i < MAX_BLOCKS; i++) {
+        free(driver.blocks[i].first);
+        driver.blocks[i].first = NULL;
+        free(driver.pinned[i]);
+        driver.pinned[i] = NULL;
+    }
+    driver.used_bytes = 0;
+    driver.sticky = driver.retained = 0;
+    unlock();
+}
+
+static size_t standin_end_process(void) {
+    lock();
+    size_t bytes = driver.used_bytes;
+    unlock();
+    destroy_all();
+    return bytes;
+}
 
 static void standin_reset(int gpu_count, size_t memory_bytes) {
     lock();
@@ -184,6 +229,7 @@ const struct cuda_standin cuda_standin = {
     .break_context = standin_break_context,
     .vanish = standin_vanish,
     .all_happened = standin_all_happened,
+    .end_process = standin_end_process,
 };
 
 /* ---- a stream's thread ---- */
@@ -367,11 +413,10 @@ STANDIN(cuDevicePrimaryCtxRelease_v2, int device) {
 STANDIN(cuDevicePrimaryCtxReset_v2, int device) {
     int result = begin(__func__);
     (void)device;
-    if (!result) {
-        driver.sticky = 0;
-        driver.retained = 0;
-    }
-    return end(result);
+    unlock();
+    if (!result)
+        destroy_all();
+    return result;
 }
 
 STANDIN(cuCtxSetCurrent, void *wanted) {
@@ -421,13 +466,20 @@ STANDIN(cuMemGetInfo_v2, size_t *out_free, size_t *out_total) {
 STANDIN(cuMemHostAlloc, void **out_bytes, size_t bytes, unsigned flags) {
     int result = begin_in_context(__func__);
     (void)flags;
+    int i = 0;
+    while (!result && driver.pinned[i])
+        i++;
+    assert(i < MAX_BLOCKS);
     if (!result)
-        *out_bytes = calloc(1, bytes);
+        *out_bytes = driver.pinned[i] = calloc(1, bytes);
     return end(result);
 }
 
 STANDIN(cuMemFreeHost, void *bytes) {
     int result = begin(__func__);
+    for (int i = 0; i < MAX_BLOCKS; i++)
+        if (driver.pinned[i] == bytes)
+            driver.pinned[i] = NULL;
     free(bytes);
     return end(result);
 }
@@ -438,6 +490,8 @@ STANDIN(cuStreamCreate, void **out_stream, unsigned flags) {
     if (!result) {
         struct stream *stream = calloc(1, sizeof(*stream));
         pthread_create(&stream->thread, NULL, stream_main, stream);
+        stream->next = driver.streams;
+        driver.streams = stream;
         *out_stream = stream;
     }
     return end(result);
@@ -446,6 +500,10 @@ STANDIN(cuStreamCreate, void **out_stream, unsigned flags) {
 STANDIN(cuStreamDestroy_v2, void *native) {
     struct stream *stream = native;
     int result = begin(__func__);
+    struct stream **at = &driver.streams;
+    while (*at != stream)
+        at = &(*at)->next;
+    *at = stream->next;
     stream->closing = true;
     pthread_cond_broadcast(&driver.changed);
     unlock();
@@ -467,13 +525,21 @@ STANDIN(cuStreamSynchronize, void *native) {
 STANDIN(cuEventCreate, void **out_event, unsigned flags) {
     int result = begin_in_context(__func__);
     (void)flags;
-    if (!result)
-        *out_event = calloc(1, sizeof(struct event));
+    if (!result) {
+        struct event *event = calloc(1, sizeof(*event));
+        event->next = driver.events;
+        driver.events = event;
+        *out_event = event;
+    }
     return end(result);
 }
 
-STANDIN(cuEventDestroy_v2, void *event) {
+STANDIN(cuEventDestroy_v2, void *native) {
     int result = begin(__func__);
+    struct event **at = &driver.events, *event = native;
+    while (*at != event)
+        at = &(*at)->next;
+    *at = event->next;
     free(event);
     return end(result);
 }

@@ -18,6 +18,9 @@ struct cuda_standin {
     void (*vanish)(int result);
     /* Every fault that was armed has happened. */
     int (*all_happened)(void);
+    /* What the end of the process does: frees all that the context still has. Returns how many
+     * bytes of device memory there were. Nothing hangs any more. */
+    size_t (*end_process)(void);
 };
 
 #endif

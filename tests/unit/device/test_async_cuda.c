@@ -425,6 +425,111 @@ static void test_waiting_ends_with_a_failure(void **state) {
     suite_unhang(self.stream);
     used_close(&self);
     suite_fini(&self.suite);
+    assert_true(standin->end_process() > 0); /* the watchdog's reason keeps what was there */
+}
+
+/* ---- quarantine ---- */
+
+static struct {
+    sem_t entered, gate, drained;
+    _Atomic int calls;
+} hung;
+
+static void block_kernel(void *context) {
+    (void)context;
+    sem_post(&hung.entered);
+    while (sem_wait(&hung.gate) != 0)
+        continue;
+}
+
+static void post_drained(void *context) {
+    (void)context;
+    sem_post(&hung.drained);
+}
+
+static void count_call(void *context) {
+    (void)context;
+    hung.calls++;
+}
+
+/* What the GPU itself runs: the context says which. */
+static enum tt_err enqueue_own(struct tt_async_device *device, void *context, void *native_stream,
+                               struct tt_error *why) {
+    (void)device;
+    (void)why;
+    void (*work)(void *) = *(void (**)(void *))context;
+    return driver.cuLaunchHostFunc(native_stream, work, NULL) ? TT_ERR_INTERNAL : TT_OK;
+}
+
+static void launch_own(struct used *self, void (**work)(void *)) {
+    struct tt_error why;
+    const struct tt_async_kernel kernel = {
+        .name = "own", .enqueue = enqueue_own, .context = (void *)work};
+    ok(tt_async_launch(self->stream, &kernel, &why), &why);
+}
+
+/* Its stream hangs, with a call behind; the watchdog gives up, and all is closed. */
+static void give_up(struct used *self) {
+    static void (*blocks)(void *) = block_kernel;
+    static void (*drains)(void *) = post_drained;
+    struct tt_error why;
+    used_init(self);
+    sem_init(&hung.entered, 0, 0);
+    sem_init(&hung.gate, 0, 0);
+    sem_init(&hung.drained, 0, 0);
+    hung.calls = 0;
+    launch_own(self, &blocks);
+    ok(tt_async_call(self->stream, count_call, NULL, &why), &why);
+    launch_own(self, &drains);
+    while (sem_wait(&hung.entered) != 0)
+        continue;
+    assert_false(tt_async_device_keeps(self->suite.device));
+    tt_async_device_fail(self->suite.device, "the watchdog gave up");
+    assert_true(tt_async_device_keeps(self->suite.device));
+    used_close(self); /* it waits for nothing that hangs */
+}
+
+static void let_go(void) {
+    sem_post(&hung.gate);
+    while (sem_wait(&hung.drained) != 0)
+        continue;
+    assert_int_equal(hung.calls, 0); /* who wanted the call has gone */
+}
+
+/* Nothing of a stream that hangs is freed or used again, also by another device of the GPU, until
+ * the process ends. */
+static void test_what_hangs_is_kept(void **state) {
+    (void)state;
+    struct used self;
+    struct tt_error why;
+    struct tt_async_device *device;
+    uint64_t address;
+    const struct tt_async_cuda_options cuda = {.driver_path = driver_path()};
+    give_up(&self);
+    suite_fini(&self.suite);
+    ok(tt_async_cuda_open(&cuda, &device, &why), &why);
+    ok(tt_async_reserve(device, 2 * BLOCK, &address, &why), &why);
+    assert_true(address + 2 * BLOCK <= self.memory || address >= self.memory + 2 * BLOCK);
+    tt_async_release(device, address, 2 * BLOCK);
+    let_go();
+    tt_async_device_close(device);
+    assert_true(standin->end_process() == 2 * BLOCK);
+}
+
+/* Or until the device restarts. */
+static void test_a_restart_ends_the_quarantine(void **state) {
+    (void)state;
+    struct used self;
+    struct tt_error why;
+    give_up(&self);
+    let_go();
+    ok(tt_async_device_restart(self.suite.device, &why), &why);
+    assert_false(tt_async_device_keeps(self.suite.device));
+    uint64_t address;
+    ok(tt_async_reserve(self.suite.device, BLOCK, &address, &why), &why);
+    tt_async_release(self.suite.device, address, BLOCK);
+    suite_fini(&self.suite);
+    assert_true(standin->end_process() == 0);
 }
 
 /* A GPU that falls off the bus: all calls fail, and so does a restart, until it is back. */
@@ -499,6 +604,8 @@ int main(void) {
         cmocka_unit_test(test_single_calls_fail),
         cmocka_unit_test(test_sticky_results),
         cmocka_unit_test(test_waiting_ends_with_a_failure),
+        cmocka_unit_test(test_what_hangs_is_kept),
+        cmocka_unit_test(test_a_restart_ends_the_quarantine),
         cmocka_unit_test(test_a_vanished_gpu),
         cmocka_unit_test(test_restarts_that_fail),
     };
