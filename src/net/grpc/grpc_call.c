@@ -217,7 +217,9 @@ void tt_grpc_call_send_bytes(struct tt_grpc_call *self, const void *bytes, size_
         tt_http2_message_add_text(page);
     }
     if (page && !page->text.failed) {
-        if (self->coding != TT_CODING_IDENTITY && self->accepts_coding)
+        /* A long page goes as it is: packing it here would hold up the loop. */
+        if (self->coding != TT_CODING_IDENTITY && self->accepts_coding &&
+            size_bytes <= TT_GRPC_WORK_ANSWER)
             tt_grpc_message_pack(self->coding, page);
         tt_grpc_call_send(self, page);
         return;
@@ -240,7 +242,7 @@ static void answer_one(struct tt_grpc_call *self, const char *bytes, size_t size
         tt_grpc_call_fail(self, tt_grpc_status_of(err), *why.text ? why.text : tt_err_name(err));
     } else {
         tt_grpc_call_send_bytes(self, answer.bytes, answer.length);
-        if (self->method->kind == TT_GRPC_UNARY && !self->is_over)
+        if (self->method->kind != TT_GRPC_EACH && !self->is_over)
             tt_grpc_call_finish(self);
     }
     tt_text_fini(&answer);
@@ -292,6 +294,10 @@ static void take_message(struct tt_grpc_call *self, const char *bytes, size_t si
     case TT_GRPC_LOAD:
     case TT_GRPC_UNLOAD: start_command(self, bytes, size_bytes); break;
     case TT_GRPC_WATCH: self->all->operations->watch(self, bytes, size_bytes); break;
+    case TT_GRPC_STATISTICS:
+        if (!self->all->operations->statistics(self, bytes, size_bytes))
+            answer_one(self, bytes, size_bytes);
+        break;
     case TT_GRPC_UNARY:
     case TT_GRPC_EACH: answer_one(self, bytes, size_bytes); break;
     }

@@ -22,6 +22,7 @@
 #include "net/http2/http2_session.h"
 #include "net/kserve/kserve_operations.h"
 #include "net/kserve/request_journal.h"
+#include "net/sockets/shared_page.h"
 #include "serve/limits.h"
 
 enum {
@@ -46,6 +47,8 @@ struct tt_grpc_operations {
     void (*take_large)(struct tt_grpc_call *call);
     /* Cancels what was started. */
     void (*cancel)(struct tt_grpc_call *call);
+    /* Answers later; false: the method's `answer` is short. */
+    bool (*statistics)(struct tt_grpc_call *call, const char *bytes, size_t size_bytes);
     /* Begins to watch what the message asks for. */
     void (*watch)(struct tt_grpc_call *call, const char *bytes, size_t size_bytes);
 };
@@ -65,7 +68,9 @@ struct tt_grpc_calls {
     void *owner;
     bool stopping;
     int32_t call_count;
-    struct tt_list streams; /* calls that end with the server or the client only */
+    struct tt_page_writer statistics; /* of all models */
+    struct tt_kserve_statistics all;  /* for the page that is being written */
+    struct tt_list streams;           /* calls that end with the server or the client only */
     struct tt_list free_calls, free_inferences;
     int32_t free_call_count, free_inference_count;
     struct tt_counter requests, answered, gone, in_flight; /* other threads may read */
@@ -78,6 +83,7 @@ struct tt_grpc_call {
     struct tt_list_node node;            /* in all->streams or all->free_calls */
     struct tt_list running;              /* inferences */
     struct tt_grpc_receiver receiver;
+    struct tt_page_asker asker;     /* of statistics */
     struct tt_text ahead;           /* bytes beyond what it may handle now */
     int64_t began_at;               /* its headers were there; set if there is a journal */
     struct tt_trace_headers *trace; /* owned; NULL: its headers have none, or no journal */

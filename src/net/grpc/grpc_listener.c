@@ -2,6 +2,7 @@
 
 #include "base/log/log.h"
 #include "net/grpc/grpc_operations.h"
+#include "net/grpc/grpc_work.h"
 #include "net/http2/http2_connection.h"
 #include "net/sockets/socket_group.h"
 
@@ -110,6 +111,7 @@ static void start(struct tt_grpc_listener *self, struct worker *worker,
                                                    options->first_writer + self->worker_count};
     tt_journal_init(&worker->calls.journal, &journal);
     worker->calls.loop = &worker->server.loop;
+    tt_grpc_statistics_init(&worker->calls);
     worker->calls.touch = tt_http2_connections_touch;
     worker->calls.on_gone = on_gone;
     worker->calls.owner = worker;

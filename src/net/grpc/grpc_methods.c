@@ -46,8 +46,8 @@ static enum tt_err set_target(const char *name, const char *version,
 }
 
 /* Every request that names a model has the same fields: name = 1, version = 2. */
-static enum tt_err read_target(const char *bytes, size_t size_bytes,
-                               struct tt_kserve_target *out_target, struct tt_error *why) {
+enum tt_err tt_grpc_read_target(const char *bytes, size_t size_bytes,
+                                struct tt_kserve_target *out_target, struct tt_error *why) {
     Inference__ModelReadyRequest *request;
     request = tt_grpc_unpack(&inference__model_ready_request__descriptor, bytes, size_bytes, why);
     enum tt_err err = request ? TT_OK : TT_ERR_INVALID;
@@ -99,7 +99,7 @@ static enum tt_err answer_model_ready(const struct tt_kserve_service *service, c
                                       struct tt_error *why) {
     Inference__ModelReadyResponse answer = INFERENCE__MODEL_READY_RESPONSE__INIT;
     struct tt_kserve_target target;
-    enum tt_err err = read_target(bytes, size_bytes, &target, why);
+    enum tt_err err = tt_grpc_read_target(bytes, size_bytes, &target, why);
     if (!err)
         err = tt_kserve_model_ready(service, &target, why);
     answer.ready = err == TT_OK;
@@ -111,7 +111,7 @@ static enum tt_err answer_metadata(const struct tt_kserve_service *service, cons
     struct tt_kserve_target target;
     struct tt_kserve_metadata metadata;
     struct tt_text json;
-    enum tt_err err = read_target(bytes, size_bytes, &target, why);
+    enum tt_err err = tt_grpc_read_target(bytes, size_bytes, &target, why);
     if (!err)
         err = tt_kserve_metadata_init(&metadata, service, &target, why);
     if (err)
@@ -128,7 +128,7 @@ static enum tt_err answer_config(const struct tt_kserve_service *service, const 
                                  size_t size_bytes, struct tt_text *out, struct tt_error *why) {
     struct tt_kserve_target target;
     struct tt_text json;
-    enum tt_err err = read_target(bytes, size_bytes, &target, why);
+    enum tt_err err = tt_grpc_read_target(bytes, size_bytes, &target, why);
     if (err)
         return err;
     tt_text_init(&json);
@@ -141,20 +141,26 @@ static enum tt_err answer_config(const struct tt_kserve_service *service, const 
     return err;
 }
 
+enum tt_err tt_grpc_pack_statistics(const struct tt_kserve_statistics *statistics,
+                                    struct tt_text *out, struct tt_error *why) {
+    struct tt_text json;
+    tt_text_init(&json);
+    tt_kserve_write_statistics(statistics, &json);
+    enum tt_err err = pack_json(&inference__model_statistics_response__descriptor, &json, out, why);
+    tt_text_fini(&json);
+    return err;
+}
+
 static enum tt_err answer_statistics(const struct tt_kserve_service *service, const char *bytes,
                                      size_t size_bytes, struct tt_text *out, struct tt_error *why) {
     struct tt_kserve_target target;
     struct tt_kserve_statistics statistics;
-    struct tt_text json;
-    enum tt_err err = read_target(bytes, size_bytes, &target, why);
+    enum tt_err err = tt_grpc_read_target(bytes, size_bytes, &target, why);
     if (!err)
         err = tt_kserve_statistics_init(&statistics, service, *target.model ? &target : NULL, why);
     if (err)
         return err;
-    tt_text_init(&json);
-    tt_kserve_write_statistics(&statistics, &json);
-    err = pack_json(&inference__model_statistics_response__descriptor, &json, out, why);
-    tt_text_fini(&json);
+    err = tt_grpc_pack_statistics(&statistics, out, why);
     tt_kserve_statistics_fini(&statistics);
     return err;
 }
@@ -316,7 +322,7 @@ static const struct tt_grpc_method methods[] = {
     {kserve, "ServerMetadata", TT_GRPC_UNARY, TT_OPERATION_METADATA, answer_server},
     {kserve, "ModelMetadata", TT_GRPC_UNARY, TT_OPERATION_METADATA, answer_metadata},
     {kserve, "ModelConfig", TT_GRPC_UNARY, TT_OPERATION_METADATA, answer_config},
-    {kserve, "ModelStatistics", TT_GRPC_UNARY, TT_OPERATION_READ, answer_statistics},
+    {kserve, "ModelStatistics", TT_GRPC_STATISTICS, TT_OPERATION_READ, answer_statistics},
     {kserve, "RepositoryIndex", TT_GRPC_UNARY, TT_OPERATION_READ, tt_grpc_answer_index},
     {kserve, "RepositoryModelLoad", TT_GRPC_LOAD, TT_OPERATION_MANAGE, NULL},
     {kserve, "RepositoryModelUnload", TT_GRPC_UNLOAD, TT_OPERATION_MANAGE, NULL},

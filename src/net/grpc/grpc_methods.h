@@ -16,13 +16,14 @@ typedef enum tt_err tt_grpc_answer_fn(const struct tt_kserve_service *service, c
                                       size_t size_bytes, struct tt_text *out, struct tt_error *why);
 
 enum tt_grpc_kind {
-    TT_GRPC_UNARY,  /* `answer` */
-    TT_GRPC_INFER,  /* one request, one answer */
-    TT_GRPC_STREAM, /* of inferences */
-    TT_GRPC_LOAD,   /* a model command */
-    TT_GRPC_UNLOAD, /* the same */
-    TT_GRPC_EACH,   /* `answer` for each message of a stream */
-    TT_GRPC_WATCH,  /* of the health */
+    TT_GRPC_UNARY,      /* `answer` */
+    TT_GRPC_STATISTICS, /* the same, but later for many models */
+    TT_GRPC_INFER,      /* one request, one answer */
+    TT_GRPC_STREAM,     /* of inferences */
+    TT_GRPC_LOAD,       /* a model command */
+    TT_GRPC_UNLOAD,     /* the same */
+    TT_GRPC_EACH,       /* `answer` for each message of a stream */
+    TT_GRPC_WATCH,      /* of the health */
 };
 
 struct tt_grpc_method {
@@ -49,6 +50,13 @@ TT_MUST_CHECK enum tt_err tt_grpc_health(const struct tt_kserve_service *service
                                          struct tt_error *why);
 /* The target that a packed HealthCheckRequest names. */
 TT_MUST_CHECK enum tt_err tt_grpc_read_health(const char *bytes, size_t size_bytes,
+                                              struct tt_kserve_target *out_target,
+                                              struct tt_error *why);
+/* Appends the packed ModelStatisticsResponse. */
+TT_MUST_CHECK enum tt_err tt_grpc_pack_statistics(const struct tt_kserve_statistics *statistics,
+                                                  struct tt_text *out, struct tt_error *why);
+/* The target that a packed request names, of those that have the fields name and version. */
+TT_MUST_CHECK enum tt_err tt_grpc_read_target(const char *bytes, size_t size_bytes,
                                               struct tt_kserve_target *out_target,
                                               struct tt_error *why);
 void tt_grpc_write_health(int32_t status, struct tt_text *out);

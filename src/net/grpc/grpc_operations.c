@@ -7,5 +7,6 @@ const struct tt_grpc_operations tt_grpc_operations = {.find = tt_grpc_method_fin
                                                       .infer = tt_grpc_call_infer,
                                                       .is_large = tt_grpc_call_is_large,
                                                       .take_large = tt_grpc_call_take_large,
+                                                      .statistics = tt_grpc_call_statistics,
                                                       .cancel = tt_grpc_call_cancel,
                                                       .watch = tt_grpc_call_watch};

@@ -25,6 +25,11 @@ bool tt_grpc_call_is_large(const struct tt_grpc_call *call);
 /* Takes the message of an inference, a stream of them, or a load. */
 void tt_grpc_call_take_large(struct tt_grpc_call *call);
 
+/* The statistics of many models, as a page that all calls share which ask meanwhile
+ * (net/sockets/shared_page.h). False: they are short. Implemented in grpc_statistics.c. */
+bool tt_grpc_call_statistics(struct tt_grpc_call *call, const char *bytes, size_t size_bytes);
+void tt_grpc_statistics_init(struct tt_grpc_calls *all);
+
 /* Packs the message behind its head; without memory, or where it would not gain, it stays as it is.
  * Any thread. */
 void tt_grpc_message_pack(enum tt_coding coding, struct tt_http2_message *message);

@@ -21,6 +21,7 @@ void tt_exchange_init(struct tt_exchange *self, const struct tt_http_context *co
     self->work = NULL;
     self->is_running = self->is_abandoned = self->is_inference_answer = false;
     self->is_answering = self->is_packed = false;
+    self->page = NULL;
     self->coding = TT_CODING_IDENTITY;
     tt_text_init(&self->packed);
     tt_http_claim_clear(&self->claim);
@@ -39,6 +40,7 @@ void tt_exchange_fini(struct tt_exchange *self) {
     tt_kserve_request_fini(&self->request);
     tt_text_fini(&self->reply.body);
     tt_text_fini(&self->packed);
+    tt_shared_page_unref(self->page);
 }
 
 void tt_exchange_abandon(struct tt_exchange *self) {

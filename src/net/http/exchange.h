@@ -22,6 +22,7 @@
 #include "net/http/http_access.h"
 #include "net/http/http_routes.h"
 #include "net/kserve/kserve_json.h"
+#include "net/sockets/shared_page.h"
 
 struct tt_body_work;
 struct tt_exchange;
@@ -52,7 +53,9 @@ struct tt_exchange {
     struct tt_kserve_parts parts; /* after the reply's body; `size_bytes` 0: none */
     struct tt_text packed;        /* if is_packed: both, compressed */
     bool is_packed;
-    enum tt_err err; /* of a stream's inference, with its reason */
+    struct tt_page_asker asker;  /* of a page that others share */
+    struct tt_shared_page *page; /* in place of body and parts; NULL: none */
+    enum tt_err err;             /* of a stream's inference, with its reason */
     struct tt_error why;
     bool is_read; /* the stream's last event was read */
 };

@@ -33,6 +33,11 @@ int tt_http_answer_pieces(const struct tt_exchange *exchange, struct tt_coding_p
         out_pieces[0] = (struct tt_coding_piece){exchange->packed.bytes, exchange->packed.length};
         return 1;
     }
+    if (exchange->page) {
+        const struct tt_text *text = &exchange->page->text;
+        out_pieces[0] = (struct tt_coding_piece){text->bytes, text->length};
+        return 1;
+    }
     out_pieces[0] =
         (struct tt_coding_piece){exchange->reply.body.bytes, exchange->reply.body.length};
     for (int32_t i = 0; i < parts->count; i++)

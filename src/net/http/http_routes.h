@@ -20,9 +20,12 @@
 
 struct tt_dashboard_access;
 /* What replies are made from; all borrowed. */
+struct tt_model_pages;
+
 struct tt_http_context {
     struct tt_kserve_service service;
-    struct uv_loop_s *loop; /* of the thread; NULL: long work is done at once, on it */
+    struct tt_model_pages *pages; /* of the thread */
+    struct uv_loop_s *loop;       /* of the thread; NULL: long work is done at once, on it */
     /* The counts of a thread, from 0, or of all (-1). Returns how many threads there are. Any
      * thread. NULL: they are not on the metrics page. */
     int32_t (*counts)(const void *context, int32_t thread, struct tt_listener_counts *out_counts);

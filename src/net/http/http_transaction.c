@@ -18,6 +18,8 @@ void tt_http_transactions_init(struct tt_http_transactions *self, uv_loop_t *loo
     self->limits = limits;
     self->context = *context;
     self->context.loop = loop;
+    self->context.pages = &self->pages;
+    tt_model_pages_init(&self->pages, &self->context);
     self->on_end = on_end;
     self->owner = owner;
     self->stopping = false;
@@ -131,6 +133,8 @@ int tt_http_transaction_compose(struct tt_http_transaction *self, struct tt_http
                                       .trace = answer_context(self),
                                       .retry_after_s = reply->retry_after_s};
     int count = tt_http_answer_pieces(exchange, out_pieces);
+    if (exchange->page)
+        out_head->content_bytes = exchange->page->text.length;
     if (exchange->is_packed) {
         out_head->coding = exchange->coding;
         out_head->content_bytes = exchange->packed.length;

@@ -14,6 +14,7 @@
 #include "net/http/http_answer.h"
 #include "net/http/http_journal.h"
 #include "net/http/http_message.h"
+#include "net/http/model_pages.h"
 #include "serve/limits.h"
 
 #include <uv.h>
@@ -22,6 +23,7 @@ struct tt_http_transactions {
     uv_loop_t *loop;                /* borrowed */
     const struct tt_limits *limits; /* borrowed */
     struct tt_http_context context; /* for all exchanges */
+    struct tt_model_pages pages;
     struct tt_http_message_limits message_limits;
     struct tt_body_budget body_budget;
     struct tt_http_counters counts; /* other threads may read */

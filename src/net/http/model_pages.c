@@ -4,21 +4,8 @@
 #include "metrics/metrics.h"
 #include "net/http/http1.h"
 #include "net/kserve/kserve_pages.h"
-#include "net/sockets/pool_work.h"
 #include "serve/catalogue.h"
 #include "serve/port.h"
-
-#include <stdlib.h>
-#include <uv.h>
-
-struct page_work {
-    uv_work_t work;
-    struct tt_exchange *exchange;
-    enum tt_route_kind kind;
-    struct tt_catalogue *catalogue;         /* a reference; NULL: none yet */
-    struct tt_text rest;                    /* of the metrics: what follows the models */
-    struct tt_kserve_statistics statistics; /* their names are the catalogue's */
-};
 
 /* --- metrics --- */
 
@@ -92,95 +79,110 @@ static void write_rest(const struct tt_http_context *context, struct tt_text *pa
         context->more_metrics(context->more_metrics_context, page);
 }
 
-/* --- a page --- */
-
-/* A reference to the newest catalogue. */
-static void keep_catalogue(struct page_work *self, struct tt_port *port) {
-    const struct tt_catalogue *catalogue = tt_port_catalogue(port);
-    tt_catalogue_unref(self->catalogue);
+/* The newest catalogue; NULL: none yet. */
+static struct tt_catalogue *catalogue_of(const struct tt_http_context *context) {
     /* Constant but for the count of its users. */
-    self->catalogue = catalogue ? tt_catalogue_ref((struct tt_catalogue *)catalogue) : NULL;
+    return (struct tt_catalogue *)(uintptr_t)tt_port_catalogue(context->service.port);
 }
 
-/* A copy of the counters of all models, whose names are those of the catalogue. */
-static enum tt_err copy_statistics(struct page_work *self, const struct tt_kserve_service *service,
-                                   struct tt_error *why) {
-    for (;;) {
-        int64_t generation = tt_port_generation(service->port);
-        enum tt_err err = tt_kserve_statistics_init(&self->statistics, service, NULL, why);
-        if (err || generation == tt_port_generation(service->port))
-            return err;
-        /* The names are those of a catalogue that was published meanwhile. */
-        tt_kserve_statistics_fini(&self->statistics);
-        keep_catalogue(self, service->port);
-    }
-}
-
-/* The part on the loop: what is short, and what only this thread may read. */
-static enum tt_err begin(struct page_work *self, const struct tt_http_context *context,
-                         struct tt_error *why) {
+static enum tt_err begin_metrics(void *context, struct tt_error *why) {
+    struct tt_model_pages *self = context;
+    (void)why;
+    self->catalogue = catalogue_of(self->context);
+    if (self->catalogue)
+        tt_catalogue_ref(self->catalogue);
     tt_text_init(&self->rest);
-    self->statistics = (struct tt_kserve_statistics){0};
-    self->catalogue = NULL;
-    keep_catalogue(self, context->service.port);
-    if (self->kind == TT_ROUTE_STATISTICS)
-        return copy_statistics(self, &context->service, why);
-    write_rest(context, &self->rest);
+    write_rest(self->context, &self->rest);
     return TT_OK;
 }
 
-/* The long part. Any thread, while no other one uses the exchange. */
-static void write_page(struct page_work *self) {
-    struct tt_reply *reply = &self->exchange->reply;
-    reply->status = 200;
-    if (self->kind == TT_ROUTE_STATISTICS) {
-        tt_kserve_write_statistics(&self->statistics, tt_reply_json(reply));
-        return;
-    }
-    reply->content_type = "text/plain; version=0.0.4; charset=utf-8";
-    tt_metrics_write_models(self->catalogue, &reply->body);
-    tt_text_append(&reply->body, self->rest.bytes, self->rest.length);
-    reply->body.failed |= self->rest.failed;
+static enum tt_err write_metrics(void *context, struct tt_text *out, struct tt_error *why) {
+    struct tt_model_pages *self = context;
+    (void)why;
+    tt_metrics_write_models(self->catalogue, out);
+    tt_text_append(out, self->rest.bytes, self->rest.length);
+    out->failed |= self->rest.failed;
+    return TT_OK;
 }
 
-static void end(struct page_work *self) {
+static void end_metrics(void *context) {
+    struct tt_model_pages *self = context;
     tt_text_fini(&self->rest);
-    tt_kserve_statistics_fini(&self->statistics);
     tt_catalogue_unref(self->catalogue);
 }
 
-static void run(uv_work_t *work) {
-    tt_pool_work_enter();
-    write_page(work->data);
+static const struct tt_page_kind metrics = {begin_metrics, write_metrics, end_metrics};
+
+/* --- statistics --- */
+
+static enum tt_err begin_statistics(void *context, struct tt_error *why) {
+    struct tt_model_pages *self = context;
+    return tt_kserve_statistics_init(&self->all, &self->context->service, NULL, why);
 }
 
-static void on_run(uv_work_t *work, int status) {
-    struct page_work *self = work->data;
-    struct tt_exchange *exchange = self->exchange;
-    tt_assert(status == 0); /* nothing is cancelled */
-    end(self);
-    free(self);
+static enum tt_err write_statistics(void *context, struct tt_text *out, struct tt_error *why) {
+    struct tt_model_pages *self = context;
+    (void)why;
+    tt_kserve_write_statistics(&self->all, out);
+    return TT_OK;
+}
+
+static void end_statistics(void *context) {
+    tt_kserve_statistics_fini(&((struct tt_model_pages *)context)->all);
+}
+
+static const struct tt_page_kind statistics = {begin_statistics, write_statistics, end_statistics};
+
+/* --- both --- */
+
+void tt_model_pages_init(struct tt_model_pages *self, const struct tt_http_context *context) {
+    self->context = context;
+    tt_page_writer_init(&self->metrics, &metrics, self);
+    tt_page_writer_init(&self->statistics, &statistics, self);
+}
+
+static void on_page(struct tt_page_asker *asker, struct tt_shared_page *page, enum tt_err err,
+                    const struct tt_error *why) {
+    struct tt_exchange *exchange = TT_CONTAINER_OF(asker, struct tt_exchange, asker);
+    if (err)
+        tt_reply_error(&exchange->reply, err, why->text);
+    else
+        exchange->page = tt_shared_page_ref(page);
     exchange->is_running = false;
     exchange->done(exchange);
 }
 
-bool tt_model_pages_start(struct tt_exchange *exchange, enum tt_route_kind kind) {
-    struct page_work here = {.exchange = exchange, .kind = kind}, *there;
+/* The page is the reply's body. */
+static void write_here(struct tt_exchange *exchange, const struct tt_page_kind *kind,
+                       struct tt_model_pages *pages) {
     struct tt_error why;
-    tt_assert(kind == TT_ROUTE_METRICS || kind == TT_ROUTE_STATISTICS);
-    enum tt_err err = begin(&here, exchange->context, &why);
-    bool is_long = here.catalogue && here.catalogue->count > TT_MODEL_PAGES_SHORT;
-    if (!err && is_long && exchange->context->loop && (there = malloc(sizeof(*there)))) {
-        *there = here;
-        there->work.data = there;
-        exchange->is_running = true;
-        uv_queue_work(exchange->context->loop, &there->work, run, on_run);
-        return false;
+    enum tt_err err = kind->begin(pages, &why);
+    if (!err) {
+        err = kind->write(pages, &exchange->reply.body, &why);
+        kind->end(pages);
     }
     if (err)
         tt_reply_error(&exchange->reply, err, why.text);
-    else
-        write_page(&here);
-    end(&here);
-    return true;
+}
+
+bool tt_model_pages_start(struct tt_exchange *exchange, enum tt_route_kind kind) {
+    const struct tt_http_context *context = exchange->context;
+    struct tt_model_pages *pages = context->pages;
+    bool is_metrics = kind == TT_ROUTE_METRICS;
+    const struct tt_catalogue *catalogue = catalogue_of(context);
+    tt_assert(is_metrics || kind == TT_ROUTE_STATISTICS);
+    exchange->reply.status = 200;
+    exchange->reply.content_type =
+        is_metrics ? "text/plain; version=0.0.4; charset=utf-8" : "application/json";
+    bool is_short = !is_metrics && (!catalogue || catalogue->count <= TT_SHARED_PAGE_MODELS);
+    if (is_short || !context->loop) {
+        struct tt_model_pages here = {.context = context}; /* another page may be under way */
+        write_here(exchange, is_metrics ? &metrics : &statistics, &here);
+        return true;
+    }
+    exchange->is_running = true;
+    exchange->asker = (struct tt_page_asker){.done = on_page};
+    tt_page_writer_ask(is_metrics ? &pages->metrics : &pages->statistics, context->loop,
+                       &exchange->asker);
+    return false;
 }

@@ -17,6 +17,7 @@
 #include "serve/served_model.h"
 #include "serve/serving.h"
 
+struct tt_catalogue;
 struct tt_shared_memory;
 
 /* The server as one connection thread sees it; all borrowed. */
@@ -87,7 +88,7 @@ struct tt_kserve_batches {
 /* Durations are sums over requests. queue, input, inference and output add up to success; the
  * hand-over between threads counts as output. */
 struct tt_kserve_model_statistics {
-    const char *name, *version; /* borrowed */
+    const char *name, *version; /* of the catalogue */
     int64_t last_inference_ms;  /* since 1970; 0: never */
     int64_t inference_count;    /* rows */
     int64_t execution_count;    /* batches */
@@ -99,8 +100,10 @@ struct tt_kserve_model_statistics {
 struct tt_kserve_statistics {
     struct tt_kserve_model_statistics *models; /* one per version that serves; owned */
     int64_t count, capacity;
+    struct tt_catalogue *catalogue; /* a reference; NULL: none */
 };
-/* Of all models where `target` is NULL. NOT_FOUND, UNAVAILABLE, NO_MEMORY. */
+/* A copy, which any thread may read. Of all models where `target` is NULL. NOT_FOUND, UNAVAILABLE,
+ * NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_kserve_statistics_init(struct tt_kserve_statistics *out_statistics,
                                                     const struct tt_kserve_service *service,
                                                     const struct tt_kserve_target *target,

@@ -4,7 +4,9 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/instant.h"
+#include "serve/catalogue.h"
 #include "serve/model_stats.h"
+#include "serve/port.h"
 
 #include <stdlib.h>
 
@@ -78,8 +80,17 @@ enum tt_err tt_kserve_statistics_init(struct tt_kserve_statistics *out_statistic
     }
     struct tt_kserve_statistics statistics = {0};
     struct walk walk = {.statistics = &statistics};
-    tt_serving_stats(service->port, target ? target->model : NULL, target ? target->version : "",
-                     add_model, &walk);
+    int64_t generation;
+    do { /* again where the names are those of a catalogue that was published meanwhile */
+        tt_kserve_statistics_fini(&statistics);
+        generation = tt_port_generation(service->port);
+        /* Constant but for the count of its users. */
+        struct tt_catalogue *catalogue =
+            (struct tt_catalogue *)(uintptr_t)tt_port_catalogue(service->port);
+        statistics.catalogue = catalogue ? tt_catalogue_ref(catalogue) : NULL;
+        tt_serving_stats(service->port, target ? target->model : NULL,
+                         target ? target->version : "", add_model, &walk);
+    } while (!walk.failed && generation != tt_port_generation(service->port));
     if (walk.failed) {
         tt_kserve_statistics_fini(&statistics);
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the statistics");
@@ -92,6 +103,6 @@ void tt_kserve_statistics_fini(struct tt_kserve_statistics *self) {
     for (int64_t i = 0; i < self->count; i++)
         free(self->models[i].batches);
     free(self->models);
-    self->models = NULL;
-    self->count = 0;
+    tt_catalogue_unref(self->catalogue);
+    *self = (struct tt_kserve_statistics){0};
 }

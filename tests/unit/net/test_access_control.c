@@ -457,6 +457,7 @@ static void test_every_method(void **state) {
         case TT_GRPC_WATCH: wanted = TT_OPERATION_HEALTH; break;
         case TT_GRPC_EACH: wanted = TT_OPERATION_METADATA; break;
         case TT_GRPC_UNARY:
+        case TT_GRPC_STATISTICS:
             wanted = strstr(method->name, "Live") || strstr(method->name, "Ready") ||
                              strcmp(method->name, "Check") == 0
                          ? TT_OPERATION_HEALTH

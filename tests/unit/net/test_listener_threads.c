@@ -53,7 +53,7 @@ static void test_clients_are_spread(void **state) {
     world_close(&world, 5000);
 }
 
-enum { MANY = 5 * TT_MODEL_PAGES_SHORT };
+enum { MANY = 5 * TT_SHARED_PAGE_MODELS };
 
 static struct tt_catalogue *many_models(void) {
     struct tt_catalogue *catalogue = tt_catalogue_new(MANY);

@@ -1,0 +1,81 @@
+#include "net/sockets/shared_page.h"
+
+#include "net/sockets/pool_work.h"
+
+#include <stdlib.h>
+
+struct tt_shared_page *tt_shared_page_ref(struct tt_shared_page *self) {
+    self->reference_count++;
+    return self;
+}
+
+void tt_shared_page_unref(struct tt_shared_page *take_self) {
+    if (!take_self || --take_self->reference_count > 0)
+        return;
+    tt_text_fini(&take_self->text);
+    free(take_self);
+}
+
+void tt_page_writer_init(struct tt_page_writer *self, const struct tt_page_kind *kind,
+                         void *context) {
+    *self = (struct tt_page_writer){.kind = kind, .context = context};
+    self->work.data = self;
+    tt_list_init(&self->waiting);
+    tt_list_init(&self->served);
+}
+
+static void run(uv_work_t *work) {
+    struct tt_page_writer *self = work->data;
+    tt_pool_work_enter();
+    if (self->err)
+        return;
+    self->err = self->kind->write(self->context, &self->page->text, &self->why);
+    if (!self->err && self->page->text.failed)
+        self->err = tt_fail(TT_ERR_NO_MEMORY, &self->why, "no memory for the page");
+}
+
+static void start(struct tt_page_writer *self, uv_loop_t *loop);
+
+static void on_run(uv_work_t *work, int status) {
+    struct tt_page_writer *self = work->data;
+    struct tt_list_node *node;
+    tt_assert(status == 0); /* nothing is cancelled */
+    if (self->has_begun)
+        self->kind->end(self->context);
+    while ((node = tt_list_first(&self->served)) != NULL) {
+        struct tt_page_asker *asker = TT_CONTAINER_OF(node, struct tt_page_asker, node);
+        tt_list_remove(node);
+        asker->done(asker, self->page, self->err, &self->why);
+    }
+    tt_shared_page_unref(self->page);
+    self->page = NULL;
+    self->is_writing = false;
+    if (!tt_list_empty(&self->waiting))
+        start(self, work->loop);
+}
+
+/* Begins a page for all that wait. An error is reported as the page is, later. */
+static void start(struct tt_page_writer *self, uv_loop_t *loop) {
+    struct tt_list_node *node;
+    while ((node = tt_list_first(&self->waiting)) != NULL) {
+        tt_list_remove(node);
+        tt_list_push_back(&self->served, node);
+    }
+    self->is_writing = true;
+    self->has_begun = false;
+    self->page = calloc(1, sizeof(*self->page));
+    if (self->page) {
+        self->page->reference_count = 1;
+        self->err = self->kind->begin(self->context, &self->why);
+        self->has_begun = !self->err;
+    } else {
+        self->err = tt_fail(TT_ERR_NO_MEMORY, &self->why, "no memory for the page");
+    }
+    uv_queue_work(loop, &self->work, run, on_run);
+}
+
+void tt_page_writer_ask(struct tt_page_writer *self, uv_loop_t *loop, struct tt_page_asker *asker) {
+    tt_list_push_back(&self->waiting, &asker->node);
+    if (!self->is_writing)
+        start(self, loop);
+}

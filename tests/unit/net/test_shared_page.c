@@ -1,0 +1,148 @@
+/* Pages that many ask for: one is written at a time, and all that waited at its beginning share it.
+ */
+/* threaded */
+#include "net/sockets/shared_page.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { ASKERS = 8 };
+
+struct asker {
+    struct tt_page_asker asker;
+    struct tt_shared_page *page; /* a reference */
+    enum tt_err err;
+    int answered;
+};
+
+static struct world {
+    uv_loop_t loop;
+    struct tt_page_writer writer;
+    struct asker askers[ASKERS];
+    int begun, ended;
+    enum tt_err begin_err, write_err;
+    bool asks_again; /* the first asker that is answered */
+} world;
+
+static enum tt_err begin(void *context, struct tt_error *why) {
+    assert_ptr_equal(context, &world);
+    world.begun++;
+    return world.begin_err ? tt_fail(world.begin_err, why, "not now") : TT_OK;
+}
+
+static enum tt_err write_page(void *context, struct tt_text *out, struct tt_error *why) {
+    const struct world *self = context;
+    tt_text_printf(out, "page %d", self->begun);
+    return self->write_err ? tt_fail(self->write_err, why, "no page") : TT_OK;
+}
+
+static void end(void *context) { ((struct world *)context)->ended++; }
+
+static void on_page(struct tt_page_asker *given, struct tt_shared_page *page, enum tt_err err,
+                    const struct tt_error *why) {
+    struct asker *self = TT_CONTAINER_OF(given, struct asker, asker);
+    self->answered++;
+    self->err = err;
+    if (err)
+        assert_true(*why->text != '\0');
+    else
+        self->page = tt_shared_page_ref(page);
+    if (world.asks_again) {
+        world.asks_again = false;
+        tt_page_writer_ask(&world.writer, &world.loop, given);
+    }
+}
+
+static void ask(int i) {
+    world.askers[i].asker.done = on_page;
+    tt_page_writer_ask(&world.writer, &world.loop, &world.askers[i].asker);
+}
+
+static void open_world(void) {
+    static const struct tt_page_kind kind = {begin, write_page, end};
+    world = (struct world){0};
+    assert_int_equal(uv_loop_init(&world.loop), 0);
+    tt_page_writer_init(&world.writer, &kind, &world);
+}
+
+static void close_world(void) {
+    for (int i = 0; i < ASKERS; i++)
+        tt_shared_page_unref(world.askers[i].page);
+    assert_int_equal(uv_loop_close(&world.loop), 0);
+}
+
+static void expect_page(int i, const char *text) {
+    assert_int_equal(world.askers[i].err, TT_OK);
+    assert_non_null(world.askers[i].page);
+    assert_string_equal(tt_text_string(&world.askers[i].page->text), text);
+}
+
+/* The first one gets a page of its own, the others the next one. */
+static void test_shared(void **state) {
+    (void)state;
+    open_world();
+    for (int i = 0; i < ASKERS; i++)
+        ask(i);
+    for (int i = 0; i < ASKERS; i++)
+        assert_int_equal(world.askers[i].answered, 0); /* later, always */
+    uv_run(&world.loop, UV_RUN_DEFAULT);
+    assert_int_equal(world.begun, 2);
+    assert_int_equal(world.ended, 2);
+    expect_page(0, "page 1");
+    for (int i = 1; i < ASKERS; i++) {
+        expect_page(i, "page 2");
+        assert_ptr_equal(world.askers[i].page, world.askers[1].page);
+        assert_int_equal(world.askers[i].answered, 1);
+    }
+    close_world();
+}
+
+/* One that asks from within its answer gets a page that began after that. */
+static void test_asks_again(void **state) {
+    (void)state;
+    open_world();
+    world.asks_again = true;
+    ask(0);
+    while (world.askers[0].answered == 0)
+        uv_run(&world.loop, UV_RUN_ONCE);
+    tt_shared_page_unref(world.askers[0].page);
+    uv_run(&world.loop, UV_RUN_DEFAULT);
+    assert_int_equal(world.askers[0].answered, 2);
+    expect_page(0, "page 2");
+    close_world();
+}
+
+static void test_errors(void **state) {
+    (void)state;
+    open_world();
+    world.begin_err = TT_ERR_NO_MEMORY;
+    ask(0);
+    assert_int_equal(world.askers[0].answered, 0);
+    uv_run(&world.loop, UV_RUN_DEFAULT);
+    assert_int_equal(world.askers[0].err, TT_ERR_NO_MEMORY);
+    assert_int_equal(world.ended, 0); /* nothing was begun */
+    world.begin_err = TT_OK;
+    world.write_err = TT_ERR_INTERNAL;
+    ask(1);
+    uv_run(&world.loop, UV_RUN_DEFAULT);
+    assert_int_equal(world.askers[1].err, TT_ERR_INTERNAL);
+    assert_int_equal(world.ended, 1);
+    world.write_err = TT_OK;
+    ask(2);
+    uv_run(&world.loop, UV_RUN_DEFAULT);
+    expect_page(2, "page 3");
+    close_world();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_asks_again),
+        cmocka_unit_test(test_errors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
