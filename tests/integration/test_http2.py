@@ -379,6 +379,19 @@ class Abuse(Http2Case):
         self.check(lambda raw, number: (frame(HEADERS, 4, 1, raw.fields) if number == 1 else b"") + frame(DATA, 0, 1))
         self.stop()
 
+    def test_the_reason_reaches_a_client_that_goes_on_sending(self):
+        """The server reads on until the client has closed: a reset could take the reason with it."""
+        self.serve()
+        for _ in range(20):
+            raw = Raw(self)
+            self.assertTrue(raw.send(frame(DATA, 0, 0, b"x") + frame(PING, 0, 0, bytes(8)) * 4000))
+            said = b""
+            while piece := raw.socket.recv(65536):  # a reset would raise
+                said += piece
+            self.assertIn(b"\0\0\0\0" + struct.pack(">I", ErrorCodes.PROTOCOL_ERROR), said)
+            raw.socket.close()
+        self.stop()
+
     def test_a_client_that_takes_nothing(self):
         self.serve("--write-timeout-ms", 100)
         connection = self.connection(window=0)

@@ -13,14 +13,16 @@ struct connection {
     struct tt_tls_session *tls; /* NULL: without TLS */
     struct tt_list_node node, dirty_node;
     uv_write_t write;
+    uv_shutdown_t shutdown;
     struct tt_text unsent;             /* copied from an output that the socket did not take */
     struct tt_text ahead;              /* received, for a later turn of the loop */
     struct tt_loop_behind behind;      /* if there is any */
     int64_t heard_at_ms, pinged_at_ms; /* pinged_at_ms 0: no PING is unanswered */
-    int64_t write_began_at_ms, accepted_at_ms;
+    int64_t write_began_at_ms, accepted_at_ms, lingers_since_ms;
     bool is_writing, is_reading, is_closing;
-    bool is_broken; /* it closes when what is to be sent was sent */
-    bool has_place; /* in the quota of connections */
+    bool is_broken;    /* it closes when what is to be sent was sent */
+    bool is_lingering; /* its session has ended, and its client is to close */
+    bool has_place;    /* in the quota of connections */
 };
 
 static struct connection *connection_of(struct tt_http2_session *session) {
@@ -49,21 +51,46 @@ static void on_closed(uv_handle_t *handle) {
     all->on_gone(all->owner);
 }
 
-static void connection_close(struct connection *self) {
-    if (self->is_closing)
+/* Once; nothing is sent or understood any more. */
+static void end_session(struct connection *self) {
+    if (self->is_lingering)
         return;
-    self->is_closing = true;
     if (tt_list_linked(&self->dirty_node))
         tt_list_remove(&self->dirty_node);
     tt_loop_turn_forget(&self->behind);
     tt_http2_session_fini(&self->session);
+}
+
+static void connection_close(struct connection *self) {
+    if (self->is_closing)
+        return;
+    self->is_closing = true;
+    end_session(self);
     uv_close((uv_handle_t *)&self->tcp, on_closed);
+}
+
+static void set_reading(struct connection *self, bool reading);
+
+static void on_shutdown(uv_shutdown_t *request, int status) {
+    (void)request;
+    (void)status;
+}
+
+/* Closing with unread bytes would make the kernel reset the connection, and the client might lose
+ * its last answer, or the reason why it must go. */
+static void linger(struct connection *self) {
+    end_session(self);
+    self->is_lingering = true;
+    self->lingers_since_ms = self->all->timers.now_ms;
+    set_reading(self, true);
+    if (!self->is_closing &&
+        uv_shutdown(&self->shutdown, (uv_stream_t *)&self->tcp, on_shutdown) < 0)
+        connection_close(self);
 }
 
 /* --- writing --- */
 
 static void flush(struct connection *self);
-static void set_reading(struct connection *self, bool reading);
 static void read_on(struct connection *self);
 
 static void on_written(uv_write_t *write, int status) {
@@ -194,21 +221,25 @@ static bool flush_plain(struct connection *self) {
 }
 
 static void flush(struct connection *self) {
-    if (self->is_closing || self->is_writing || !(self->tls ? flush_tls : flush_plain)(self))
+    if (self->is_closing || self->is_lingering || self->is_writing ||
+        !(self->tls ? flush_tls : flush_plain)(self))
         return;
-    if (self->is_broken || tt_http2_session_is_over(&self->session) ||
-        (self->all->stopping && self->session.stream_count == 0)) {
-        if (self->tls)
-            tt_tls_session_end(self->tls);
-        if (!self->tls || !self->tls->out.length || write_sealed(self))
-            connection_close(self);
-        self->is_broken = true; /* else it closes when that is written */
-    }
+    bool is_over = self->is_broken || tt_http2_session_is_over(&self->session);
+    if (!is_over && !(self->all->stopping && self->session.stream_count == 0))
+        return;
+    if (self->tls)
+        tt_tls_session_end(self->tls);
+    bool is_sent = !self->tls || !self->tls->out.length || write_sealed(self);
+    self->is_broken = true; /* it closes when that is written */
+    if (is_sent && is_over && !self->all->stopping)
+        linger(self);
+    else if (is_sent)
+        connection_close(self);
 }
 
 void tt_http2_connections_touch(struct tt_http2_session *session) {
     struct connection *self = connection_of(session);
-    if (!self->is_closing && !tt_list_linked(&self->dirty_node))
+    if (!self->is_closing && !self->is_lingering && !tt_list_linked(&self->dirty_node))
         tt_list_push_back(&self->all->dirty, &self->dirty_node);
 }
 
@@ -313,7 +344,7 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer) 
     self->all->timers.now_ms = (int64_t)uv_now(self->all->loop);
     if (count < 0)
         connection_close(self);
-    else
+    else if (!self->is_lingering)
         receive(self, buffer->base, (size_t)count);
 }
 
@@ -487,6 +518,11 @@ bool tt_http2_connections_adopt(struct tt_http2_connections *self,
 static void check_silence(struct connection *self, int64_t now_ms) {
     int64_t silence_ms = now_ms - self->heard_at_ms;
     bool is_brief = self->session.refusal || self->session.is_reserved;
+    if (self->is_lingering) {
+        if (now_ms - self->lingers_since_ms >= TT_HTTP2_LINGER_MS)
+            connection_close(self);
+        return;
+    }
     if (is_brief && now_ms - self->accepted_at_ms >= TT_HTTP2_BRIEF_MS) {
         connection_close(self);
         return;
@@ -527,6 +563,8 @@ void tt_http2_connections_stop(struct tt_http2_connections *self) {
     self->stopping = true;
     for (; node; node = tt_list_next(&self->all, node)) {
         struct connection *connection = TT_CONTAINER_OF(node, struct connection, node);
+        if (connection->is_lingering)
+            connection_close(connection);
         if (!connection->is_closing)
             tt_http2_session_stop(&connection->session);
         tt_http2_connections_touch(&connection->session);

@@ -5,7 +5,8 @@
  * be written; what streams answer is collected and written once per turn of the loop
  * (`tt_http2_connections_flush`); it ends when the client closes it, when it stays idle, when it
  * does not answer a PING, when it does not take what is written, or after GOAWAY when its last
- * stream is closed.
+ * stream is closed. What it was told last reaches the client: its socket is read, and what comes is
+ * discarded, until the client closes too, for a limited time.
  *
  * With TLS (net/tls) the bytes between socket and session are encrypted. A client that does not
  * finish the handshake within the time for headers is closed.
@@ -29,6 +30,7 @@ enum {
     TT_HTTP2_READ_BYTES = 65536,
     TT_HTTP2_PING_MS = 20000,       /* silence until a connection with streams is asked */
     TT_HTTP2_PING_LIMIT_MS = 20000, /* until it must have answered */
+    TT_HTTP2_LINGER_MS = 1000,      /* for a client to close after its last answer */
     TT_HTTP2_BRIEF_MS = 1000        /* of a connection whose requests are all refused, or that has
                                        one of the last places */
 };
