@@ -21,12 +21,13 @@ sys.path.insert(0, str(ROOT / "tests" / "python"))
 
 from needs import need  # noqa: E402
 
-need("numpy", "onnx", "tritonclient")
+need("numpy", "onnx", "tritonclient", "h2")
 
 import numpy as np  # noqa: E402
 import tritonclient.grpc as triton  # noqa: E402
 from control_case import adder, identity  # noqa: E402
 from fault_board import KINDS, SHIM, Board  # noqa: E402
+from http2_client import Http2Connection  # noqa: E402
 from plain_client import PROGRAM, Server  # noqa: E402
 from server_process import free_port  # noqa: E402
 from tritonclient.utils import InferenceServerException  # noqa: E402
@@ -84,6 +85,29 @@ class FaultPoints(unittest.TestCase):
         finally:
             connection.close()
 
+    def ask_http2(self, *requests):
+        """The statuses of requests at a time on one connection over HTTP/2; 0: it or the stream ended."""
+        statuses = []
+        try:
+            connection = Http2Connection(self.server.address, timeout=20)
+        except OSError:
+            return [0]
+        try:
+            numbers = [connection.start(*request) for request in requests]
+            for number in numbers:
+                statuses.append(0)
+                try:
+                    statuses[-1] = connection.wait(number).status
+                except ConnectionResetError:  # of the stream, or of the connection: the next one shows it
+                    pass
+        except TimeoutError:
+            raise
+        except OSError:
+            pass
+        finally:
+            connection.close()
+        return statuses
+
     def ask_grpc(self):
         """Calls on a new connection; each may fail, and none hangs."""
         x = triton.InferInput("x", [1, 4], "FP32")
@@ -108,7 +132,16 @@ class FaultPoints(unittest.TestCase):
         infer = "/v2/models/mlp/infer"
         real = {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [0] * 4}]}
         self.ask_grpc()
-        return [
+        packed = {"content-encoding": "gzip", "accept-encoding": "gzip"}
+        return self.ask_http2(
+            ("POST", infer, BODY),
+            ("POST", infer, LARGE),
+            ("POST", infer, gzip.compress(LARGE, 0), packed),
+            ("POST", "/v2/models/wide/infer", WIDE, {"accept-encoding": "gzip"}),
+            ("GET", "/metrics"),
+            ("GET", "/v2/models/stats"),
+            ("POST", infer, b"{"),
+        ) + [
             self.ask("POST", "/v2/models/real/infer", json.dumps(real)),
             self.ask("POST", "/v2/models/wide/infer", WIDE, Accept_Encoding="gzip"),
             self.ask("POST", "/v2/repository/models/again/load", OVERRIDE),
