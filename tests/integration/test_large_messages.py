@@ -106,6 +106,26 @@ class LargeMessages(Beside):
         values = np.array(json.loads(packed)["outputs"][0]["data"], np.float32)
         self.assertEqual(values.tobytes(), noise)
 
+    def test_answers_of_all_short_lengths(self):
+        """Those up to some length are joined with their heads, longer ones are not; the client sees no difference."""
+        connection = http.client.HTTPConnection(self.server.address, timeout=60)
+        self.addCleanup(connection.close)
+        lengths = set()
+        for count in range(1, 260):
+            values = np.arange(count, dtype=np.float32)
+            x = {"name": "x", "shape": [1, count], "datatype": "FP32", "data": values.tolist()}
+            y = {"name": "y", "parameters": {"binary_data": count % 2 == 0}}
+            connection.request("POST", "/v2/models/same/infer", json.dumps({"inputs": [x], "outputs": [y]}))
+            answer = connection.getresponse()
+            content = answer.read()
+            self.assertEqual(answer.status, 200, content[:300])
+            lengths.add(len(content) // 256)
+            head = int(answer.headers.get("Inference-Header-Content-Length", len(content)))
+            output = json.loads(content[:head])["outputs"][0]
+            data = output["data"] if "data" in output else np.frombuffer(content[head:], np.float32)
+            self.assertEqual(list(data), list(values))
+        self.assertGreater(lengths, {1, 2, 3, 4})
+
     def test_values_that_json_has_not(self):
         one = {"inputs": [{"name": "x", "shape": [1, 1], "datatype": "FP32", "data": [1e38]}]}
         self.assertEqual(self.ask("POST", "/v2/models/repeat/infer", json.dumps(one))[0], 200)

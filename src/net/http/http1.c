@@ -372,8 +372,6 @@ int tt_http1_problem(const struct tt_http1 *self, const char **out_sentence) {
 
 /* --- answers --- */
 
-enum { HEAD_BYTES = 250 }; /* holds nearly every head */
-
 const char *tt_http1_reason_phrase(int status) {
     switch (status) {
     case 200: return "OK";
@@ -429,7 +427,7 @@ static void put_trace(struct tt_text *text, const struct tt_trace_context *conte
 
 void tt_http1_write_head(const struct tt_http_head *answer, struct tt_text *out_text) {
     tt_assert(answer->status >= 200);
-    tt_text_reserve(out_text, HEAD_BYTES);
+    tt_text_reserve(out_text, TT_HTTP1_HEAD_BYTES);
     put_status(out_text, answer->status);
     if (answer->content_type) {
         tt_text_puts(out_text, "\r\nContent-Type: ");

@@ -78,6 +78,8 @@ int tt_http1_problem(const struct tt_http1 *self, const char **out_sentence);
 /* True: a part of a request came since the last reset. */
 bool tt_http1_started(const struct tt_http1 *self);
 
+enum { TT_HTTP1_HEAD_BYTES = 250 }; /* holds nearly every head */
+
 /* "OK" for 200; NULL: no status that this server answers with. */
 const char *tt_http1_reason_phrase(int status);
 /* Appends status line and headers, with the empty line. A stream is sent in chunks if it keeps the
