@@ -55,17 +55,18 @@ bool tt_gather_skip_strings(const struct tt_tensor_view *view, int64_t count, si
 static enum tt_err check_size(const struct tt_tensor_spec *spec, const struct tt_tensor_view *view,
                               struct tt_error *why) {
     char shape[SHAPE_TEXT_BYTES];
-    tt_shape_print(&view->shape, shape, sizeof(shape));
     int64_t count = tt_shape_count(&view->shape, 0);
     if (count < 0)
-        return tt_fail(TT_ERR_INVALID, why, "input '%s': shape %s has no size", spec->name, shape);
+        return tt_fail(TT_ERR_INVALID, why, "input '%s': shape %s has no size", spec->name,
+                       tt_shape_print(&view->shape, shape, sizeof(shape)));
     if (spec->dtype == TT_DTYPE_BYTES) {
         size_t end = 0;
         if (!tt_gather_skip_strings(view, count, &end) || end != view->size_bytes)
             return tt_fail(TT_ERR_INVALID, why,
                            "input '%s': %zu bytes do not hold exactly the %lld strings of shape %s "
                            "(each: 4 bytes of length, then its bytes)",
-                           spec->name, view->size_bytes, (long long)count, shape);
+                           spec->name, view->size_bytes, (long long)count,
+                           tt_shape_print(&view->shape, shape, sizeof(shape)));
         return TT_OK;
     }
     size_t wanted;
@@ -73,8 +74,9 @@ static enum tt_err check_size(const struct tt_tensor_spec *spec, const struct tt
         wanted != view->size_bytes)
         return tt_fail(TT_ERR_INVALID, why,
                        "input '%s': %zu bytes given, but shape %s of %s takes %lld times %zu",
-                       spec->name, view->size_bytes, shape, tt_dtype_name(spec->dtype),
-                       (long long)count, tt_dtype_bytes(spec->dtype));
+                       spec->name, view->size_bytes,
+                       tt_shape_print(&view->shape, shape, sizeof(shape)),
+                       tt_dtype_name(spec->dtype), (long long)count, tt_dtype_bytes(spec->dtype));
     return TT_OK;
 }
 
@@ -95,23 +97,25 @@ static enum tt_err check_input(const struct tt_signature *signature, int32_t inp
     const struct tt_tensor_spec *spec = &signature->inputs[input];
     const struct tt_tensor_view *view = &member->inputs[input];
     char got[SHAPE_TEXT_BYTES], wanted[SHAPE_TEXT_BYTES];
-    tt_shape_print(&view->shape, got, sizeof(got));
     /* Rank 0 may also mean that the model states no shape: then the runtime checks it. */
     if (spec->shape.rank > 0 && !tt_shape_fits(&view->shape, &spec->shape, signature->batched))
-        return tt_fail(TT_ERR_INVALID, why, "input '%s': shape %s does not fit %s", spec->name, got,
+        return tt_fail(TT_ERR_INVALID, why, "input '%s': shape %s does not fit %s", spec->name,
+                       tt_shape_print(&view->shape, got, sizeof(got)),
                        tt_shape_print(&spec->shape, wanted, sizeof(wanted)));
     if (signature->batched && (view->shape.rank < 1 || view->shape.dims[0] != member->rows))
         return tt_fail(TT_ERR_INVALID, why,
                        "input '%s': shape %s, but the request has %d rows: dimension 0 must be %d",
-                       spec->name, got, member->rows, member->rows);
+                       spec->name, tt_shape_print(&view->shape, got, sizeof(got)), member->rows,
+                       member->rows);
     bool padded = tt_gather_pads(signature, input, length);
     if (padded && view->shape.dims[1] > length)
         return tt_fail(TT_ERR_INVALID, why,
-                       "input '%s': shape %s, but its batch is padded to %d only", spec->name, got,
-                       length);
+                       "input '%s': shape %s, but its batch is padded to %d only", spec->name,
+                       tt_shape_print(&view->shape, got, sizeof(got)), length);
     if (!same_shape(&view->shape, &first->inputs[input].shape, signature->batched, padded))
         return tt_fail(TT_ERR_INVALID, why,
-                       "input '%s': shape %s cannot be in one batch with shape %s", spec->name, got,
+                       "input '%s': shape %s cannot be in one batch with shape %s", spec->name,
+                       tt_shape_print(&view->shape, got, sizeof(got)),
                        tt_shape_print(&first->inputs[input].shape, wanted, sizeof(wanted)));
     return check_size(spec, view, why);
 }

@@ -97,20 +97,22 @@ static int32_t find_spec(const struct tt_tensor_spec *specs, int32_t count, cons
 static enum tt_err check_bytes(const struct tt_kserve_input *input,
                                const struct tt_tensor_spec *spec, struct tt_error *why) {
     char printed[8 * 21 + 3];
-    tt_shape_print(&input->shape, printed, sizeof(printed));
     int64_t count = tt_shape_count(&input->shape, 0);
     size_t needed = 0;
     if (count < 0 || __builtin_mul_overflow((size_t)count, tt_dtype_bytes(spec->dtype), &needed))
         return tt_fail(TT_ERR_INVALID, why, "input '%s': shape %s is too large", spec->name,
-                       printed);
+                       tt_shape_print(&input->shape, printed, sizeof(printed)));
     if (spec->dtype == TT_DTYPE_BYTES) {
         enum tt_err err = tt_bytes_tensor_check(input->data, input->data_bytes, count, why);
-        return err ? tt_fail_in(err, why, "input '%s' of shape %s", spec->name, printed) : TT_OK;
+        return err ? tt_fail_in(err, why, "input '%s' of shape %s", spec->name,
+                                tt_shape_print(&input->shape, printed, sizeof(printed)))
+                   : TT_OK;
     }
     if (input->data_bytes != needed)
         return tt_fail(TT_ERR_INVALID, why,
                        "input '%s' has %zu bytes, but shape %s of %s takes %zu", spec->name,
-                       input->data_bytes, printed, tt_dtype_name(spec->dtype), needed);
+                       input->data_bytes, tt_shape_print(&input->shape, printed, sizeof(printed)),
+                       tt_dtype_name(spec->dtype), needed);
     return TT_OK;
 }
 
