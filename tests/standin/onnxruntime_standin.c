@@ -59,7 +59,7 @@ static struct {
         infos[MAX_MARKS], runs[MAX_MARKS];
     struct mark shared[MAX_MARKS]; /* values that sessions were offered: their bytes */
     bool leaves_nodes;
-    int refused;
+    int refused, made;
     struct onnxruntime_standin_provider newest;
     struct binding bindings[MAX_RUNS]; /* of the last runs, as they were then */
     int run_count, things;
@@ -211,7 +211,13 @@ static OrtStatus *check_nodes(const OrtSessionOptions *options) {
                    : NULL;
 }
 
+/* `stream` NULL: a session of the processor's. */
 static void made(const void *stream, const OrtSession *session) {
+    lock();
+    self.made++;
+    unlock();
+    if (!stream)
+        return;
     mark(self.sessions, session, stream);
     count_things(1);
 }
@@ -224,7 +230,7 @@ static OrtStatus *ORT_API_CALL create_session(const OrtEnv *env, const char *pat
         status = check_nodes(options);
     if (!status)
         status = self.real->CreateSession(env, path, options, out);
-    if (!status && stream)
+    if (!status)
         made(stream, *out);
     return status;
 }
@@ -238,8 +244,19 @@ static OrtStatus *ORT_API_CALL create_session_of(const OrtEnv *env, const void *
         status = check_nodes(options);
     if (!status)
         status = self.real->CreateSessionFromArray(env, bytes, count, options, out);
-    if (!status && stream)
+    if (!status)
         made(stream, *out);
+    return status;
+}
+
+static OrtStatus *ORT_API_CALL create_packed_session(const OrtEnv *env, const void *bytes,
+                                                     size_t count, const OrtSessionOptions *options,
+                                                     OrtPrepackedWeightsContainer *packed,
+                                                     OrtSession **out) {
+    OrtStatus *status = self.real->CreateSessionFromArrayWithPrepackedWeightsContainer(
+        env, bytes, count, options, packed, out);
+    if (!status)
+        made(NULL, *out);
     return status;
 }
 
@@ -524,6 +541,13 @@ static int standin_offers(int *out_places) {
     return offers;
 }
 
+static int standin_made(void) {
+    lock();
+    int count = self.made;
+    unlock();
+    return count;
+}
+
 static int standin_leave_nodes(bool leaves) {
     lock();
     self.leaves_nodes = leaves;
@@ -547,6 +571,7 @@ const struct onnxruntime_standin onnxruntime_standin = {.fail_call = standin_fai
                                                         .runs = standin_runs,
                                                         .open_things = standin_open_things,
                                                         .offers = standin_offers,
+                                                        .made = standin_made,
                                                         .leave_nodes = standin_leave_nodes,
                                                         .provider = standin_provider};
 
@@ -591,6 +616,7 @@ static const OrtApi *ORT_API_CALL get_api(uint32_t version) {
     self.api.ReleaseSessionOptions = release_session_options;
     self.api.CreateSession = create_session;
     self.api.CreateSessionFromArray = create_session_of;
+    self.api.CreateSessionFromArrayWithPrepackedWeightsContainer = create_packed_session;
     self.api.AddSessionConfigEntry = add_config;
     self.api.AddInitializer = add_initializer;
     self.api.ReleaseSession = release_session;

@@ -26,6 +26,7 @@ struct onnxruntime_standin {
     /* Weights on the GPU that sessions were offered, and that are still there: how often, and how
      * many different ones. */
     int (*offers)(int *out_places);
+    int (*made)(void); /* sessions so far, also of the processor's */
     /* From now on, or no more, some nodes have no kernels on the GPU. Returns how many sessions
      * were refused since the last call, because they must not leave nodes to the processor. */
     int (*leave_nodes)(bool leaves);

@@ -5,6 +5,7 @@
  * may leave early (D8), it answers each as if it ran alone. */
 #include "control/control.h"
 
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "profile/machine.h"
+#include "standin/onnxruntime_standin.h"
 #include "unit/engine/tiny_models.h"
 #include "unit/seed.h"
 #include "unit/serve/serving_bench.h"
@@ -30,6 +32,11 @@ struct asked {
 };
 
 static struct tt_text expected[KINDS];
+
+/* What tutti.pbtxt of the staged model says besides; the library; what is looked at meanwhile. */
+static const char *staged_on = "", *runtime_path;
+static int32_t executors = 2;
+static void (*while_served)(void);
 
 /* Which network is served. */
 struct subject {
@@ -178,8 +185,8 @@ static void serve_under(const struct subject *served, const char *policy, const 
              exits ? "stages { " : "", exits ? stages : "", exits ? " } " : "", exits ? exits : "");
     make_model("whole", settings);
     snprintf(settings, sizeof(settings),
-             "slo_us: 10000000 policy { name: \"%s\" } stages { %s } %s", policy, stages,
-             exits ? exits : "");
+             "slo_us: 10000000 policy { name: \"%s\" } stages { %s } %s %s", policy, stages,
+             exits ? exits : "", staged_on);
     make_model("staged", settings);
     if (exits) {
         add_exit("whole");
@@ -187,7 +194,9 @@ static void serve_under(const struct subject *served, const char *policy, const 
     }
     const char *const roots[] = {root};
     struct tt_control_options options = {
-        .repositories = roots, .repository_count = 1, .loader = {.executors = 2, .say = say}};
+        .repositories = roots,
+        .repository_count = 1,
+        .loader = {.executors = executors, .say = say, .onnxruntime = runtime_path}};
     struct tt_control *loaded = NULL;
     if (tt_control_open(&options, &loaded, &why))
         fail_msg("%s", why.text);
@@ -214,6 +223,8 @@ static void serve_under(const struct subject *served, const char *policy, const 
         client_wait(&client, (int32_t)tt_prng_below(&random, 30));
     }
     client_wait(&client, 0);
+    if (while_served)
+        while_served();
     int64_t early =
         tt_counter_get(&staged->stats->left_early) + tt_counter_get(&staged->stats->skipped);
     print_message("%d equal, %d cancelled, %lld elsewhere, in %lld tasks\n", client.ok,
@@ -257,6 +268,83 @@ static void test_pool_smaller_than_a_batch(void **state) {
         serve_under(&resnet, policies[i], "count: 4 slots: 1", NULL);
         serve_under(&resnet, policies[i], "per_node: true slots: 3", NULL);
     }
+}
+
+/* D4, L1: the same on the streams of a device: results of stages and nodes stay there, in slots
+ * that are adjacent or not, and lazy stops tasks between two nodes. */
+static void test_on_a_device(void **state) {
+    (void)state;
+    static const char *const policies[] = {"diversity", "lazy", "window"};
+    staged_on = "device { }";
+    for (size_t i = 0; i < TT_COUNT(policies); i++) {
+        print_message("%s\n", policies[i]);
+        serve_under(&resnet, policies[i], "count: 4", NULL);
+        serve_under(&mlp, policies[i], "per_node: true", NULL);
+        serve_under(&resnet, policies[i], "per_node: true", NULL);
+    }
+    staged_on = "device { copies: WHOLE }";
+    serve_under(&resnet, "diversity", "count: 3", NULL);
+    staged_on = "";
+}
+
+/* ---- weights ---- */
+
+static const struct onnxruntime_standin *standin;
+static bool leaves_nodes;
+
+static void find_standin(void) {
+    static const char path[] = TUTTI_BUILD_DIR "/tests/standin/onnxruntime_standin.so";
+    setenv("TUTTI_CUDA_DRIVER", TUTTI_BUILD_DIR "/tests/standin/cuda_standin.so", 1);
+    setenv("TUTTI_STANDIN_MEMORY_MB", "256", 1);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    standin = library ? dlsym(library, "onnxruntime_standin") : NULL;
+    assert_non_null(standin);
+    runtime_path = path;
+}
+
+/* Each weight of the stages is on the GPU once, and both streams' sessions were offered it. */
+static void look_at_weights(void) {
+    int places = 0, offers = standin->offers(&places);
+    print_message("%d offers of %d weights\n", offers, places);
+    assert_int_equal(offers, leaves_nodes ? 0 : 2 * places);
+    assert_true(leaves_nodes || places > 1);
+}
+
+/* D4: on the streams of a GPU's stand-in, which share the weights unless nodes are left to the
+ * processor. */
+static void test_on_a_gpu(void **state) {
+    (void)state;
+    find_standin();
+    staged_on = "device { kind: CUDA }";
+    while_served = look_at_weights;
+    for (int i = 0; i < 2; i++) {
+        leaves_nodes = i == 1;
+        (void)standin->leave_nodes(leaves_nodes);
+        serve_under(&mlp, "diversity", "count: 3", NULL);
+        assert_true((standin->leave_nodes(false) > 0) == leaves_nodes);
+    }
+    while_served = NULL;
+    staged_on = "";
+    runtime_path = NULL;
+}
+
+/* A stage has one session, and so its weights once, however many streams run it. */
+static void test_weights_on_the_host_device(void **state) {
+    (void)state;
+    int made[2];
+    find_standin();
+    staged_on = "device { }";
+    for (int i = 0; i < 2; i++) {
+        int before = standin->made();
+        executors = i == 0 ? 1 : 4;
+        serve_under(&mlp, "diversity", "count: 3", NULL);
+        made[i] = standin->made() - before;
+    }
+    assert_true(made[0] > 3);
+    assert_int_equal(made[0], made[1]);
+    executors = 2;
+    staged_on = "";
+    runtime_path = NULL;
 }
 
 /* D8: some leave, or skip a stage; under policies that run stage by stage and under some that run
@@ -422,6 +510,9 @@ int main(void) {
         cmocka_unit_test(test_diversity_over_stages),
         cmocka_unit_test(test_pool_smaller_than_a_batch),
         cmocka_unit_test(test_full_pool_says_busy),
+        cmocka_unit_test(test_on_a_device),
+        cmocka_unit_test(test_on_a_gpu),
+        cmocka_unit_test(test_weights_on_the_host_device),
         cmocka_unit_test(test_early_exits),
         cmocka_unit_test(test_exit_refused),
         cmocka_unit_test(test_failing_stages_give_back),
