@@ -119,6 +119,34 @@ static void take_kinds(struct tt_served_model *served) {
     served->step_model.max_batch = tt_step_max_rows(&served->step_model, 0, cells->type_count - 1);
 }
 
+/* The description is kept; to the engine the model is one step. */
+static enum tt_err load_whole(const struct tt_emulated_cells_options *options,
+                              const struct tt_profile_file *file, struct tt_served_model *served,
+                              struct tt_error *why) {
+    struct tt_cells *cells = served->described = served->cells->cells;
+    tt_cell_slots_fini(&served->cells->slots);
+    free(served->cells);
+    served->cells = NULL;
+    const struct tt_engine_model_spec spec = {.form = TT_ENGINE_GRAPH,
+                                              .name = options->model->name,
+                                              .signature = &cells->signature,
+                                              .batched = true,
+                                              .max_batch = cells->signature.max_batch};
+    struct tt_engine_model *loaded;
+    struct tt_profile *whole;
+    enum tt_err err = tt_cell_profile_whole(cells, file->steps, &whole, why);
+    if (err)
+        return err;
+    err = tt_engine_load(options->runtime, options->engine, &spec, &loaded, why);
+    if (err) {
+        tt_profile_free(whole);
+        return err;
+    }
+    return tt_served_model_loaded(served, loaded, whole, NULL)
+               ? tt_fail(TT_ERR_NO_MEMORY, why, "out of memory")
+               : TT_OK;
+}
+
 static enum tt_err load(const struct tt_emulated_cells_options *options,
                         struct tt_profile_file *file, struct tt_served_model *served,
                         struct tt_error *why) {
@@ -177,7 +205,8 @@ enum tt_err tt_emulated_cells_load(const struct tt_emulated_cells_options *optio
     if (!err)
         err = check_tensors(options->model, &served->cells->cells->signature, why);
     if (!err)
-        err = load(options, file, served, why);
+        err = options->is_whole ? load_whole(options, file, served, why)
+                                : load(options, file, served, why);
     tt_profile_file_close(file);
     return err;
 }

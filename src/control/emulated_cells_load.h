@@ -17,7 +17,8 @@ struct tt_emulated_cells_options {
     struct tt_engine *engine;
     tt_engine_latency_fn *latency_ns; /* their context is the served model */
     tt_engine_demand_fn *demand_ppm;
-    bool by_cell; /* its policy works by cells; else by sequences */
+    bool is_whole; /* the engine takes whole requests (core/engine_traits.h) */
+    bool by_cell;  /* its policy works by cells; else by sequences */
 };
 
 /* `served` is new. Errors: INVALID (no profile, or one with other steps than the kind needs; a

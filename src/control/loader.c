@@ -365,6 +365,40 @@ static enum tt_err load_engine_model(struct tt_loader *self, const struct bench 
     return err;
 }
 
+/* The cells of an engine that takes whole requests: it knows the tensors only. */
+static enum tt_err load_described(const struct bench *bench, const char *name,
+                                  struct tt_cells *cells, struct tt_served_model *served,
+                                  struct tt_engine_model **out_loaded, struct tt_error *why) {
+    const struct tt_engine_model_spec spec = {.form = TT_ENGINE_GRAPH,
+                                              .name = name,
+                                              .signature = &cells->signature,
+                                              .batched = cells->signature.batched,
+                                              .max_batch = cells->signature.max_batch};
+    enum tt_err err = tt_engine_load(&bench->runtime, bench->engine, &spec, out_loaded, why);
+    if (!err)
+        served->described = cells;
+    return err;
+}
+
+static enum tt_err load_cell_set(const struct bench *bench, const char *name,
+                                 struct tt_served_cells *by, struct tt_engine_model **out_loaded,
+                                 struct tt_error *why) {
+    const struct tt_engine_model_spec spec = {
+        .form = TT_ENGINE_CELL_SET, .name = name, .cells = by->cells};
+    const struct tt_engine_ops *ops = bench->engine->ops;
+    if (bench->runtime.kind->traits.emulates)
+        return tt_fail(TT_ERR_UNSUPPORTED, why,
+                       "%s: backend '%s' reads no files of cells; an emulated model of cells has "
+                       "emulation { cells { ... } } in tutti.pbtxt",
+                       name, bench->runtime.kind->traits.name);
+    enum tt_err err = tt_engine_load(&bench->runtime, bench->engine, &spec, out_loaded, why);
+    if (!err && tt_cell_slots_init(&by->slots, ops->cell_slots(*out_loaded))) {
+        ops->unload(*out_loaded);
+        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    }
+    return err;
+}
+
 /* Loads the version's cells. The description that is read here lives as long as the model. */
 static enum tt_err load_cells(const struct bench *bench, const struct tt_repository_model *model,
                               const char *path, const struct tt_placing *placing,
@@ -381,17 +415,13 @@ static enum tt_err load_cells(const struct bench *bench, const struct tt_reposit
     if (!err && findings.problem_count > 0)
         err = tt_fail(TT_ERR_INVALID, why, "%s", tt_findings_first_problem(&findings));
     tt_findings_fini(&findings);
-    struct tt_engine_model_spec spec = {
-        .form = TT_ENGINE_CELL_SET, .name = model->name, .cells = cells->cells};
-    const struct tt_engine_ops *ops = bench->engine->ops;
+    bool is_whole = bench->runtime.kind->traits.runs_whole;
     if (!err)
-        err = tt_engine_load(&bench->runtime, bench->engine, &spec, out_loaded, why);
-    if (!err && tt_cell_slots_init(&cells->slots, ops->cell_slots(*out_loaded))) {
-        ops->unload(*out_loaded);
-        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
-    }
-    if (err) {
+        err = is_whole ? load_described(bench, model->name, cells->cells, served, out_loaded, why)
+                       : load_cell_set(bench, model->name, cells, out_loaded, why);
+    if (err)
         tt_cells_close(cells->cells);
+    if (err || is_whole) {
         free(cells);
         return err;
     }
@@ -523,6 +553,14 @@ static struct tt_find_profile_options profiles_of(const struct tt_loader *self,
         .say_context = self->options.say_context};
 }
 
+/* To an engine that takes whole requests a model is one step. */
+static void drop_steps(const struct tt_cells *cells, struct tt_profile ***steps) {
+    for (int32_t t = 0; t < cells->type_count; t++)
+        tt_profile_free((*steps)[t]);
+    free(*steps);
+    *steps = NULL;
+}
+
 /* Loads one graph, its stages or its cells, and finds their profiles. */
 static enum tt_err load_version(struct tt_loader *self, const struct tt_repository_model *model,
                                 const struct tt_repository_version *version,
@@ -543,7 +581,7 @@ static enum tt_err load_version(struct tt_loader *self, const struct tt_reposito
         self->rows_depend = err == TT_ERR_INVALID && !model->settings->stages;
         return err;
     }
-    profiles.cells = served->cells ? served->cells->cells : NULL;
+    profiles.cells = served->cells ? served->cells->cells : served->described;
     struct tt_profile *whole = NULL, **steps = NULL;
     if (!version->cells && !self->options.engine)
         err = check_rows(self, model, profiles.loaded, why);
@@ -554,6 +592,8 @@ static enum tt_err load_version(struct tt_loader *self, const struct tt_reposito
         profiles.loaded->engine->ops->unload(profiles.loaded);
         return err;
     }
+    if (served->described)
+        drop_steps(served->described, &steps);
     tt_assert(profiles.loaded->engine == bench->engine);
     err = tt_served_model_loaded(served, profiles.loaded, whole, steps);
     if (err)
@@ -570,13 +610,14 @@ static enum tt_err load_emulated_cells(const struct bench *bench,
                                        const struct tt_placing *placing,
                                        struct tt_served_model *served, struct tt_error *why) {
     const struct tt_policy_kind *kind = tt_placing_kind(placing);
-    const struct tt_emulated_cells_options options = {.model = model,
-                                                      .runtime = &bench->runtime,
-                                                      .engine = bench->engine,
-                                                      .latency_ns = emulated_latency,
-                                                      .demand_ppm = emulated_demand,
-                                                      .by_cell =
-                                                          kind && tt_policy_is_by_cells(kind)};
+    const struct tt_emulated_cells_options options = {
+        .model = model,
+        .runtime = &bench->runtime,
+        .engine = bench->engine,
+        .latency_ns = emulated_latency,
+        .demand_ppm = emulated_demand,
+        .is_whole = bench->runtime.kind->traits.runs_whole,
+        .by_cell = kind && tt_policy_is_by_cells(kind)};
     if (!bench->runtime.kind->traits.emulates)
         return tt_fail(TT_ERR_UNSUPPORTED, why, "emulated cells run on emulated devices only");
     served->profile_source = "file";
@@ -747,6 +788,16 @@ static enum tt_err add_parameters(struct tt_served_model *served,
     return TT_OK;
 }
 
+static enum tt_err refuse_whole_batches(const struct tt_repository_model *model,
+                                        struct tt_error *why) {
+    return tt_fail(TT_ERR_UNSUPPORTED, why,
+                   "model '%s' runs whole batches one after the other, and this backend is granted "
+                   "several at once: give its line in the cluster's file no grants=N, or the "
+                   "model's tutti.pbtxt a policy that batches within them (cellular, lazy, "
+                   "diversity, elastic)",
+                   model->name);
+}
+
 enum tt_err tt_loader_load(struct tt_loader *self, const struct tt_repository_model *model,
                            int32_t version, struct tt_model_stats *stats,
                            const struct tt_policy_candidate *chosen,
@@ -765,10 +816,16 @@ enum tt_err tt_loader_load(struct tt_loader *self, const struct tt_repository_mo
     tt_text_init(&config);
     struct tt_served_model *served;
     struct tt_placing placing = {0};
-    if (self->options.policy)
+    bool composes = tt_placing_composes(model);
+    if (self->options.needs_composing && !composes)
+        return refuse_whole_batches(model, why);
+    if (self->options.policy && !(self->options.keeps_composing && composes))
         tt_placing_impose(&placing, self->options.policy);
     else
         tt_placing_choose(&placing, model, chosen);
+    if (self->options.policy) /* the choice is not for this process */
+        placing.is_auto = false;
+    placing.runs_whole = self->options.engine && self->options.engine->traits.runs_whole;
     placing.emulation = model->settings->emulation;
     if (!self->options.engine)
         placing.device = model->settings->device;
@@ -789,6 +846,7 @@ enum tt_err tt_loader_load(struct tt_loader *self, const struct tt_repository_mo
     tt_text_fini(&config);
     if (err)
         return tt_fail(err, why, "out of memory for model %s", model->name);
+    served->composes = composes;
     err = make_ready(self, model, &model->versions[version], &placing, served, why);
     if (err) {
         tt_served_model_unref(served);

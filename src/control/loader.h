@@ -29,9 +29,12 @@ struct tt_loader_options {
     /* Places every model like this, whatever its configuration states, and without its queue rules.
      * Borrowed for life. NULL: as configured. */
     const struct tt_serving_policy *policy;
-    /* Every model of one graph runs on this kind, whatever backend its configuration names, with
-     * its profile as it is: nothing is measured, probed or warmed up. `engine_context` goes to its
-     * runtime. Borrowed for life. NULL: as configured. */
+    /* Not on models whose own policy composes (core/policy_traits.h): they keep it. */
+    bool keeps_composing;
+    bool needs_composing; /* the others are refused */
+    /* Every model, but for ensembles, runs on this kind, whatever backend its configuration names,
+     * with its profile as it is: nothing is measured, probed or warmed up. `engine_context` goes to
+     * its runtime. Borrowed for life. NULL: as configured. */
     const struct tt_engine_kind *engine;
     void *engine_context;
     int64_t max_model_bytes;  /* of a version, as estimated from its files; 0: no limit */

@@ -29,6 +29,13 @@ static void add_option(struct tt_placing *self, const char *key, const char *val
     self->options[self->policy.option_count++] = (struct tt_option){.key = key, .value = value};
 }
 
+bool tt_placing_composes(const struct tt_repository_model *model) {
+    struct tt_placing placing = {0};
+    tt_placing_choose(&placing, model, NULL);
+    const struct tt_policy_kind *kind = tt_placing_kind(&placing);
+    return kind && kind->traits.composes;
+}
+
 void tt_placing_choose(struct tt_placing *self, const struct tt_repository_model *model,
                        const struct tt_policy_candidate *chosen) {
     tt_assert(!self->policy.name); /* a placing is made once */

@@ -26,7 +26,12 @@ struct tt_placing {
     struct tt_worker_options found;      /* the strings of measured options */
     struct tt_model_emulation emulation; /* its devices, as the model states them */
     struct tt_model_device device;       /* the one whose streams run it */
+    bool runs_whole; /* its engine does (core/engine_traits.h): another process batches */
 };
+
+/* The policy that the configuration states, or the default one, composes
+ * (core/policy_traits.h). */
+bool tt_placing_composes(const struct tt_repository_model *model);
 
 /* Sets what the model's configuration states, and defaults for the rest. *self must be zero.
  * `chosen`: where the configuration says auto; NULL: the default policy. */

@@ -14,6 +14,8 @@ static enum tt_err check_cells(const struct tt_repository_model *model,
     const struct tt_policy_kind *kind = tt_placing_kind(placing);
     const struct tt_model_settings *settings = model->settings;
     bool has_cells = tt_model_settings_has_cells(settings);
+    if (placing->runs_whole)
+        return TT_OK;
     if (kind && tt_policy_is_by_cells(kind)) {
         if (has_cells)
             return TT_OK;
@@ -173,7 +175,7 @@ static enum tt_err check_slots(const struct tt_model_settings *settings,
                                const struct tt_signature *signature,
                                const struct tt_placing *placing, struct tt_error *why) {
     const struct tt_policy_kind *kind = tt_placing_kind(placing);
-    if (settings->input_slots == 0 || !kind)
+    if (settings->input_slots == 0 || !kind || placing->runs_whole)
         return TT_OK;
     if (!kind->traits.waits_for_inputs)
         return tt_fail(TT_ERR_INVALID, why,

@@ -21,6 +21,7 @@ struct tt_engine_traits {
     bool needs_profile;      /* a model without profile.pbtxt cannot be loaded */
     bool emulates;           /* computes nothing: there is nothing to measure or to cut */
     bool runs_cells;         /* models of cells (model/cells/cells.h) */
+    bool runs_whole;         /* models of cells are one step to it: requests go elsewhere whole */
     bool runs_on_streams;    /* models of one graph can run on the streams of a device
                                 (device/async_device.h) */
     bool separates_requests; /* the requests of a batch are computed each by itself: nothing is to

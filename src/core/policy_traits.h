@@ -31,6 +31,8 @@ struct tt_policy_traits {
     bool waits_for_inputs;   /* runs a request after its input is in the device's memory */
     bool drops_early;        /* under overload it gives requests up so that batches stay large */
     bool stage_per_executor; /* executor e runs the stages s of S with e mod S = s only */
+    bool composes; /* a scheduler before it, which batches whole requests, leaves it something to
+                      decide: what runs within them, or on which part of a device */
     int32_t default_depth; /* tasks queued on an executor at once where no configuration says it */
 };
 

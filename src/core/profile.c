@@ -255,6 +255,29 @@ enum tt_err tt_profile_new_table(const struct tt_profile *table, struct tt_profi
     return TT_OK;
 }
 
+/* So many rows, in batches as large as the table has. */
+static int64_t latency_of_rows(const int64_t *row_ns, int32_t max_batch, int64_t rows) {
+    return rows / max_batch * row_ns[max_batch] + row_ns[rows % max_batch];
+}
+
+enum tt_err tt_profile_new_shared(const struct tt_profile *self, int32_t tasks,
+                                  struct tt_profile **out_profile, struct tt_error *why) {
+    struct tt_profile *shared;
+    tt_assert(tasks >= 1);
+    enum tt_err err = tt_profile_new_table(self, &shared, why);
+    if (err)
+        return err;
+    for (int32_t l = 0; l < self->length_count; l++) {
+        size_t first = (size_t)l * ((size_t)self->max_batch + 1);
+        for (int32_t b = 1; b <= self->max_batch; b++)
+            shared->latency_ns[first + (size_t)b] =
+                latency_of_rows(self->latency_ns + first, self->max_batch, (int64_t)tasks * b);
+    }
+    shared->alpha_ns *= tasks;
+    *out_profile = shared;
+    return TT_OK;
+}
+
 int32_t tt_profile_length_index(const struct tt_profile *self, int32_t length) {
     int32_t low = 0, high = self->length_count - 1;
     while (low < high) {

@@ -54,6 +54,11 @@ TT_MUST_CHECK enum tt_err tt_profile_new_points(const struct tt_profile_point *p
                                                 int32_t count, int32_t max_batch,
                                                 struct tt_profile **out_profile,
                                                 struct tt_error *why);
+/* The same where `tasks` tasks of as many rows are on a device at once, and a policy below puts
+ * their rows into common batches: each takes as long as all of them. For `tasks` 1 a copy. */
+TT_MUST_CHECK enum tt_err tt_profile_new_shared(const struct tt_profile *self, int32_t tasks,
+                                                struct tt_profile **out_profile,
+                                                struct tt_error *why);
 /* A checked copy of a table from elsewhere: lengths ascend, latencies never decrease with the
  * batch. INVALID: the message says what is wrong. */
 TT_MUST_CHECK enum tt_err tt_profile_new_table(const struct tt_profile *table,

@@ -182,6 +182,12 @@ struct tt_engine_task {
      * and `infer_ns`. Before `done`, on a thread as that. NULL: not wanted. Only engines that say
      * `answers_each` call it. */
     void (*answered)(struct tt_engine_task *task, struct tt_engine_member *member);
+    /* Called when the cells of a member, which the engine runs as a whole request, emitted `count`
+     * rows of output tt_served_model_emitted(). As `answered`, but the member is still under way.
+     * False: its client does not read them. NULL: not wanted. Only engines that say `emits` call
+     * it. */
+    bool (*emitted)(struct tt_engine_task *task, struct tt_engine_member *member, const void *rows,
+                    int32_t count);
     bool together;  /* members: none leaves early or skips steps; for measurements */
     bool diverging; /* sequences: ends when the first member finishes a chain; else all wait */
     int32_t stop;   /* the engine's: how it was asked to stop; under the executor's lock */
@@ -264,6 +270,7 @@ struct tt_engine_watch_ops {
 struct tt_engine_ops {
     const char *name;  /* "cpu", "emulated" */
     bool answers_each; /* see `answered` of a task */
+    bool emits;        /* see `emitted` of a task */
     /* submit, yield and abort (core/device_set.h; `self` is the engine). One thread submits all
      * tasks of an executor. Completion is pushed through `done`. */
     struct tt_device_ops device;

@@ -183,6 +183,7 @@ static void close_engine(struct tt_engine *take_engine) {
 
 static const struct tt_engine_ops ops = {
     .name = "cluster",
+    .emits = true,
     .device = {.submit = submit, .yield = stop, .abort = stop},
     .withdraw = withdraw,
     .step_count = step_count,
@@ -236,7 +237,11 @@ static enum tt_err load(struct tt_engine *engine, const struct tt_engine_model_s
 }
 
 const struct tt_engine_kind tt_remote_engine_kind = {
-    .traits = {.name = "cluster", .platform = "cluster", .needs_profile = true, .emulates = true},
+    .traits = {.name = "cluster",
+               .platform = "cluster",
+               .needs_profile = true,
+               .emulates = true,
+               .runs_whole = true},
     .open_shared = open_shared,
     .open = open_engine,
     .load = load,

@@ -233,7 +233,10 @@ static const struct tt_policy_variant variants[] = {
 const struct tt_policy_kind tt_cellular_kind = {
     .name = "cellular",
     .summary = "requests join and leave the running batch at every cell",
-    .traits = {.granularity = TT_GRANULARITY_CELL, .needs_profiles = true, .default_depth = 16},
+    .traits = {.granularity = TT_GRANULARITY_CELL,
+               .needs_profiles = true,
+               .composes = true,
+               .default_depth = 16},
     .serving = {.defaults = server_defaults,
                 .default_count = TT_COUNT(server_defaults),
                 .computes_late = TT_DROP_NONE_OPTION,

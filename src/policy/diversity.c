@@ -528,6 +528,7 @@ const struct tt_policy_kind tt_diversity_kind = {
     .traits = {.granularity = TT_GRANULARITY_STAGE,
                .needs_profiles = true,
                .stage_per_executor = true,
+               .composes = true,
                .default_depth = 1},
     .serving = {.computes_late = TT_DROP_NONE_OPTION,
                 .variants = variants,

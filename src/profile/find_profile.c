@@ -20,10 +20,10 @@ static void free_steps(struct tt_profile **take_steps, int32_t count) {
 
 /* 0: not known, since the model is not loaded. */
 static int32_t step_count(const struct tt_find_profile_options *options) {
+    if (options->cells)
+        return options->cells->type_count;
     if (!options->loaded)
-        return options->cells ? options->cells->type_count
-               : options->model->settings->stages || options->model->config->engine->emulates ? 0
-                                                                                              : 1;
+        return options->model->settings->stages || options->model->config->engine->emulates ? 0 : 1;
     return options->loaded->engine->ops->step_count(options->loaded);
 }
 
@@ -211,6 +211,20 @@ static enum tt_err measure(const struct tt_find_profile_options *options,
     return TT_OK;
 }
 
+/* `what` stands before "profile.pbtxt". */
+static enum tt_err refuse_missing(const struct tt_find_profile_options *options, const char *what,
+                                  struct tt_error *why) {
+    if (options->any_device)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "%s: %s profile.pbtxt, and nothing can be measured here; run "
+                       "`tutti profile %s` on a machine that runs the model",
+                       options->model->directory, what, options->model->directory);
+    return tt_fail(TT_ERR_INVALID, why,
+                   "%s: an %s model takes as long as its profile says, and there is none; write "
+                   "profile.pbtxt, such as: linear { alpha_ms: 0.1 beta_ms: 2 }",
+                   options->model->directory, options->model->config->message->backend);
+}
+
 /* For cells: batches are limited per type, and the whole follows from the steps. */
 static enum tt_err find_cells(const struct tt_find_profile_options *options,
                               struct tt_profile **out_whole, struct tt_profile ***out_steps,
@@ -219,6 +233,9 @@ static enum tt_err find_cells(const struct tt_find_profile_options *options,
     enum tt_err err = read_file(options, &whole, &steps, why);
     tt_profile_free(whole); /* a file without steps says nothing of cells */
     whole = NULL;
+    if (options->any_device && (err == TT_ERR_NOT_FOUND || (!err && !steps)))
+        return refuse_missing(options, err ? "there is no" : "no step, one per type of cell, is in",
+                              why);
     if (err == TT_ERR_NOT_FOUND || (!err && !steps))
         err = measure(options, &whole, &steps, why);
     tt_assert(!whole);
@@ -236,19 +253,6 @@ static enum tt_err find_cells(const struct tt_find_profile_options *options,
     return TT_OK;
 }
 
-static enum tt_err refuse_missing(const struct tt_find_profile_options *options,
-                                  struct tt_error *why) {
-    if (options->any_device)
-        return tt_fail(TT_ERR_INVALID, why,
-                       "%s: there is no profile.pbtxt, and nothing can be measured here; run "
-                       "`tutti profile %s` on a machine that runs the model",
-                       options->model->directory, options->model->directory);
-    return tt_fail(TT_ERR_INVALID, why,
-                   "%s: an %s model takes as long as its profile says, and there is none; write "
-                   "profile.pbtxt, such as: linear { alpha_ms: 0.1 beta_ms: 2 }",
-                   options->model->directory, options->model->config->message->backend);
-}
-
 static enum tt_err find_graph(const struct tt_find_profile_options *options,
                               struct tt_profile **out_whole, struct tt_profile ***out_steps,
                               struct tt_error *why) {
@@ -257,7 +261,7 @@ static enum tt_err find_graph(const struct tt_find_profile_options *options,
         return err;
     *out_steps = NULL;
     if (options->needs_profile)
-        return refuse_missing(options, why);
+        return refuse_missing(options, "there is no", why);
     if (options->decides || options->model->settings->slo_ns != 0)
         return measure(options, out_whole, out_steps, why);
     set_source(options, "none");
@@ -288,6 +292,6 @@ enum tt_err tt_find_profile_check(const struct tt_find_profile_options *options,
     tt_assert(!options->loaded);
     enum tt_err err = read_file(options, &whole, &steps, why);
     if (err == TT_ERR_NOT_FOUND && options->needs_profile)
-        return refuse_missing(options, why);
+        return refuse_missing(options, "there is no", why);
     return err == TT_ERR_NOT_FOUND ? TT_OK : err;
 }

@@ -79,6 +79,7 @@ static void start(void *context, int64_t now, struct tt_task *task) {
         .head.user = self,
         .after = task->after ? &slot_of(self, task->after)->engine_task : NULL,
         .answered = self->answers.rings ? tt_domain_answered : NULL,
+        .emitted = self->answers.rings ? tt_domain_emitted : NULL,
         .step_ends = self->step_ends + (slot - self->tasks) * (ptrdiff_t)TT_DOMAIN_STEP_ENDS,
         .step_ends_capacity = TT_DOMAIN_STEP_ENDS,
         .step_rounds = self->step_rounds + (slot - self->tasks) * (ptrdiff_t)TT_DOMAIN_STEP_ENDS};
@@ -324,9 +325,10 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
         if (err)
             return tt_fail(err, why, "out of memory for a domain");
     }
-    if (options->engine->ops->answers_each &&
+    const struct tt_engine_ops *ops = options->engine->ops;
+    if ((ops->answers_each || ops->emits) &&
         tt_domain_answers_init(&self->answers, options->executor_count,
-                               self->depth * options->max_batch))
+                               2 * self->depth * options->max_batch))
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
     struct tt_carrier carrier = {.context = self,
                                  .start = start,

@@ -3,8 +3,10 @@
 #include "core/early_answer.h"
 #include "serve/domain.h"
 #include "serve/domain_task.h"
+#include "serve/emissions.h"
 #include "serve/inference_state.h"
 #include "serve/input_ring.h"
+#include "serve/mailbox.h"
 #include "serve/served_model_state.h"
 
 #include <stdlib.h>
@@ -27,12 +29,36 @@ void tt_domain_answers_fini(struct tt_domain_answers *self) {
     *self = (struct tt_domain_answers){0};
 }
 
-void tt_domain_answered(struct tt_engine_task *task, struct tt_engine_member *member) {
+/* In the lowest bit of what the rings hold. */
+enum { HAS_WORDS = 1 };
+
+static void push(const struct tt_engine_task *task, const struct tt_engine_member *member,
+                 uintptr_t what) {
     struct tt_domain *self = task->head.user;
     struct tt_ring *ring = &self->answers.rings[task->head.executor - self->first_executor];
-    bool pushed = tt_ring_push(ring, member);
+    bool pushed = tt_ring_push(ring, (void *)((uintptr_t)member | what));
     tt_assert(pushed);
     self->client.wake(self->client.context);
+}
+
+void tt_domain_answered(struct tt_engine_task *task, struct tt_engine_member *member) {
+    push(task, member, 0);
+}
+
+bool tt_domain_emitted(struct tt_engine_task *task, struct tt_engine_member *member,
+                       const void *rows, int32_t count) {
+    const struct tt_inference *inference = member->user;
+    struct tt_emissions *stream = inference->emissions;
+    bool announces = false, is_read = true;
+    for (int32_t i = 0; is_read && i < count; i++) {
+        bool is_news;
+        is_read =
+            tt_emissions_put(stream, (const char *)rows + (size_t)i * stream->row_bytes, &is_news);
+        announces |= is_news;
+    }
+    if (announces)
+        push(task, member, HAS_WORDS);
+    return is_read;
 }
 
 /* ---- traces ---- */
@@ -106,8 +132,23 @@ static void answer(struct tt_domain *self, int64_t now, struct tt_engine_member 
     request->user = NULL; /* the port's */
 }
 
+/* There are words to read: its port is notified. */
+static void announce(int64_t now, struct tt_inference *inference) {
+    if (!inference->emissions->is_announced) {
+        inference->emissions->is_announced = true;
+        tt_duration_histogram_add(&inference->model->stats->first_word,
+                                  now - inference->submitted_at);
+    }
+    tt_mailbox_announce(inference->mailbox, inference);
+}
+
 void tt_domain_answers_take(struct tt_domain *self, int64_t now, int32_t executor) {
-    struct tt_engine_member *member;
-    while (self->answers.rings && (member = tt_ring_pop(&self->answers.rings[executor])))
-        answer(self, now, member);
+    uintptr_t item;
+    while (self->answers.rings && (item = (uintptr_t)tt_ring_pop(&self->answers.rings[executor]))) {
+        struct tt_engine_member *member = (struct tt_engine_member *)(item & ~(uintptr_t)HAS_WORDS);
+        if (item & HAS_WORDS)
+            announce(now, member->user);
+        else
+            answer(self, now, member);
+    }
 }

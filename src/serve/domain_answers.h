@@ -5,7 +5,11 @@
  * the scheduler; a turn takes it, gives the inference its result, and ends it
  * (core/early_answer.h). The task is collected later, without that inference. An answer is left to
  * its task if the task follows one that was not collected, if the request was cancelled, or if it
- * is the last of the task. Implemented in domain_answers.c, as is what traces say of copies. */
+ * is the last of the task.
+ *
+ * Words that the engine reports before an answer (`emits` of engine/engine.h) take the same ring:
+ * the engine's thread puts them where the client reads (serve/emissions.h), and a turn announces
+ * them to the client's port. Implemented in domain_answers.c, as is what traces say of copies. */
 #ifndef TT_SERVE_DOMAIN_ANSWERS_H
 #define TT_SERVE_DOMAIN_ANSWERS_H
 
@@ -17,17 +21,22 @@ struct tt_served_model;
 struct tt_task;
 
 struct tt_domain_answers {
-    struct tt_ring *rings; /* per executor: struct tt_engine_member *; NULL: answers leave with
-                              their batches */
+    /* Per executor: struct tt_engine_member *, with a bit for words. NULL: answers leave with their
+     * batches. */
+    struct tt_ring *rings;
     int32_t ring_count;
 };
 
-/* `capacity`: members of all tasks of an executor. Errors: NO_MEMORY. */
+/* `capacity`: members of all tasks of an executor, twice: with an answer, and with words. Errors:
+ * NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_domain_answers_init(struct tt_domain_answers *self, int32_t executors,
                                                  int32_t capacity);
 void tt_domain_answers_fini(struct tt_domain_answers *self);
 /* The `answered` of the domain's tasks. */
 void tt_domain_answered(struct tt_engine_task *task, struct tt_engine_member *member);
+/* The `emitted` of the domain's tasks. */
+bool tt_domain_emitted(struct tt_engine_task *task, struct tt_engine_member *member,
+                       const void *rows, int32_t count);
 /* Takes what has come from the executor. Before a task of it is collected, after it was popped. */
 void tt_domain_answers_take(struct tt_domain *domain, int64_t now, int32_t executor);
 

@@ -2,7 +2,8 @@
  * streams it.
  *
  * Life: made by the port's thread at submit, for requests whose client wants each word as it comes.
- * The scheduler puts a copy of each emitted row, in order, when the cell that emitted it is back.
+ * The scheduler, or the engine where cells run elsewhere, puts a copy of each emitted row, in
+ * order, when the cell that emitted it is back.
  * The port's thread takes rows whenever its connection can send them. It is freed when the
  * inference is given back.
  *
@@ -24,6 +25,7 @@ struct tt_emissions {
     int64_t put_count;   /* the scheduler's: rows that were put or lost */
     int64_t taken_count; /* the port's */
     bool is_lost;        /* the scheduler's: a row found no room */
+    bool is_announced;   /* the turn's, where an engine puts: the first row was */
     char *row;           /* the row that was taken last */
 };
 

@@ -155,10 +155,9 @@ void tt_inference_submit(struct tt_inference *inference, const struct tt_inferen
         tt_unfolder_send(unfolder, inference);
         return;
     }
-    if (inference->model->cells) { /* here, because all requests wait for the scheduler */
+    if (inference->model->cells) /* here, because all requests wait for the scheduler */
         tt_unfolder_run_here(inference);
-        tt_word_stream_open(inference, tt_port_stream_words(inference->lane));
-    }
+    tt_word_stream_open(inference, tt_port_stream_words(inference->lane));
     tt_port_send(inference);
 }
 

@@ -80,6 +80,7 @@ void tt_served_model_free(struct tt_served_model *take_model) {
         tt_cells_close(take_model->cells->cells);
         free(take_model->cells);
     }
+    tt_cells_close(take_model->described);
     tt_profile_free(take_model->profile);
     tt_input_ring_free(take_model->inputs);
     tt_blank_rows_fini(&take_model->blank);
@@ -314,7 +315,7 @@ int64_t tt_served_model_slo_ns(const struct tt_served_model *model) {
 }
 
 int32_t tt_served_model_emitted(const struct tt_served_model *model) {
-    const struct tt_cells *cells = model->cells ? model->cells->cells : NULL;
+    const struct tt_cells *cells = model->cells ? model->cells->cells : model->described;
     if (!cells || cells->kind == TT_UNFOLD_STEPS || cells->types[cells->type_count - 1].emit < 0)
         return -1;
     for (int32_t i = 0; i < model->signature->output_count; i++)

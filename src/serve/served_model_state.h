@@ -43,7 +43,9 @@ struct tt_served_model {
     struct tt_signature *signature;        /* as clients see it; inputs in the engine's order */
     int32_t shown_outputs[TT_MAX_TENSORS]; /* the engine's index of each output in it */
     struct tt_served_cells *cells;         /* NULL: one graph; owned */
-    struct tt_ensemble *ensemble;          /* owned; NULL: an engine runs it */
+    bool composes;                /* its configuration's policy does (core/policy_traits.h) */
+    struct tt_cells *described;   /* owned; cells that its engine runs as whole requests; NULL */
+    struct tt_ensemble *ensemble; /* owned; NULL: an engine runs it */
     void (*free_ensemble)(struct tt_ensemble *take_ensemble);
     struct tt_unfolder *unfolder; /* owned; NULL: it has no unfold plug-in */
     void (*free_unfolder)(struct tt_unfolder *take_unfolder);

@@ -7,7 +7,8 @@
 
 struct tt_inference;
 
-/* On the port's thread, once the inference of a model of cells was unfolded, and before it is sent.
+/* On the port's thread, once the inference of a model of cells was unfolded (where that is done
+ * here), and before it is sent.
  * Does nothing unless it is streamed. `limit_words`: what a stream may hold for its client. Sets
  * the inference's error if memory runs out. */
 void tt_word_stream_open(struct tt_inference *inference, int64_t limit_words);

@@ -527,7 +527,10 @@ const struct tt_policy_kind tt_elastic_kind = {
     .name = "elastic",
     .summary =
         "transfers each input at once; idle workers of several batch sizes take ranges of them",
-    .traits = {.needs_profiles = true, .waits_for_inputs = true, .default_depth = 1},
+    .traits = {.needs_profiles = true,
+               .waits_for_inputs = true,
+               .composes = true,
+               .default_depth = 1},
     .serving = {.computes_late = TT_DROP_NONE_OPTION,
                 .workers = {.sizes = "workers",
                             .plans = "configurations",

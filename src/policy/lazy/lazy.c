@@ -503,7 +503,10 @@ const struct tt_policy_kind tt_lazy_kind = {
     .name = "lazy",
     .summary = "newcomers interrupt a batch between two steps, catch up and merge, if no deadline "
                "is missed",
-    .traits = {.granularity = TT_GRANULARITY_NODE, .needs_profiles = true, .default_depth = 1},
+    .traits = {.granularity = TT_GRANULARITY_NODE,
+               .needs_profiles = true,
+               .composes = true,
+               .default_depth = 1},
     .serving = {.computes_late = TT_DROP_NONE_OPTION,
                 .variants = variants,
                 .variant_count = TT_COUNT(variants)},

@@ -80,6 +80,27 @@ static void nonsense_is_refused(void **state) {
 
 /* ---- broken profiles ---- */
 
+/* What several tasks of as many rows take, whose rows share batches of at most eight. */
+static void tasks_that_share_a_device(void **state) {
+    (void)state;
+    struct tt_profile *alone, *shared;
+    struct tt_error why;
+    assert_int_equal(tt_profile_new_linear(10, 100, 8, &alone, &why), TT_OK);
+    assert_int_equal(tt_profile_new_shared(alone, 3, &shared, &why), TT_OK);
+    tt_profile_check(shared);
+    assert_int_equal(tt_profile_latency(shared, 1, 0), 130);
+    assert_int_equal(tt_profile_latency(shared, 2, 0), 160);
+    assert_int_equal(tt_profile_latency(shared, 3, 0), 180 + 110); /* nine rows */
+    assert_int_equal(tt_profile_latency(shared, 8, 0), 3 * 180);   /* three whole batches */
+    assert_int_equal(tt_profile_tail(shared, 8, 0), 3 * 180);
+    tt_profile_free(shared);
+    assert_int_equal(tt_profile_new_shared(alone, 1, &shared, &why), TT_OK);
+    for (int32_t b = 1; b <= 8; b++)
+        assert_int_equal(tt_profile_latency(shared, b, 0), tt_profile_latency(alone, b, 0));
+    tt_profile_free(shared);
+    tt_profile_free(alone);
+}
+
 static struct tt_profile *sound(void) {
     static const struct tt_profile_point points[] = {{.length = 1, .batch = 1, .latency_ns = 5},
                                                      {.length = 1, .batch = 3, .latency_ns = 9},
@@ -138,6 +159,7 @@ int main(void) {
         cmocka_unit_test(a_steep_end_does_not_overflow),
         cmocka_unit_test(the_largest_batch_is_found),
         cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(tasks_that_share_a_device),
         cmocka_unit_test(broken_profiles_are_caught),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
