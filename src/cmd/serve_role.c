@@ -63,7 +63,7 @@ enum tt_err tt_serve_role_check(const struct tt_serve_role_flags *flags,
 }
 
 /* What the loader does with every model. */
-static void set_loader(struct tt_serve_role *self, int32_t devices,
+static void set_loader(struct tt_serve_role *self, const struct tt_cluster_place *place,
                        struct tt_control_options *control, struct tt_limits *limits) {
     static const char *const all[] = {"*"};
     bool is_backend = self->flags.role == TT_SERVE_BACKEND;
@@ -71,7 +71,8 @@ static void set_loader(struct tt_serve_role *self, int32_t devices,
     control->load_count = 1;
     control->forward = tt_command_inbox_put;
     control->forward_context = &self->commands;
-    /* Whole batches come to a backend, so nothing waits there for company. */
+    /* Whole batches come to a backend, so nothing waits there for company. Policies that compose
+     * decide what runs within those batches. */
     self->option = (struct tt_option){.key = "max_delay", .value = "0"};
     self->policy = is_backend
                        ? (struct tt_serving_policy){.name = "window",
@@ -79,8 +80,10 @@ static void set_loader(struct tt_serve_role *self, int32_t devices,
                                                     .option_count = 1}
                        : (struct tt_serving_policy){.name = "serial", .depth = FRONTEND_DEPTH};
     control->loader.policy = &self->policy;
+    control->loader.keeps_composing = is_backend;
+    control->loader.needs_composing = place->grants > 1;
     limits->learn_percent = 0; /* only the scheduler decides by run times */
-    control->loader.executors = is_backend                              ? devices
+    control->loader.executors = is_backend                              ? place->devices
                                 : self->flags.role == TT_SERVE_FRONTEND ? FRONTEND_EXECUTORS
                                                                         : 1;
     if (!is_backend) {
@@ -104,8 +107,8 @@ enum tt_err tt_serve_role_new(const struct tt_serve_role_flags *flags,
                                         &file, &key, &number, why);
     if (err)
         return err;
-    int32_t devices = file.places[number].devices;
-    enum tt_cluster_role stated = file.places[number].role;
+    const struct tt_cluster_place place = file.places[number];
+    enum tt_cluster_role stated = place.role;
     tt_cluster_file_fini(&file);
     if (stated != role_of(flags))
         return tt_fail(TT_ERR_INVALID, why, "node %s is a %s in %s, and --role says %s",
@@ -141,7 +144,7 @@ enum tt_err tt_serve_role_new(const struct tt_serve_role_flags *flags,
         tt_serve_role_free(self);
         return err;
     }
-    set_loader(self, devices, control, limits);
+    set_loader(self, &place, control, limits);
     *out_role = self;
     return TT_OK;
 }

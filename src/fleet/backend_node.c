@@ -1,16 +1,19 @@
-/* The backend's role in a process: granted batches run in the server of this process, under its
- * policy, as requests that came together.
+/* The backend's role in a process: granted batches run in the server of this process, as requests
+ * that came together. A model whose policy composes (core/policy_traits.h) keeps it here: it sees
+ * the requests of all plans, their deadlines, and those that are cancelled.
  *
  * An input becomes an inference when it arrives, written into the server's memory at once. When the
- * plan starts, its inferences are submitted in one turn. When the last has ended, the results go
- * out, and the inferences are released after they were written. */
+ * plan starts, its inferences are submitted in one turn. The words of a request go out as they come
+ * and its result when it has ended; the inference is released after that was written. */
 #include "base/clock.h"
+#include "base/instant.h"
 #include "base/list.h"
 #include "base/log/log.h"
 #include "cluster/backend.h"
 #include "fleet/fleet_roles.h"
 #include "fleet/model_service.h"
 #include "fleet/tensor_payload.h"
+#include "fleet/word_queue.h"
 #include "serve/inference.h"
 #include "serve/served_model_state.h"
 #include "serve/serving.h"
@@ -28,7 +31,10 @@ struct input {
     struct tt_inference *inference; /* NULL: it could not begin */
     int32_t device;
     uint16_t model;
-    bool is_submitted; /* and not done */
+    bool is_submitted;          /* and not done */
+    bool streams;               /* its client takes words as they come */
+    const struct tt_plan *plan; /* from submission on */
+    struct tt_plan_member *member;
     uint64_t id;
     enum tt_err err;
     char text[MESSAGE_BYTES];
@@ -52,6 +58,7 @@ struct backend_node {
     struct tt_list free;    /* of inputs */
     struct tt_list results; /* of inputs, in the order of the records RESULT in the outbox */
     struct tt_list_node *next_result; /* of the next record while they are sent */
+    struct tt_word_queue words;       /* in the order of the records WORDS */
     struct running *running;          /* [device_count] */
     bool has_submitted, is_closing;
     int64_t batches, requests;
@@ -124,6 +131,7 @@ static struct input *new_input(struct backend_node *self, uint64_t id, uint16_t 
     struct input *input = take_input(self);
     input->id = id;
     input->model = model;
+    input->streams = tt_tensors_asks_words(payload, bytes);
     struct tt_error why = {{0}};
     enum tt_err err = begin(self, input, payload, bytes, &why);
     if (err)
@@ -186,12 +194,12 @@ static void take_inputs(struct backend_node *self, uint16_t from,
 
 /* ---- running ---- */
 
-/* All members of the plan have ended: its results go out in the order of the records. */
+/* All members of the plan have ended; results go out in the order of the records. */
 static void end_plan(struct backend_node *self, int64_t now, int32_t device) {
     const struct tt_plan *plan = self->running[device].plan;
     self->running[device].plan = NULL;
-    for (int32_t i = 0; i < plan->count; i++)
-        if (plan->members[i].is_here) {
+    for (int32_t i = 0; i < plan->count; i++) /* those that could not begin */
+        if (plan->members[i].is_here && !plan->members[i].is_answered) {
             struct input *input = plan->members[i].input;
             tt_list_push_back(&self->results, &input->node);
         }
@@ -204,6 +212,29 @@ static void count_down(struct backend_node *self, int64_t now, int32_t device) {
         end_plan(self, now, device);
 }
 
+/* What the request emitted since the last look. */
+static void send_words(struct input *input) {
+    struct backend_node *self = input->owner;
+    struct tt_tensor_view word;
+    for (bool is_more = tt_inference_next_word(input->inference, &word); is_more;) {
+        int32_t count = 0;
+        tt_word_queue_begin(&self->words);
+        while (is_more && count < UINT16_MAX) {
+            tt_word_queue_append(&self->words, word.bytes, word.size_bytes);
+            count++;
+            is_more = tt_inference_next_word(input->inference, &word);
+        }
+        tt_backend_emitted(&self->backend, input->plan, input->member, count);
+    }
+}
+
+static void on_emitted(void *context, struct tt_inference *inference) {
+    (void)inference;
+    struct input *input = context;
+    if (!input->owner->is_closing)
+        send_words(input);
+}
+
 static void on_done(void *context, struct tt_inference *inference, enum tt_err err,
                     const char *why) {
     (void)inference;
@@ -212,14 +243,38 @@ static void on_done(void *context, struct tt_inference *inference, enum tt_err e
     input->is_submitted = false;
     if (err)
         fail(input, err, why ? why : tt_err_name(err));
-    if (self->is_closing)
+    if (self->is_closing) {
         release(self, input);
-    else
-        count_down(self, tt_clock_now(), input->device);
+        return;
+    }
+    int32_t device = input->device;
+    if (input->streams && !err)
+        send_words(input); /* the last ones, which may have come with the end */
+    tt_list_push_back(&self->results, &input->node);
+    tt_backend_answer(&self->backend, input->plan, input->member, true);
+    count_down(self, tt_clock_now(), device);
+}
+
+/* The cluster's scheduler has decided that a batch is in time, so this server drops nothing; but a
+ * policy that decides within it knows the deadlines. */
+static int64_t timeout_of(const struct backend_node *self, const struct input *input, int64_t now) {
+    const struct tt_fleet_model *model = &tt_fleet_node_models(self->node)->models[input->model];
+    int64_t deadline_at = input->member->deadline_at;
+    if (!model->served || !model->served->composes || deadline_at == TT_NEVER)
+        return 0;
+    return tt_instant_max(deadline_at - now, 1);
+}
+
+static void submit(struct backend_node *self, int64_t now, struct input *input) {
+    struct tt_error why;
+    const struct tt_inference_options options = {.timeout_ns = timeout_of(self, input, now)};
+    /* Words that this server cannot tell apart come with the answer. */
+    input->streams = input->streams && !tt_inference_stream(input->inference, on_emitted, &why);
+    input->is_submitted = true;
+    tt_inference_submit(input->inference, &options, on_done, input);
 }
 
 static void run_plan(void *context, int64_t now, int32_t device, const struct tt_plan *plan) {
-    (void)now;
     struct backend_node *self = context;
     struct running *running = &self->running[device];
     *running = (struct running){.plan = plan, .left = 1, .is_new = true};
@@ -230,12 +285,11 @@ static void run_plan(void *context, int64_t now, int32_t device, const struct tt
         self->requests += input != NULL;
         if (!input || !input->inference)
             continue;
-        /* The cluster's scheduler has decided that it is in time; this server drops nothing. */
-        const struct tt_inference_options options = {.timeout_ns = 0};
         input->device = device;
-        input->is_submitted = true;
+        input->plan = plan;
+        input->member = &plan->members[i];
         running->left++;
-        tt_inference_submit(input->inference, &options, on_done, input);
+        submit(self, now, input);
     }
 }
 
@@ -282,9 +336,11 @@ static int32_t outputs_of(const struct backend_node *self, const struct input *i
 }
 
 /* The first in the list is the one of this record. */
-static size_t payload_bytes(void *context, uint16_t to, struct tt_frame_record *record) {
-    (void)to;
+static size_t payload_bytes(void *context, enum tt_frame_type type,
+                            struct tt_frame_record *record) {
     struct backend_node *self = context;
+    if (type == TT_FRAME_WORDS)
+        return tt_word_queue_next(&self->words);
     struct tt_list_node *node = self->next_result;
     tt_assert(node != &self->results.head);
     self->next_result = node->next;
@@ -297,10 +353,20 @@ static size_t payload_bytes(void *context, uint16_t to, struct tt_frame_record *
     return TT_RESULT_HEAD_BYTES + tt_tensors_bytes(views, count);
 }
 
-static void payload_write(void *context, uint16_t to, const struct tt_frame_record *record,
-                          uint8_t *out) {
-    (void)to;
+static void write_words(struct backend_node *self, uint8_t *out) {
+    size_t bytes;
+    const uint8_t *from = tt_word_queue_take(&self->words, &bytes);
+    if (out)
+        memcpy(out, from, bytes);
+}
+
+static void payload_write(void *context, enum tt_frame_type type,
+                          const struct tt_frame_record *record, uint8_t *out) {
     struct backend_node *self = context;
+    if (type == TT_FRAME_WORDS) {
+        write_words(self, out);
+        return;
+    }
     struct tt_list_node *node = tt_list_first(&self->results);
     struct input *input = TT_CONTAINER_OF(node, struct input, node);
     tt_assert(input->id == record->id);
@@ -424,6 +490,7 @@ static void close_role(void *take_self) {
     if (self->service.models)
         tt_model_service_fini(&self->service);
     tt_backend_fini(&self->backend);
+    tt_word_queue_fini(&self->words);
     free(self->inputs);
     free(self->running);
     free(self);

@@ -14,9 +14,10 @@
 
 enum {
     MAX_FILE_BYTES = 1 << 20,
-    MAX_WORDS = 6,
+    MAX_WORDS = 7,
     MAX_DEVICES = 4096,
     MAX_MEMORY_MIB = 1 << 26,
+    MAX_GRANTS = 64,
     MAX_TIME = 3600000
 };
 
@@ -85,9 +86,10 @@ static bool is_name(const char *text) {
                length;
 }
 
-/* "devices=N", "pool=NAME" or "memory-mib=N". */
+/* "devices=N", "grants=N", "pool=NAME" or "memory-mib=N". */
 static bool read_extra(const char *word, struct tt_cluster_place *place) {
-    static const char devices[] = "devices=", pool[] = "pool=", memory[] = "memory-mib=";
+    static const char devices[] = "devices=", grants[] = "grants=", pool[] = "pool=",
+                      memory[] = "memory-mib=";
     if (strncmp(word, memory, sizeof(memory) - 1) == 0) {
         place->memory_mib = read_number(word + sizeof(memory) - 1, 1, MAX_MEMORY_MIB);
         return place->memory_mib > 0;
@@ -95,6 +97,10 @@ static bool read_extra(const char *word, struct tt_cluster_place *place) {
     if (strncmp(word, devices, sizeof(devices) - 1) == 0) {
         place->devices = (int32_t)read_number(word + sizeof(devices) - 1, 1, MAX_DEVICES);
         return place->devices > 0;
+    }
+    if (strncmp(word, grants, sizeof(grants) - 1) == 0) {
+        place->grants = (int32_t)read_number(word + sizeof(grants) - 1, 1, MAX_GRANTS);
+        return place->grants > 0;
     }
     if (strncmp(word, pool, sizeof(pool) - 1) != 0 || !is_name(word + sizeof(pool) - 1))
         return false;
@@ -105,16 +111,21 @@ static bool read_extra(const char *word, struct tt_cluster_place *place) {
 static enum tt_err read_extras(char *const *words, int32_t count, struct tt_cluster_place *place,
                                struct tt_error *why) {
     bool is_backend = place->role == TT_ROLE_BACKEND;
-    place->devices = is_backend;
+    place->devices = place->grants = is_backend;
     if (is_backend)
         snprintf(place->pool, sizeof(place->pool), "default");
     for (int32_t i = 3; i < count; i++)
-        if (!is_backend || i > 5 || !read_extra(words[i], place))
+        if (!is_backend || !read_extra(words[i], place))
             return tt_fail(TT_ERR_INVALID, why,
                            "'%.100s' after the address; only a backend may have devices=N there, "
-                           "with N in 1 to %d, pool=NAME, and memory-mib=N, with N in 1 to %d",
-                           words[i], MAX_DEVICES, MAX_MEMORY_MIB);
-    return TT_OK;
+                           "with N in 1 to %d, grants=N with N in 1 to %d, pool=NAME, and "
+                           "memory-mib=N, with N in 1 to %d",
+                           words[i], MAX_DEVICES, MAX_GRANTS, MAX_MEMORY_MIB);
+    return place->devices * place->grants <= MAX_DEVICES
+               ? TT_OK
+               : tt_fail(TT_ERR_INVALID, why, "devices=%d with grants=%d are %d; at most %d",
+                         place->devices, place->grants, place->devices * place->grants,
+                         MAX_DEVICES);
 }
 
 static enum tt_err read_place(struct tt_cluster_file *self, enum tt_cluster_role role,
@@ -206,6 +217,8 @@ static uint64_t digest_of(const struct tt_cluster_file *self) {
         digest_number(&sum, place->tcp_port);
         digest_number(&sum, place->role);
         digest_number(&sum, place->devices);
+        if (place->grants > 1) /* else as releases that do not know it */
+            digest_number(&sum, place->grants);
         sum = tt_fnv_add(sum, place->pool, strlen(place->pool) + 1);
         if (place->memory_mib > 0) /* else the digest is that of releases that do not know it */
             digest_number(&sum, place->memory_mib);
@@ -276,6 +289,14 @@ void tt_cluster_file_fini(struct tt_cluster_file *self) {
     free(self->places);
     free(self->plan);
     *self = (struct tt_cluster_file){0};
+}
+
+int32_t tt_cluster_file_grants(const struct tt_cluster_file *self) {
+    int32_t most = 1;
+    for (int32_t i = 0; i < self->count; i++)
+        if (self->places[i].grants > most)
+            most = self->places[i].grants;
+    return most;
 }
 
 int32_t tt_cluster_file_find(const struct tt_cluster_file *self, const char *name) {

@@ -8,7 +8,9 @@
  *
  * A node's line has its role, its name, and the address at which the others reach it (TCP, and the
  * same port for UDP). Backends of one pool have the same models; they may name it, and say how much
- * memory a device has. A line of a time
+ * memory a device has. With grants=N each device of a backend has N batches at once, which its
+ * models' own policies batch further: schedulers see N times as many devices, and plan as if all of
+ * them were busy. A line of a time
  * has its name and its value. The order of the nodes gives
  * their numbers. All processes of a cluster read the same file: `digest` is over what it says, and
  * nodes with different digests refuse each other.
@@ -31,6 +33,7 @@ struct tt_cluster_place {
     enum tt_cluster_role role;
     int32_t devices;                  /* of a backend; else 0 */
     int64_t memory_mib;               /* of one of its devices; 0: not stated */
+    int32_t grants;                   /* of each device of a backend, at once; else 0 */
     char pool[TT_CLUSTER_NAME_BYTES]; /* of a backend */
     uint16_t pool_number;             /* in the order in which the backends name them */
 };
@@ -66,6 +69,8 @@ TT_MUST_CHECK enum tt_err tt_cluster_place_resolve(const struct tt_cluster_place
 /* The same for a host that is an address, without DNS. False: the host is a name. */
 bool tt_cluster_place_read(const struct tt_cluster_place *place,
                            struct sockaddr_storage *out_address);
+/* The most that any backend has at once on a device. */
+int32_t tt_cluster_file_grants(const struct tt_cluster_file *self);
 /* The number of the node; -1: no node has this name. */
 int32_t tt_cluster_file_find(const struct tt_cluster_file *self, const char *name);
 /* "frontend", "scheduler", "backend". Static storage. */

@@ -23,7 +23,7 @@ void tt_fleet_name_order(const struct tt_tensor_spec *specs, int32_t count, int3
 
 /* ---- what the server has loaded ---- */
 
-/* Models of one graph, by name and version. */
+/* By name and version. */
 struct list {
     const char *name; /* NULL: of any name */
     const struct tt_served_model **served;
@@ -38,7 +38,7 @@ static void add_served(void *context, const char *name, const char *version, con
     (void)state;
     (void)reason;
     struct list *self = context;
-    if (!served || served->cells || (self->name && strcmp(name, self->name) != 0))
+    if (!served || served->ensemble || (self->name && strcmp(name, self->name) != 0))
         return;
     if (TT_ARRAY_RESERVE(self->served, &self->capacity, self->count + 1))
         self->served[self->count++] = served;
@@ -74,6 +74,11 @@ static int32_t group_size(const struct list *self, int32_t first) {
     return end - first;
 }
 
+/* The rows of the largest grant. What a policy by steps says of cells is less. */
+static int32_t max_batch_of(const struct tt_served_model *served) {
+    return served->cells ? served->signature->max_batch : served->step_model.max_batch;
+}
+
 /* ---- digests ---- */
 
 /* With a byte behind it that no text has, so that texts do not run together. */
@@ -85,7 +90,7 @@ static void digest(uint64_t *self, const char *text) {
 static void digest_numbers(uint64_t *self, const struct tt_served_model *served) {
     const struct tt_signature *signature = served->signature;
     char numbers[96];
-    snprintf(numbers, sizeof(numbers), "%d %d %" PRId64 " %d %d", served->step_model.max_batch,
+    snprintf(numbers, sizeof(numbers), "%d %d %" PRId64 " %d %d", max_batch_of(served),
              signature->batched, served->step_model.slo_ns, signature->input_count,
              signature->output_count);
     digest(self, numbers);
@@ -204,7 +209,7 @@ static void fill_notice(const struct tt_served_model *served, uint64_t digest,
                         struct tt_model_notice *out) {
     *out = (struct tt_model_notice){.digest = digest,
                                     .slo_ns = served->step_model.slo_ns,
-                                    .max_batch = served->step_model.max_batch,
+                                    .max_batch = max_batch_of(served),
                                     .profile = (struct tt_profile *)served->step_model.whole};
     snprintf(out->name, sizeof(out->name), "%s", served->name);
     snprintf(out->version, sizeof(out->version), "%s", served->version);
@@ -219,6 +224,18 @@ static void note_served(struct tt_fleet_model *self, const struct tt_served_mode
     tt_fleet_name_order(signature->outputs, signature->output_count, self->outputs);
 }
 
+/* As _add, of a model of this node, of which `tasks` run on a device at once. */
+static enum tt_err add_own(struct tt_fleet_models *self, const struct tt_model_notice *notice,
+                           int32_t tasks, struct tt_error *why) {
+    struct tt_model_notice shared = *notice;
+    enum tt_err err = tt_profile_new_shared(notice->profile, tasks, &shared.profile, why);
+    if (err)
+        return err;
+    err = add(self, &shared, why);
+    tt_profile_free(shared.profile);
+    return err;
+}
+
 /* Versions that the server has; those that are not known come. */
 static enum tt_err take_group(struct tt_fleet_models *self,
                               const struct tt_served_model *const *versions, int32_t count,
@@ -228,10 +245,10 @@ static enum tt_err take_group(struct tt_fleet_models *self,
     for (int32_t i = 0; !err && i < count; i++) {
         struct tt_model_notice notice;
         int32_t number = find(self, versions[i]->name, versions[i]->version, hash);
-        fill_notice(versions[i], hash, &notice);
         if (number < 0) {
             number = self->count;
-            err = add(self, &notice, why);
+            fill_notice(versions[i], hash, &notice);
+            err = add_own(self, &notice, versions[i]->composes ? self->grants : 1, why);
         }
         if (!err)
             note_served(&self->models[number], versions[i]);
@@ -248,8 +265,8 @@ static enum tt_err allocate(struct tt_fleet_models *self, const struct list *lis
     self->capacity = room < TT_CLUSTER_MAX_MODELS ? room : TT_CLUSTER_MAX_MODELS;
     self->max_rows = TT_FLEET_NEW_ROWS;
     for (int32_t i = 0; i < list->count; i++)
-        if (list->served[i]->step_model.max_batch > self->max_rows)
-            self->max_rows = list->served[i]->step_model.max_batch;
+        if (max_batch_of(list->served[i]) > self->max_rows)
+            self->max_rows = max_batch_of(list->served[i]);
     self->models = calloc((size_t)self->capacity, sizeof(*self->models));
     self->step_models = calloc((size_t)self->capacity, sizeof(*self->step_models));
     self->groups = calloc((size_t)self->capacity, sizeof(*self->groups));
@@ -257,10 +274,10 @@ static enum tt_err allocate(struct tt_fleet_models *self, const struct list *lis
     return made ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
 }
 
-enum tt_err tt_fleet_models_init(struct tt_fleet_models *self, struct tt_port *port,
+enum tt_err tt_fleet_models_init(struct tt_fleet_models *self, struct tt_port *port, int32_t grants,
                                  struct tt_error *why) {
     struct list list;
-    *self = (struct tt_fleet_models){.models = NULL};
+    *self = (struct tt_fleet_models){.grants = grants};
     enum tt_err err = read_list(&list, port, NULL, why);
     if (err)
         return err;

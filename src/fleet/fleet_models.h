@@ -3,8 +3,8 @@
  * A node loads its repository as a server of one process does. The models that are ready then are
  * sorted by name and version and get the first numbers. Others come while it runs: a peer gives
  * notice of one (fleet/model_notice.h), or a scheduler loads one for a client. A model is never
- * taken out, so a number keeps its meaning; there is room for TT_FLEET_NEW_MODELS that come. Models
- * of cells are left out: they run in one process only.
+ * taken out, so a number keeps its meaning; there is room for TT_FLEET_NEW_MODELS that come. A
+ * model of cells is one of whole requests here: only the backend's policy sees its cells.
  *
  * Versions of one model are loaded together: they are a group, which has the number of the first.
  * The digest of a group is over what all nodes must agree upon. Nodes that disagree have different
@@ -46,12 +46,13 @@ struct tt_fleet_models {
     uint16_t *groups;                         /* [capacity] */
     int32_t count, capacity;
     int32_t max_rows; /* of a batch of any model */
+    int32_t grants;   /* at once on a device: models that compose have profiles of so many tasks */
 };
 
-/* Reads the port's catalogue. Errors: NO_MEMORY; UNAVAILABLE: no model of one graph is ready;
+/* Reads the port's catalogue. Errors: NO_MEMORY; UNAVAILABLE: no model is ready;
  * INVALID: there are too many. */
 TT_MUST_CHECK enum tt_err tt_fleet_models_init(struct tt_fleet_models *self, struct tt_port *port,
-                                               struct tt_error *why);
+                                               int32_t grants, struct tt_error *why);
 void tt_fleet_models_fini(struct tt_fleet_models *self);
 /* The group of this name: the one that is loaded, else the latest; -1: there is none. */
 int32_t tt_fleet_models_group(const struct tt_fleet_models *self, const char *name);
@@ -71,7 +72,7 @@ TT_MUST_CHECK enum tt_err tt_fleet_models_learn(struct tt_fleet_models *self,
 bool tt_fleet_models_differ_in_profile(const struct tt_fleet_models *self, int32_t model,
                                        const struct tt_model_notice *notice);
 /* The server has just loaded the model of this name: its group, whose versions come if they are not
- * known. Errors: as _learn; UNAVAILABLE: no version of one graph is ready. */
+ * known. Errors: as _learn; UNAVAILABLE: no version is ready. */
 TT_MUST_CHECK enum tt_err tt_fleet_models_take(struct tt_fleet_models *self, struct tt_port *port,
                                                const char *name, int32_t *out_group,
                                                struct tt_error *why);

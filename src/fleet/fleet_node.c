@@ -260,7 +260,8 @@ static enum tt_err fill_settings(struct tt_fleet_node *self, struct tt_error *wh
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     for (int32_t i = 0; i < self->file.count; i++)
         self->nodes[i] = (struct tt_cluster_node){.role = self->file.places[i].role,
-                                                  .devices = self->file.places[i].devices,
+                                                  .devices = self->file.places[i].devices *
+                                                             self->file.places[i].grants,
                                                   .pool = self->file.places[i].pool_number,
                                                   .name = self->file.places[i].name,
                                                   .memory_bytes = self->file.places[i].memory_mib *
@@ -295,7 +296,7 @@ static enum tt_err read_models(struct tt_fleet_node *self, struct tt_error *why)
     enum tt_err err = tt_serving_open_port(self->options.serving, no_wake, NULL, &port, why);
     if (err)
         return err;
-    err = tt_fleet_models_init(&self->models, port, why);
+    err = tt_fleet_models_init(&self->models, port, tt_cluster_file_grants(&self->file), why);
     tt_port_close(port);
     return err;
 }

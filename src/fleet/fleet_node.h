@@ -45,10 +45,10 @@ struct tt_fleet_role {
     struct tt_outbox *(*outbox)(void *self);
     /* Once per turn, before it is sent: hands over what the turn left. NULL: nothing to do. */
     void (*settle)(void *self, int64_t now);
-    /* The payload of a record of INPUT or RESULT: its bytes. It may change the record. Then it is
-     * written, unless `out` is NULL (no link), and let go. NULL: the role sends none. */
-    size_t (*payload_bytes)(void *self, uint16_t to, struct tt_frame_record *record);
-    void (*payload_write)(void *self, uint16_t to, const struct tt_frame_record *record,
+    /* The payload of a record of INPUT, RESULT or WORDS: its bytes. It may change the record. Then
+     * it is written, unless `out` is NULL (no link), and let go. NULL: the role sends none. */
+    size_t (*payload_bytes)(void *self, enum tt_frame_type type, struct tt_frame_record *record);
+    void (*payload_write)(void *self, enum tt_frame_type type, const struct tt_frame_record *record,
                           uint8_t *out);
     /* The text that follows a record of WISH, SERVED or WISHED; borrowed until the next call. NULL:
      * the role sends none. */

@@ -33,7 +33,7 @@ static int32_t send_group(struct tt_frame_sender *self, void *role_self, uint16_
     while (first + count < frame->count && bytes < GROUP_BYTES) {
         struct tt_frame_record *record = &self->group[count];
         *record = frame->records[first + count];
-        size_t payload = self->role->payload_bytes(role_self, to, record);
+        size_t payload = self->role->payload_bytes(role_self, frame->type, record);
         tt_assert(payload <= UINT32_MAX);
         record->length = (uint32_t)payload;
         self->rooms[count] = room_for(self, to, frame->type, record, payload);
@@ -46,7 +46,7 @@ static int32_t send_group(struct tt_frame_sender *self, void *role_self, uint16_
     bool is_sent = out != NULL; /* else the link may have ended, and the rooms with it */
     for (int32_t i = 0; i < count; i++) {
         uint8_t *room = self->rooms[i] ? self->rooms[i] : out;
-        self->role->payload_write(role_self, to, &self->group[i], is_sent ? room : NULL);
+        self->role->payload_write(role_self, frame->type, &self->group[i], is_sent ? room : NULL);
         out = is_sent ? out + tt_frame_record_payload(frame->type, &self->group[i]) : NULL;
     }
     return count;
@@ -57,14 +57,14 @@ static int32_t send_group(struct tt_frame_sender *self, void *role_self, uint16_
 static void send_result(struct tt_frame_sender *self, void *role_self, uint16_t to,
                         const struct tt_frame *frame, int32_t index) {
     struct tt_frame_record record = frame->records[index];
-    size_t bytes = self->role->payload_bytes(role_self, to, &record);
+    size_t bytes = self->role->payload_bytes(role_self, frame->type, &record);
     tt_assert(bytes <= UINT32_MAX);
     record.length = (uint32_t)bytes;
     uint8_t *room = tt_node_memory_stage(self->memory, to, bytes);
     const struct tt_frame one = {
         .type = frame->type, .epoch = frame->epoch, .count = 1, .records = &record};
     uint8_t *out = room ? room : tt_node_links_send(self->links, to, &one, bytes);
-    self->role->payload_write(role_self, to, &record, out);
+    self->role->payload_write(role_self, frame->type, &record, out);
     if (room)
         tt_node_memory_push(self->memory, to, frame->epoch, &record);
 }

@@ -8,11 +8,13 @@
 #include "fleet/fleet_roles.h"
 #include "fleet/model_service.h"
 #include "fleet/tensor_payload.h"
+#include "serve/emissions.h"
 #include "serve/inference_state.h"
 #include "serve/served_model_state.h"
 #include "serve/serving.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +25,7 @@ struct entry {
     uint64_t id;
     struct tt_engine_task *task; /* NULL: free */
     int32_t member, model, next_free;
+    char failure[120]; /* why it was given up here; "": it was not */
 };
 
 struct frontend_node {
@@ -30,7 +33,7 @@ struct frontend_node {
     struct tt_frontend frontend;
     struct entry *entries; /* [request_limit] */
     int32_t first_free;
-    const uint8_t *payload; /* of the result that is being taken in */
+    const uint8_t *payload; /* of the result or the words that are being taken in */
     size_t payload_bytes;
     struct tt_port *port; /* for models that are loaded and unloaded */
     struct tt_model_service service;
@@ -42,6 +45,10 @@ struct frontend_node {
 };
 
 /* ---- answers ---- */
+
+static const struct tt_inference *inference_of(const struct entry *entry) {
+    return entry->task->members[entry->member].user;
+}
 
 static void finish(struct frontend_node *self, struct entry *entry, enum tt_err err,
                    const char *text, int64_t now) {
@@ -85,8 +92,9 @@ static enum tt_err read_outputs(const struct frontend_node *self, const struct e
                                          why);
 }
 
-static enum tt_err explain(enum tt_answer answer, int32_t reason, const char *name,
-                           struct tt_error *why) {
+static enum tt_err explain(const struct frontend_node *self, const struct entry *entry,
+                           enum tt_answer answer, int32_t reason, struct tt_error *why) {
+    const char *name = tt_fleet_node_models(self->node)->models[entry->model].name;
     switch (answer) {
     case TT_ANSWER_DROPPED:
         if (reason == TT_DROP_QUEUE_FULL)
@@ -114,8 +122,11 @@ static enum tt_err explain(enum tt_answer answer, int32_t reason, const char *na
                        name, TT_FRONTEND_DEATHS);
     case TT_ANSWER_BROKEN:
         return tt_fail(TT_ERR_UNAVAILABLE, why,
-                       "a backend was lost after the first words of a request to model '%s'", name);
-    case TT_ANSWER_CANCELLED: return tt_fail(TT_ERR_CANCELLED, why, "request cancelled");
+                       "backend %s was lost after the first words of a request to model '%s': it "
+                       "is not tried again, since its client has them",
+                       tt_fleet_node_name(self->node, (uint16_t)reason), name);
+    case TT_ANSWER_CANCELLED:
+        return tt_fail(TT_ERR_CANCELLED, why, "request cancelled%s", entry->failure);
     case TT_ANSWER_DONE:
     case TT_ANSWER_FAILED: break;
     }
@@ -126,10 +137,35 @@ static void on_answered(void *context, void *user, enum tt_answer answer, int32_
     struct frontend_node *self = context;
     struct entry *entry = user;
     struct tt_error why = {{0}};
-    const char *name = tt_fleet_node_models(self->node)->models[entry->model].name;
     enum tt_err err = answer == TT_ANSWER_DONE ? read_outputs(self, entry, &why)
-                                               : explain(answer, reason, name, &why);
+                                               : explain(self, entry, answer, reason, &why);
     finish(self, entry, err, why.text, tt_clock_now());
+}
+
+/* The request ends here, in the midst of its words. */
+static void give_up(struct frontend_node *self, struct entry *entry) {
+    bool is_cancelled = tt_frontend_cancel(&self->frontend, entry->id);
+    tt_assert(is_cancelled);
+}
+
+/* The bytes of a backend are checked by their number only: any are words of some client's. */
+static void on_words(void *context, void *user, uint16_t backend, int32_t count) {
+    struct frontend_node *self = context;
+    struct entry *entry = user;
+    const struct tt_emissions *stream = inference_of(entry)->emissions;
+    struct tt_engine_task *task = entry->task;
+    tt_assert(stream != NULL && task->emitted != NULL);
+    if (self->payload_bytes != (size_t)count * stream->row_bytes) {
+        snprintf(entry->failure, sizeof(entry->failure), ": backend %s sent %d words in %zu bytes",
+                 tt_fleet_node_name(self->node, backend), (int)count, self->payload_bytes);
+        give_up(self, entry);
+    } else if (!task->emitted(task, &task->members[entry->member], self->payload, count)) {
+        snprintf(entry->failure, sizeof(entry->failure),
+                 ": its client reads the stream too slowly; %lld words wait for it, the limit "
+                 "(--max-stream-words)",
+                 (long long)tt_emissions_capacity(stream));
+        give_up(self, entry);
+    }
 }
 
 /* ---- requests ---- */
@@ -145,6 +181,13 @@ static void fail_member(struct frontend_node *self, int64_t now, struct tt_engin
 static const struct entry *inputs_of(struct frontend_node *self, uint64_t id,
                                      struct tt_tensor_view *out_views, int32_t *out_count);
 
+static void write_inputs(const struct entry *entry, const struct tt_tensor_view *views,
+                         int32_t count, uint8_t *out) {
+    tt_tensors_write(views, count, out);
+    if (inference_of(entry)->emissions)
+        tt_tensors_ask_words(out);
+}
+
 /* Puts the inputs where backends of this host read them. */
 static void share_inputs(struct frontend_node *self, uint64_t id) {
     struct tt_node_memory *memory = tt_fleet_node_memory(self->node);
@@ -152,13 +195,14 @@ static void share_inputs(struct frontend_node *self, uint64_t id) {
         return;
     struct tt_tensor_view views[TT_MAX_TENSORS];
     int32_t count;
-    if (!inputs_of(self, id, views, &count))
+    const struct entry *entry = inputs_of(self, id, views, &count);
+    if (!entry)
         return;
     size_t bytes = tt_tensors_bytes(views, count);
     uint8_t *room = tt_node_memory_reserve(memory, id, bytes);
     if (!room)
         return;
-    tt_tensors_write(views, count, room);
+    write_inputs(entry, views, count, room);
     tt_node_memory_publish(memory, id, bytes);
 }
 
@@ -184,6 +228,7 @@ static void submit_member(struct frontend_node *self, int64_t now, struct tt_eng
                                                 .priority = (uint16_t)inference->priority,
                                                 .length = inference->length,
                                                 .deadline_at = inference->deadline_at,
+                                                .streams = inference->emissions != NULL,
                                                 .user = entry};
     enum tt_err err = TT_ERR_NOT_FOUND;
     const char *text = "this model is not served by the cluster";
@@ -260,7 +305,7 @@ static void received(void *context, int64_t now, uint16_t from,
         self->text = (const char *)received->payload;
         self->text_bytes = frame->records[0].length;
     }
-    if (frame->type != TT_FRAME_RESULT) {
+    if (frame->type != TT_FRAME_RESULT && frame->type != TT_FRAME_WORDS) {
         tt_frontend_receive(&self->frontend, now, from, frame);
         show_readiness(self);
         return;
@@ -272,7 +317,7 @@ static void received(void *context, int64_t now, uint16_t from,
         struct tt_frame one = *frame;
         one.count = 1;
         one.records = record;
-        bool is_shared = record->duration_ns > 0;
+        bool is_shared = frame->type == TT_FRAME_RESULT && record->duration_ns > 0;
         self->payload = is_shared ? tt_node_memory_result(memory, from, record) : at;
         self->payload_bytes = self->payload ? record->length : 0;
         at += tt_frame_record_payload(frame->type, record);
@@ -354,8 +399,9 @@ static const struct entry *inputs_of(struct frontend_node *self, uint64_t id,
     return entry;
 }
 
-static size_t payload_bytes(void *context, uint16_t to, struct tt_frame_record *record) {
-    (void)to;
+static size_t payload_bytes(void *context, enum tt_frame_type type,
+                            struct tt_frame_record *record) {
+    (void)type;
     struct frontend_node *self = context;
     struct tt_tensor_view views[TT_MAX_TENSORS];
     int32_t count;
@@ -364,14 +410,16 @@ static size_t payload_bytes(void *context, uint16_t to, struct tt_frame_record *
     return record->code == 1 ? tt_tensors_bytes(views, count) : 0;
 }
 
-static void payload_write(void *context, uint16_t to, const struct tt_frame_record *record,
-                          uint8_t *out) {
-    (void)to;
+static void payload_write(void *context, enum tt_frame_type type,
+                          const struct tt_frame_record *record, uint8_t *out) {
+    (void)type;
     struct frontend_node *self = context;
     struct tt_tensor_view views[TT_MAX_TENSORS];
     int32_t count;
-    if (out && record->code == 1 && inputs_of(self, record->id, views, &count))
-        tt_tensors_write(views, count, out);
+    const struct entry *entry =
+        out && record->code == 1 ? inputs_of(self, record->id, views, &count) : NULL;
+    if (entry)
+        write_inputs(entry, views, count, out);
 }
 
 /* ---- life ---- */
@@ -417,6 +465,7 @@ static enum tt_err open_role(struct tt_fleet_node *node, void **out_self, struct
         self->entries[i].next_free = i + 1 < settings->request_limit ? i + 1 : NO_ENTRY;
     self->frontend.context = self;
     self->frontend.answered = on_answered;
+    self->frontend.words = on_words;
     self->frontend.wished = on_wished;
     const struct tt_fleet_options *options = tt_fleet_node_options(node);
     err = tt_serving_open_port(options->serving, tt_fleet_node_wake, node, &self->port, why);

@@ -6,6 +6,8 @@
 
 enum { COUNT_BYTES = 8, FIXED_BYTES = 16, DIM_BYTES = 8 };
 
+#define ASKS_WORDS ((uint64_t)1 << 63)
+
 static size_t aligned(size_t bytes) { return (bytes + 7) & ~(size_t)7; }
 
 static size_t head_bytes(int32_t rank) { return FIXED_BYTES + (size_t)rank * DIM_BYTES; }
@@ -33,6 +35,14 @@ void tt_tensors_write(const struct tt_tensor_view *views, int32_t count, uint8_t
         memset(out + view->size_bytes, 0, padded - view->size_bytes);
         out += padded;
     }
+}
+
+void tt_tensors_ask_words(uint8_t *payload) {
+    tt_put_u64(payload, tt_get_u64(payload) | ASKS_WORDS);
+}
+
+bool tt_tensors_asks_words(const uint8_t *payload, size_t length) {
+    return length >= COUNT_BYTES && (tt_read_once_u64(payload) & ASKS_WORDS) != 0;
 }
 
 static enum tt_err too_short(struct tt_error *why) {
@@ -69,7 +79,7 @@ enum tt_err tt_tensors_read(const uint8_t *bytes, size_t length, int32_t count,
     const uint8_t *at = bytes, *end = bytes + length;
     if (length < COUNT_BYTES)
         return too_short(why);
-    uint64_t there = tt_read_once_u64(at);
+    uint64_t there = tt_read_once_u64(at) & ~ASKS_WORDS;
     if (there != (uint64_t)count)
         return tt_fail(TT_ERR_INVALID, why, "a payload has %llu tensors; expected were %d",
                        (unsigned long long)there, (int)count);

@@ -1,6 +1,7 @@
 /* Tensors as the payload of a record: the inputs of a request, or its outputs or error.
  *
- * Inputs: the count, then per tensor a head and its bytes. Outputs: the error, then count and
+ * Inputs: the count, whose highest bit says that the words of the answer are wanted as they come,
+ * then per tensor a head and its bytes. Outputs: the error, then count and
  * tensors as before; if the error is not 0, the rest is the message. A tensor's head is its rank,
  * its size in bytes, and its dimensions. All numbers are u64, little-endian. Each tensor's bytes
  * are filled up to a multiple of 8.
@@ -22,6 +23,10 @@
 size_t tt_tensors_bytes(const struct tt_tensor_view *views, int32_t count);
 /* Writes so many. */
 void tt_tensors_write(const struct tt_tensor_view *views, int32_t count, uint8_t *out);
+/* Of inputs that were written: words are wanted, as WORDS (cluster/frame.h). */
+void tt_tensors_ask_words(uint8_t *payload);
+/* They are asked for. */
+bool tt_tensors_asks_words(const uint8_t *payload, size_t length);
 /* Reads `count` tensors, the number that the reader expects. Views point into `bytes`. INVALID. */
 TT_MUST_CHECK enum tt_err tt_tensors_read(const uint8_t *bytes, size_t length, int32_t count,
                                           struct tt_tensor_view *out_views, struct tt_error *why);

@@ -160,7 +160,7 @@ static void after_a_word_it_ends_with_its_backend(void **state) {
     }
 }
 
-/* The scheduler suspects the backend; after a takeover nobody else gets the request, either. */
+/* The scheduler suspects the backend; after a takeover no other one gets the request, either. */
 static void after_a_word_it_stays_with_a_suspect(void **state) {
     (void)state;
     struct scene scene;

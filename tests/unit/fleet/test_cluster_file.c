@@ -13,7 +13,7 @@ static const char good[] = "# two of each\n"
                            "scheduler s1 127.0.0.1:7101\n"
                            "\n"
                            "frontend  f1 [::1]:7201 # the first\n"
-                           "backend   b1 host-b:7301 pool=gpu-a devices=3\n"
+                           "backend   b1 host-b:7301 grants=4 pool=gpu-a devices=3\n"
                            "backend b2 127.0.0.1:7302\r\n"
                            "backend b3 127.0.0.1:7303 pool=gpu-a\n"
                            "silence-ms 50\n"
@@ -33,6 +33,10 @@ static void a_file_is_read(void **state) {
     assert_int_equal(file.places[2].devices, 3);
     assert_string_equal(file.places[2].host, "host-b");
     assert_int_equal(file.places[3].devices, 1);
+    assert_int_equal(file.places[2].grants, 4);
+    assert_int_equal(file.places[3].grants, 1);
+    assert_int_equal(file.places[0].grants, 0);
+    assert_int_equal(tt_cluster_file_grants(&file), 4);
     assert_string_equal(file.places[2].pool, "gpu-a");
     assert_string_equal(file.places[3].pool, "default");
     assert_int_equal(file.places[2].pool_number, 0);
@@ -65,6 +69,8 @@ static void the_digest_is_over_the_content(void **state) {
     assert_int_not_equal(digest_of(NODES), digest_of(NODES " devices=2"));
     assert_int_not_equal(digest_of(NODES), digest_of(NODES " pool=b"));
     assert_int_not_equal(digest_of(NODES), digest_of(NODES " memory-mib=8"));
+    assert_int_not_equal(digest_of(NODES), digest_of(NODES " grants=2"));
+    assert_int_equal(digest_of(NODES), digest_of(NODES " grants=1"));
     assert_int_not_equal(digest_of(NODES), digest_of(NODES "\nsilence-ms 10"));
     assert_int_not_equal(digest_of(NODES),
                          digest_of("frontend f 127.0.0.1:2\nscheduler s 127.0.0.1:1\n"
@@ -85,14 +91,17 @@ static void what_is_wrong_is_named(void **state) {
         {"backend b h:7\nbackend b h:8", "f:2: the name 'b' is given twice"},
         {"frontend b h:7 devices=2", "only a backend may have devices=N"},
         {"backend b h:7 devices=0", "N in 1 to"},
+        {"backend b h:7 grants=65", "grants=N with N in 1 to 64"},
+        {"backend b h:7 devices=1000 grants=5",
+         "devices=1000 with grants=5 are 5000; at most 4096"},
         {"backend b h:7 devices=2 more", "only a backend"},
         {"backend b h:7 pool=", "pool=NAME, and memory-mib=N"},
         {"backend b h:7 pool=a!", "'pool=a!' after the address"},
         {"scheduler b h:7 pool=a", "'pool=a' after the address"},
         {"backend b h:7 memory-mib=0", "'memory-mib=0' after the address"},
         {"frontend b h:7 memory-mib=8", "only a backend may have"},
-        {"backend b h:7 pool=a devices=1 memory-mib=8 more", "more than 6 words"},
-        {"a b c d e f g", "more than 6 words"},
+        {"backend b h:7 pool=a devices=1 memory-mib=8 grants=2 more", "more than 7 words"},
+        {"a b c d e f g h", "more than 7 words"},
         {"silence-ms", "silence-ms needs one number"},
         {"silence-ms -1", "needs one number"},
         {"silence-ms 1 2", "needs one number"},

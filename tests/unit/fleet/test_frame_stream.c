@@ -110,6 +110,11 @@ static void tensors_survive(void **state) {
         assert_memory_equal(back[i].shape.dims, views[i].shape.dims, sizeof(int64_t) * 2);
         assert_memory_equal(back[i].bytes, content, views[i].size_bytes);
     }
+    assert_false(tt_tensors_asks_words(bytes, length));
+    tt_tensors_ask_words(bytes);
+    assert_true(tt_tensors_asks_words(bytes, length));
+    assert_false(tt_tensors_asks_words(bytes, 7));
+    assert_int_equal(tt_tensors_read(bytes, length, 3, back, &why), TT_OK);
     assert_int_equal(tt_tensors_read(bytes, length, 2, back, &why), TT_ERR_INVALID);
     assert_string_equal(why.text, "a payload has 3 tensors; expected were 2");
     for (size_t cut = 0; cut < length; cut++)
