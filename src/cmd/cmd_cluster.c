@@ -1,5 +1,6 @@
 /* tutti cluster: the nodes of a cluster, draining one, handing the primary over, placing models,
- * and scaling. */
+ * scaling, loading and unloading. */
+#include "cmd/cluster_models.h"
 #include "cmd/cluster_placement.h"
 #include "cmd/cluster_scale.h"
 #include "cmd/cluster_tls_flags.h"
@@ -13,7 +14,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum action { ACTION_STATUS, ACTION_DRAIN, ACTION_PROMOTE, ACTION_PLACEMENT, ACTION_SCALE };
+enum action {
+    ACTION_STATUS,
+    ACTION_DRAIN,
+    ACTION_PROMOTE,
+    ACTION_PLACEMENT,
+    ACTION_SCALE,
+    ACTION_LOAD,
+    ACTION_UNLOAD
+};
 
 static const char default_spec[] = "static:build/cluster/nodes";
 
@@ -23,21 +32,22 @@ struct flags {
     struct tt_flag_list moves;
     struct tt_cluster_scale_flags scale;
     struct tt_cluster_tls_files tls;
-    int64_t timeout_ns;
+    int64_t timeout_ns, wait_ns;
     bool json;
 };
 
 static const struct tt_flag_row flag_rows[] = {
-    TT_OPERAND(TT_FLAG_CHOICE, "ACTION", action, true, "status, drain, promote, placement or scale",
-               .choices = "status|drain|promote|placement|scale", .default_value = -1),
-    TT_OPERAND(
-        TT_FLAG_TEXT, "NODE|STEP|SPEC", first, false,
-        "drain: the node; placement: show, plan, stop or undo; scale: show, stop, resume, pin or "
-        "preempt; else the cluster, static:FILE or etcd://HOST:PORT/NAME"),
-    TT_OPERAND(
-        TT_FLAG_TEXT, "SPEC", second, false,
-        "drain, placement, scale: the cluster (default: static:build/cluster/nodes, that of make "
-        "cluster)"),
+    TT_OPERAND(TT_FLAG_CHOICE, "ACTION", action, true,
+               "status, drain, promote, placement, scale, load or unload",
+               .choices = "status|drain|promote|placement|scale|load|unload", .default_value = -1),
+    TT_OPERAND(TT_FLAG_TEXT, "NODE|MODEL|STEP|SPEC", first, false,
+               "drain: the node; load, unload: the model; placement: show, plan, stop or undo; "
+               "scale: show, stop, resume, pin or "
+               "preempt; else the cluster, static:FILE or etcd://HOST:PORT/NAME"),
+    TT_OPERAND(TT_FLAG_TEXT, "SPEC", second, false,
+               "drain, load, unload, placement, scale: the cluster (default: "
+               "static:build/cluster/nodes, that of make "
+               "cluster)"),
     TT_LIST("move", "MODEL=POOL", moves, TT_FLAG_MAX_LIST,
             "placement plan: move this model; without any, the primary searches a plan"),
     TT_TEXT("pool", "POOL", scale.pool, NULL,
@@ -49,6 +59,8 @@ static const struct tt_flag_row flag_rows[] = {
     TT_CLUSTER_TLS_FLAGS(tls),
     TT_DECIMAL("timeout", "SECONDS", timeout_ns, 0.01, 600, 2, "how long to wait for each node",
                .scale = TT_S),
+    TT_DECIMAL("wait", "SECONDS", wait_ns, 0.01, 86400, 600,
+               "load, unload: how long to wait until all nodes have done it", .scale = TT_S),
     TT_SWITCH("json", json, "print JSON"),
 };
 
@@ -59,8 +71,9 @@ struct cluster {
     const struct flags *flags;
 };
 
-static enum tt_err ask(const struct cluster *self, int32_t number, const char *line,
-                       json_t **out_node, struct tt_error *why) {
+static enum tt_err ask(const void *context, int32_t number, const char *line, json_t **out_node,
+                       struct tt_error *why) {
+    const struct cluster *self = context;
     const struct tt_visit visit = {.file = &self->file,
                                    .number = (uint16_t)number,
                                    .key = &self->key,
@@ -287,9 +300,21 @@ static int scale_all(const struct cluster *self, const char *line) {
     return ask_primary(self, line, tt_cluster_scale_print);
 }
 
+static int change_models(const struct cluster *self) {
+    const struct tt_cluster_models_options options = {.file = &self->file,
+                                                      .ask = ask,
+                                                      .context = self,
+                                                      .model = self->flags->first,
+                                                      .is_load = self->flags->action == ACTION_LOAD,
+                                                      .wait_ns = self->flags->wait_ns,
+                                                      .json = self->flags->json};
+    return tt_cluster_models_change(&options);
+}
+
 static int act_on(const struct flags *flags, const char *line, bool to_all) {
     bool drains = flags->action == ACTION_DRAIN, scales = flags->action == ACTION_SCALE;
-    bool has_step = drains || scales || flags->action == ACTION_PLACEMENT;
+    bool changes = flags->action == ACTION_LOAD || flags->action == ACTION_UNLOAD;
+    bool has_step = drains || changes || scales || flags->action == ACTION_PLACEMENT;
     const char *spec = has_step ? flags->second : flags->first;
     struct cluster self = {.flags = flags};
     struct tt_error why;
@@ -302,6 +327,7 @@ static int act_on(const struct flags *flags, const char *line, bool to_all) {
     if (err)
         return tt_outcome_print_error("cluster", err, &why);
     int code = drains                            ? act(&self, number, "drain")
+               : changes                         ? change_models(&self)
                : flags->action == ACTION_PROMOTE ? promote(&self)
                : flags->action == ACTION_STATUS  ? show_status(&self)
                : to_all                          ? scale_all(&self, line)
@@ -330,9 +356,12 @@ static int run(void *options) {
     const struct flags *flags = options;
     bool drains = flags->action == ACTION_DRAIN, to_all = false;
     bool has_line = flags->action == ACTION_PLACEMENT || flags->action == ACTION_SCALE;
+    bool changes = flags->action == ACTION_LOAD || flags->action == ACTION_UNLOAD;
     if (drains && !flags->first)
         return tt_flags_refuse(&tt_verb_cluster, "drain needs NODE");
-    if (!drains && !has_line && flags->second)
+    if (changes && !flags->first)
+        return tt_flags_refuse(&tt_verb_cluster, "load and unload need MODEL");
+    if (!drains && !changes && !has_line && flags->second)
         return tt_flags_refuse(&tt_verb_cluster, "unexpected argument '%s'", flags->second);
     if (flags->action == ACTION_SCALE && flags->moves.count > 0)
         return tt_flags_refuse(&tt_verb_cluster, "--move needs placement plan");
@@ -347,9 +376,10 @@ static int run(void *options) {
 
 const struct tt_verb tt_verb_cluster = {
     .name = "cluster",
-    .summary = "show the nodes of a cluster, drain one, promote the spare scheduler, place models, "
-               "scale",
+    .summary = "show the nodes of a cluster, drain one, promote the spare scheduler, load, unload "
+               "and place models, scale",
     .usage = "status [SPEC] | drain NODE [SPEC] | promote [SPEC] |\n"
+             "       load MODEL [SPEC] | unload MODEL [SPEC] |\n"
              "       placement [show|plan|stop|undo] [SPEC] [OPTIONS] |\n"
              "       scale [show|stop|resume|pin|preempt] [SPEC] [OPTIONS]",
     .description =
@@ -365,7 +395,9 @@ const struct tt_verb tt_verb_cluster = {
         "the models back. "
         "scale shows how many devices of each pool are wanted, asked for and ready: stop and "
         "resume end and begin changes, pin holds a number, and preempt announces that a backend "
-        "will be lost.\n\n"
-        "Exit code: 0 done, or status found a primary; 1 no primary, or a node refused or does not "
-        "answer; 2 usage error, or SPEC cannot be read.",
+        "will be lost. load and unload change a model at all nodes, whatever their "
+        "--model-control-mode, and show how far each of them is. The cluster goes on with it if "
+        "they are interrupted.\n\n"
+        "Exit code: 0 done, or status found a primary; 1 no primary, a node refused, failed or "
+        "does not answer, or --wait is over; 2 usage error, or SPEC cannot be read.",
     TT_VERB_RUNS(flag_rows, run)};

@@ -511,6 +511,10 @@ static enum tt_err open_role(struct tt_fleet_node *node, void **out_self, struct
     return err;
 }
 
+static struct tt_model_service *service(void *context) {
+    return &((struct backend_node *)context)->service;
+}
+
 static uint64_t epoch(const void *context) {
     return ((const struct backend_node *)context)->backend.primary.epoch;
 }
@@ -561,6 +565,7 @@ const struct tt_fleet_role tt_backend_node_role = {.open = open_role,
                                                    .payload_write = payload_write,
                                                    .text = text,
                                                    .model_came = model_came,
+                                                   .service = service,
                                                    .epoch = epoch,
                                                    .state = state,
                                                    .drain = drain,

@@ -4,6 +4,7 @@
 #include "base/instant.h"
 #include "base/log/log.h"
 #include "fleet/frame_sender.h"
+#include "fleet/model_visits.h"
 #include "fleet/node_coordination.h"
 #include "fleet/visit.h"
 #include "serve/serving.h"
@@ -27,6 +28,7 @@ struct tt_fleet_node {
     struct tt_cluster_settings settings;
     struct tt_fleet_models models;
     struct tt_model_exchange exchange;
+    struct tt_model_visits visits;
     struct tt_identity identity;
     uint16_t number;
     const struct tt_fleet_role *role;
@@ -221,26 +223,37 @@ static enum tt_err on_drain(struct tt_fleet_node *self, const char *line, struct
     return self->role->drain(self->self, tt_clock_now(), why);
 }
 
-static void on_visited(void *context, const char *line, struct tt_text *answer) {
-    struct tt_fleet_node *self = context;
-    struct tt_error why = {{0}};
-    enum tt_err err = TT_OK;
+static enum tt_err answer_as_role(struct tt_fleet_node *self, const char *line,
+                                  struct tt_text *answer, struct tt_error *why) {
+    int64_t now = tt_clock_now();
     const char *placement = self->role->place ? behind(line, "placement ") : NULL;
     const char *scale = self->role->scale ? behind(line, "scale ") : NULL;
     if (placement)
-        err = self->role->place(self->self, tt_clock_now(), placement, answer, &why);
-    else if (scale)
-        err = self->role->scale(self->self, tt_clock_now(), scale, answer, &why);
-    else if (strcmp(line, "drain") == 0 || behind(line, "drain "))
-        err = on_drain(self, line, &why);
+        return self->role->place(self->self, now, placement, answer, why);
+    if (scale)
+        return self->role->scale(self->self, now, scale, answer, why);
+    enum tt_err err = TT_OK;
+    if (strcmp(line, "drain") == 0 || behind(line, "drain "))
+        err = on_drain(self, line, why);
     else if (strcmp(line, "promote") == 0)
-        err = self->role->promote(self->self, tt_clock_now(), &why);
+        err = self->role->promote(self->self, now, why);
     else if (strcmp(line, "status") != 0)
-        err = tt_fail(TT_ERR_INVALID, &why, "'%.40s' is no command of a node", line);
+        err = tt_fail(TT_ERR_INVALID, why, "'%.40s' is no command of a node", line);
+    if (!err)
+        describe(self, answer);
+    return err;
+}
+
+static void on_visited(void *context, const char *line, struct tt_text *answer) {
+    struct tt_fleet_node *self = context;
+    const struct tt_cluster_place *place = &self->file.places[self->number];
+    struct tt_error why = {{0}};
+    enum tt_err err = tt_model_visits_answer(&self->visits, place->name,
+                                             tt_cluster_role_name(place->role), line, answer, &why);
+    if (err == TT_ERR_NOT_FOUND) /* not about models */
+        err = answer_as_role(self, line, answer, &why);
     if (err)
         tt_text_printf(answer, "error: %s", why.text);
-    else if (!placement && !scale)
-        describe(self, answer);
 }
 
 static const struct tt_node_links_events events = {
@@ -370,16 +383,22 @@ enum tt_err tt_fleet_node_open(const struct tt_fleet_options *options,
         tt_fleet_node_close(self);
         return err;
     }
+    tt_model_visits_init(&self->visits, self->role->service(self->self), tt_fleet_node_wake, self);
     *out_node = self;
     return TT_OK;
+}
+
+static void close_role(struct tt_fleet_node *self) {
+    self->role->close(self->self);
+    self->self = NULL;
+    tt_model_visits_fini(&self->visits);
 }
 
 static void *run(void *argument) {
     struct tt_fleet_node *self = argument;
     while (!tt_flag_is_raised(&self->stopping))
         uv_run(&self->loop, UV_RUN_DEFAULT);
-    self->role->close(self->self);
-    self->self = NULL;
+    close_role(self);
     return NULL;
 }
 
@@ -516,7 +535,7 @@ void tt_fleet_node_close(struct tt_fleet_node *take_self) {
         pthread_join(take_self->thread, NULL);
     }
     if (take_self->self)
-        take_self->role->close(take_self->self);
+        close_role(take_self);
     tt_node_coordination_close(&take_self->coordination);
     close_handles(take_self);
     tt_model_exchange_fini(&take_self->exchange);

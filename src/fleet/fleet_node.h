@@ -27,6 +27,7 @@
 #include <pthread.h>
 
 struct tt_fleet_node;
+struct tt_model_service;
 struct tt_scaling_options;
 struct tt_serving;
 
@@ -75,6 +76,8 @@ struct tt_fleet_role {
     void (*recorded)(void *self, int64_t now, uint64_t epoch);
     /* The plan that it records is recorded, or one of a later primary is. NULL: the same. */
     void (*plan_recorded)(void *self, int64_t now, bool is_recorded);
+    /* What loads and unloads models; visitors ask about it (fleet/model_visits.h). */
+    struct tt_model_service *(*service)(void *self);
     /* Appends to a metrics page. Any thread, from _start to _close. NULL: nothing. */
     void (*metrics)(void *self, struct tt_text *page);
     /* Appends fields of its own, ", \"name\": value". */

@@ -486,6 +486,10 @@ static enum tt_err open_role(struct tt_fleet_node *node, void **out_self, struct
     return TT_OK;
 }
 
+static struct tt_model_service *service(void *context) {
+    return &((struct frontend_node *)context)->service;
+}
+
 static uint64_t epoch(const void *context) {
     return ((const struct frontend_node *)context)->frontend.primary.epoch;
 }
@@ -531,6 +535,7 @@ const struct tt_fleet_role tt_frontend_node_role = {.open = open_role,
                                                     .payload_write = payload_write,
                                                     .text = text,
                                                     .model_came = model_came,
+                                                    .service = service,
                                                     .epoch = epoch,
                                                     .state = state,
                                                     .drain = drain,

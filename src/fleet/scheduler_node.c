@@ -384,6 +384,10 @@ static void close_role(void *take_self) {
     free_parts(self);
 }
 
+static struct tt_model_service *service(void *context) {
+    return &((struct scheduler_node *)context)->service;
+}
+
 static uint64_t epoch(const void *context) {
     return ((const struct scheduler_node *)context)->role.primary.epoch;
 }
@@ -467,6 +471,7 @@ const struct tt_fleet_role tt_scheduler_node_role = {.open = open_role,
                                                      .text = text,
                                                      .model_came = model_came,
                                                      .model_held = model_held,
+                                                     .service = service,
                                                      .epoch = epoch,
                                                      .state = state,
                                                      .recorded = recorded,

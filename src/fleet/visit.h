@@ -1,9 +1,9 @@
 /* A visit to a node of a cluster: one line to it, one text back, for `tutti cluster` and primaries.
  *
- * Lines: "status", "drain", "drain EPOCH" (refused by a node that obeys a later one), "promote",
- * "placement ..." (fleet/placement_service.h), "scale ..." (fleet/scaling_service.h). The answer is
- * the node's state, the placement or the scaling as a JSON object, or "error: " and a sentence.
- * Blocks up to the timeout. Implemented in visit.c. */
+ * Lines: those about models (fleet/model_visits.h), "status", "drain", "drain EPOCH" (refused by a
+ * node that obeys a later one), "promote", "placement ..." (fleet/placement_service.h), "scale ..."
+ * (fleet/scaling_service.h). The answer is the node's state, the placement or the scaling as a JSON
+ * object, or "error: " and a sentence. Blocks up to the timeout. Implemented in visit.c. */
 #ifndef TT_FLEET_VISIT_H
 #define TT_FLEET_VISIT_H
 
