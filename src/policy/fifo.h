@@ -43,7 +43,7 @@ struct tt_fifo {
     struct tt_list_node *tails[TT_FIFO_GROUPS]; /* the last of each group that has */
     int32_t count;
     int64_t rows;
-    const struct tt_late_order *late; /* borrowed; of the groups of late requests */
+    const struct tt_late_order *late; /* borrowed; orders requests that were made late */
     int32_t late_root;
 };
 
