@@ -170,10 +170,14 @@ int32_t tt_multicore_submit(struct tt_multicore *self, int32_t port, int64_t now
 }
 
 /* Lets the model thread advance. False: it is played from a recording and cannot advance. */
-static bool wait_for(struct tt_multicore *self, int32_t thread, struct tt_eventcount *eventcount) {
+static bool wait_for(struct tt_multicore *self, int64_t now, int32_t thread,
+                     struct tt_eventcount *eventcount) {
     if (self->player)
         return self->player->demand(self->player, TT_PARTY_MODELS + thread);
-    tt_eventcount_sleep(eventcount, tt_clock_now() + 20 * TT_US);
+    if (self->started)
+        tt_eventcount_sleep(eventcount, tt_clock_now() + 20 * TT_US);
+    else
+        tt_multicore_step(self, now);
     return true;
 }
 
@@ -186,7 +190,7 @@ static void command(struct tt_multicore *self, int32_t port, int64_t now, int32_
     struct tt_eventcount eventcount;
     tt_eventcount_init(&eventcount);
     while (tt_multicore_submit(self, port, now, &record, 1) == 0)
-        if (!wait_for(self, model % self->thread_count, &eventcount))
+        if (!wait_for(self, now, model % self->thread_count, &eventcount))
             return;
     tt_eventcount_notify_by(&self->model_threads[model % self->thread_count].eventcount,
                             TT_EVENTCOUNT_AT_ONCE);
@@ -203,10 +207,9 @@ void tt_multicore_remove_model(struct tt_multicore *self, int32_t port, int64_t 
     struct tt_record_ring *removed = &self->model_threads[thread].removed;
     struct tt_eventcount eventcount;
     tt_eventcount_init(&eventcount);
-    tt_assert(self->started || self->player);
     command(self, port, now, model, TT_MULTICORE_REMOVE, NULL);
     while (!tt_record_ring_look(removed))
-        if (!wait_for(self, thread, &eventcount))
+        if (!wait_for(self, now, thread, &eventcount))
             return;
     tt_record_ring_take(removed, 1);
 }

@@ -95,8 +95,8 @@ int32_t tt_multicore_submit(struct tt_multicore *self, int32_t port, int64_t now
                             const struct tt_device_request *requests, int32_t count);
 
 /* Adds a model, or removes one that has no requests. Called by the thread of `port` while the
- * threads run. The step model is borrowed until the removal, which waits until its model thread has
- * let go of it. */
+ * threads run, or by the one that calls _step. The step model is borrowed until the removal, which
+ * waits until its model thread has let go of it. */
 void tt_multicore_add_model(struct tt_multicore *self, int32_t port, int64_t now, int32_t model,
                             const struct tt_step_model *step_model);
 void tt_multicore_remove_model(struct tt_multicore *self, int32_t port, int64_t now, int32_t model);

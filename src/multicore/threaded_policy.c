@@ -7,6 +7,10 @@
 #include <sched.h>
 #include <stdlib.h>
 
+/* Times the limit of requests: records in a thread's inbox, its tickets, and requests that it gets
+ * between two looks of the domain. */
+enum { RING = 4, TICKETS = 2, ARRIVALS_PER_TURN = 2, MAX_RING = 1 << 28 };
+
 struct dropped {
     uint64_t id;
     int64_t reason;
@@ -24,6 +28,10 @@ struct tt_policy {
     struct tt_record_ring *dropped;      /* [model thread] */
     int32_t dropped_count;               /* number of rings */
     struct tt_multicore_batch **running; /* [executor] */
+    struct tt_list refused; /* requests that found no room; the next decide drops them */
+    int32_t handed_in;      /* requests since the last decide */
+    bool is_started;
+    int64_t step_at; /* not started: when the next step is due */
 };
 
 static uint64_t id_of(const struct tt_request *request) {
@@ -58,7 +66,8 @@ static void device_flush(void *context) {
         return;
     self->has_begun = false;
     tt_record_ring_publish(&self->begun);
-    self->options.wake(self->options.wake_context);
+    if (self->is_started)
+        self->options.wake(self->options.wake_context);
 }
 
 static struct tt_device_task *device_ended(void *context, int64_t now) {
@@ -110,12 +119,14 @@ static void client_dropped(void *context, int32_t thread, int64_t now,
     tt_assert(pushed || tt_turn_log_plays(self->turn_log)); /* each request is dropped once */
     tt_turn_log_expect(self->turn_log, pushed,
                        "more requests were dropped than the domain can hold");
-    self->options.wake(self->options.wake_context);
+    if (self->is_started)
+        self->options.wake(self->options.wake_context);
 }
 
 /* ---- the policy, on the server's thread ---- */
 
-static void hand_in(struct tt_policy *self, int64_t now, const struct tt_request *request,
+/* False: the thread is so far behind that there is no room. */
+static bool hand_in(struct tt_policy *self, int64_t now, const struct tt_request *request,
                     bool cancels) {
     struct tt_device_request record = {.arrived_at = request->arrived_at,
                                        .deadline_at = request->deadline_at,
@@ -128,21 +139,29 @@ static void hand_in(struct tt_policy *self, int64_t now, const struct tt_request
         record.length = TT_MULTICORE_CANCEL;
     }
     while (tt_multicore_submit(self->multicore, 0, now, &record, 1) == 0) {
-        /* The ring has room for all requests and their cancellations, except in a recording. */
-        tt_assert(tt_turn_log_plays(self->turn_log));
+        if (!tt_turn_log_plays(self->turn_log))
+            return false;
         int32_t thread = request->model % self->dropped_count;
         if (!self->turn_log->player->demand(self->turn_log->player, TT_PARTY_MODELS + thread))
-            return;
+            break;
     }
+    return true;
 }
 
 static void arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
     tt_assert(request->step == 0); /* it runs whole graphs only */
-    hand_in(self, now, request, false);
+    bool has_room = tt_turn_log_plays(self->turn_log) ||
+                    self->handed_in++ < ARRIVALS_PER_TURN * self->options.request_limit;
+    if (!has_room || !hand_in(self, now, request, false))
+        tt_list_push_back(&self->refused, &request->link);
 }
 
+/* If the thread does not get to know it, the request is left out of the batch that has it. */
 static void cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
-    hand_in(self, now, request, true);
+    if (tt_list_linked(&request->link))
+        tt_list_remove(&request->link);
+    else
+        (void)hand_in(self, now, request, true);
 }
 
 static void give_back(struct tt_policy *self, int64_t now, struct tt_multicore_batch *batch) {
@@ -218,17 +237,28 @@ static void look(struct tt_policy *self, int64_t now) {
     tt_turn_log_end(self->turn_log, now);
 }
 
-static void decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+static void drop_refused(struct tt_policy *self, struct tt_mechanism *actions) {
+    struct tt_list_node *node;
+    while ((node = tt_list_first(&self->refused))) {
+        tt_list_remove(node);
+        tt_mechanism_drop(actions, TT_CONTAINER_OF(node, struct tt_request, link),
+                          TT_DROP_QUEUE_FULL);
+    }
+}
+
+/* Carries out what the threads have decided. False: they have no new batch. */
+static bool carry_out(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     look(self, now);
     if (tt_turn_log_is_over(self->turn_log))
-        return;
+        return false;
     for (int32_t t = 0; t < self->dropped_count; t++)
         drop(&self->dropped[t], actions);
-    int32_t count;
-    for (;;) {
+    drop_refused(self, actions);
+    bool any = false;
+    for (int32_t count;; any = true) {
         struct tt_multicore_batch *const *batches = tt_record_ring_peek(&self->begun, &count);
         if (count == 0)
-            return;
+            return any;
         struct tt_multicore_batch *batch = batches[0];
         /* Take it out of the ring first: if it is given back at once, the next batch of its
          * executor may be in the ring before the next look. */
@@ -237,9 +267,19 @@ static void decide(struct tt_policy *self, int64_t now, struct tt_mechanism *act
     }
 }
 
+static void decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+    self->handed_in = 0;
+    if (self->is_started || tt_turn_log_plays(self->turn_log)) {
+        carry_out(self, now, actions);
+        return;
+    }
+    do /* a batch may come back at once, and its executor is free again */
+        self->step_at = tt_multicore_step(self->multicore, now);
+    while (carry_out(self, now, actions));
+}
+
 static int64_t next_at(const struct tt_policy *self) {
-    (void)self;
-    return TT_NEVER; /* the threads wake the server's thread */
+    return self->is_started ? TT_NEVER : self->step_at; /* threads wake the server's */
 }
 
 static void model_changed(struct tt_policy *self, int64_t now, int32_t model,
@@ -251,30 +291,34 @@ static void model_changed(struct tt_policy *self, int64_t now, int32_t model,
         tt_multicore_remove_model(self->multicore, 0, now, model);
 }
 
+/* The rank thread takes changes in at its next turn. False: it is played from a recording and
+ * cannot advance. */
+static bool await_room(struct tt_policy *self, int64_t now) {
+    if (tt_turn_log_plays(self->turn_log))
+        return self->turn_log->player->demand(self->turn_log->player, TT_PARTY_RANK);
+    if (self->is_started)
+        sched_yield();
+    else
+        self->step_at = tt_multicore_step(self->multicore, now);
+    return true;
+}
+
 /* S4: states the delay of messages to the executor. */
-static void state_delay(struct tt_policy *self, int32_t executor) {
+static void state_delay(struct tt_policy *self, int64_t now, int32_t executor) {
     struct tt_network_delay delay = tt_mechanism_delay(self->domain, executor, self->delay);
     while (!tt_multicore_delay(self->multicore, executor, delay))
-        if (tt_turn_log_plays(self->turn_log)) {
-            if (!self->turn_log->player->demand(self->turn_log->player, TT_PARTY_RANK))
-                return;
-        } else {
-            sched_yield(); /* the rank thread takes them in at its next turn */
-        }
+        if (!await_room(self, now))
+            return;
 }
 
 static void executor_changed(struct tt_policy *self, int64_t now, int32_t executor,
                              enum tt_change change) {
-    (void)now;
     if (change != TT_CHANGE_BELIEF)
-        while (!tt_multicore_change(self->multicore, executor, change == TT_CHANGE_ADDED)) {
-            /* The ring has room for all executors of a domain, except in a recording. */
-            tt_assert(tt_turn_log_plays(self->turn_log));
-            if (!self->turn_log->player->demand(self->turn_log->player, TT_PARTY_RANK))
+        while (!tt_multicore_change(self->multicore, executor, change == TT_CHANGE_ADDED))
+            if (!await_room(self, now))
                 return;
-        }
     if (self->domain->delays && (change == TT_CHANGE_ADDED || change == TT_CHANGE_BELIEF))
-        state_delay(self, executor);
+        state_delay(self, now, executor);
 }
 
 static void check(const struct tt_policy *self) {
@@ -319,9 +363,13 @@ static enum tt_err allocate(struct tt_policy *self, int32_t threads) {
         tt_record_ring_init(&self->begun, executors, sizeof(struct tt_multicore_batch *)) ||
         tt_record_ring_init(&self->ended, executors, sizeof(struct tt_multicore_batch *)))
         return TT_ERR_NO_MEMORY;
+    /* None of these ever fills: between two looks of the domain a thread drops no more than it has
+     * tickets and the inbox has room for, what comes back in lost batches, and what arrives. */
+    int64_t drops = (int64_t)(TICKETS + RING + ARRIVALS_PER_TURN) * self->options.request_limit +
+                    (int64_t)executors * self->options.max_batch;
     for (; self->dropped_count < threads; self->dropped_count++)
         if (tt_record_ring_init(&self->dropped[self->dropped_count],
-                                2 * self->options.request_limit, sizeof(struct dropped)))
+                                (int32_t)tt_instant_min(drops, MAX_RING), sizeof(struct dropped)))
             return TT_ERR_NO_MEMORY;
     return TT_OK;
 }
@@ -338,9 +386,9 @@ static enum tt_err make(struct tt_policy *self, const struct tt_deferred_options
         .max_batch = self->options.max_batch,
         .executor_count = self->domain->executor_capacity,
         .port_count = 1,
-        .ring_capacity = 4 * self->options.request_limit,
-        .request_limit =
-            (int32_t)tt_instant_min((int64_t)2 * self->options.request_limit * threads, INT32_MAX),
+        .ring_capacity = RING * self->options.request_limit,
+        .request_limit = (int32_t)tt_instant_min(
+            (int64_t)TICKETS * self->options.request_limit * threads, INT32_MAX),
         .policy = policy,
         .devices = {.self = self,
                     .ops = {.submit = device_submit,
@@ -371,7 +419,9 @@ enum tt_err tt_threaded_policy_create(struct tt_mechanism *mechanism, const char
     struct tt_policy *self = aligned_alloc(64, (sizeof(*self) + 63) / 64 * 64);
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a scheduler's threads");
-    *self = (struct tt_policy){.domain = setup->domain, .options = *options, .delay = policy.delay};
+    *self = (struct tt_policy){
+        .domain = setup->domain, .options = *options, .delay = policy.delay, .step_at = TT_NEVER};
+    tt_list_init(&self->refused);
     err = make(self, &policy, why);
     if (err) {
         policy_free(self);
@@ -396,5 +446,8 @@ void tt_threaded_policy_play_turn(struct tt_policy *self, int32_t party, int64_t
 }
 
 enum tt_err tt_threaded_policy_start(struct tt_policy *self, struct tt_error *why) {
-    return tt_multicore_start(self->multicore, why);
+    self->is_started = true; /* before the threads read it */
+    enum tt_err err = tt_multicore_start(self->multicore, why);
+    self->is_started = !err;
+    return err;
 }

@@ -9,7 +9,11 @@
  * Requests travel as handles. A request that has left meanwhile (cancelled, for example) is omitted
  * from the batch that comes back. The rank thread treats an executor as busy from its grant until
  * the mechanism has reported the end of the task. A model that is removed is taken from its thread
- * before `model_changed` returns. */
+ * before `model_changed` returns. Requests that come while a thread is far behind are dropped
+ * (queue_full); a recording of that does not replay.
+ *
+ * Until it is started, and if it cannot be, it has no threads: `decide` runs their turns, and
+ * next_at says when they are due. Tests in virtual time use it so. */
 #ifndef TT_MULTICORE_THREADED_POLICY_H
 #define TT_MULTICORE_THREADED_POLICY_H
 
@@ -26,9 +30,9 @@ struct tt_threaded_policy_options {
     void *wake_context;
 };
 
-/* Creates it for the named policy and attaches it. It decides nothing until it is started;
- * tt_policy_destroy ends it. Errors: UNSUPPORTED (the policy does not split into halves,
- * policy/deferred/deferred.h), NOT_FOUND, INVALID, NO_MEMORY. */
+/* Creates it for the named policy and attaches it; tt_policy_destroy ends it. Errors: UNSUPPORTED
+ * (the policy does not split into halves, policy/deferred/deferred.h), NOT_FOUND, INVALID,
+ * NO_MEMORY. */
 TT_MUST_CHECK enum tt_err
 tt_threaded_policy_create(struct tt_mechanism *mechanism, const char *name,
                           const struct tt_policy_setup *setup,

@@ -188,11 +188,96 @@ static void a_learnt_delay_sends_ahead(void **state) {
     tt_profile_free(profile);
 }
 
+struct counts {
+    int32_t dropped, cancelled, done;
+};
+
+static void start(void *context, int64_t now, struct tt_task *task) {
+    (void)context, (void)now;
+    task->last_step_done = task->last_step;
+}
+
+static void count_ended(void *context, int64_t now, struct tt_request *request,
+                        enum tt_ending ending, enum tt_drop_reason reason) {
+    (void)now, (void)request;
+    struct counts *self = context;
+    assert_true(ending != TT_ENDING_DROPPED || reason == TT_DROP_QUEUE_FULL);
+    self->dropped += ending == TT_ENDING_DROPPED;
+    self->cancelled += ending == TT_ENDING_CANCELLED;
+    self->done += ending == TT_ENDING_DONE;
+}
+
+/* Clients come and go while the threads do not advance: what finds no room is dropped, and the
+ * others are served. Executors come and go, too, more often than there is room to say so. */
+static void clients_outrun_the_threads(void **state) {
+    (void)state;
+    enum { CLIENTS = 1000, CHANGES = 3000, LIMIT = 4 };
+    struct tt_error why;
+    struct tt_profile *profile;
+    struct tt_profile_point point = {.batch = 1, .latency_ns = TT_US};
+    assert_int_equal(tt_profile_new_points(&point, 1, 2, &profile, &why), TT_OK);
+    struct tt_step step = {.name = "s", .profile = profile};
+    struct tt_step_model model = {
+        .step_count = 1, .steps = &step, .whole = profile, .slo_ns = TT_S, .max_batch = 2};
+    struct counts counts = {0};
+    struct tt_carrier carrier = lone_carrier(NULL);
+    carrier.context = &counts;
+    carrier.start = start;
+    carrier.ended = count_ended;
+    struct tt_mechanism mechanism;
+    struct tt_mechanism_options limits = {.model_capacity = 1,
+                                          .executor_capacity = 1,
+                                          .max_batch = 2,
+                                          .depth = 1,
+                                          .request_limit = LIMIT};
+    assert_int_equal(tt_mechanism_init(&mechanism, &limits, &carrier, &why), TT_OK);
+    struct tt_policy_setup setup = {.domain = &mechanism};
+    struct tt_threaded_policy_options options = {
+        .threads = 3, .max_batch = 2, .request_limit = LIMIT, .wake = wake};
+    assert_int_equal(tt_threaded_policy_create(&mechanism, "deferred", &setup, &options, &why),
+                     TT_OK);
+    tt_mechanism_add_model(&mechanism, 0, 0, &model);
+    for (int32_t i = 0; i < CHANGES; i++) {
+        tt_mechanism_add_executor(&mechanism, 0, 0, 0);
+        tt_mechanism_drain_executor(&mechanism, 0, 0);
+        tt_mechanism_remove_executor(&mechanism, 0, 0);
+    }
+    tt_mechanism_add_executor(&mechanism, 0, 0, 0);
+    struct tt_request *requests[LIMIT];
+    for (int32_t i = 0; i < CLIENTS; i++) {
+        const struct tt_arrival arrival = {.rows = 1, .deadline_at = TT_S};
+        assert_int_equal(tt_mechanism_arrived(&mechanism, 0, &arrival, &requests[i % LIMIT]),
+                         TT_OK);
+        if (i < CLIENTS - LIMIT)
+            tt_mechanism_cancelled(&mechanism, 0, requests[i % LIMIT]);
+    }
+    for (int64_t now = 0; mechanism.requests.in_use > 0; now = tt_mechanism_next_at(&mechanism)) {
+        assert_true(now < 2 * TT_S);
+        tt_mechanism_decide(&mechanism, now);
+        for (struct tt_task *task; (task = tt_mechanism_oldest(&mechanism, 0));) {
+            tt_mechanism_finished(&mechanism, now, task);
+            tt_mechanism_decide(&mechanism, now);
+        }
+        tt_mechanism_check(&mechanism);
+    }
+    assert_int_equal(counts.cancelled, CLIENTS - LIMIT);
+    assert_int_equal(counts.dropped, LIMIT); /* the last ones came after all room was taken */
+    const struct tt_arrival arrival = {.rows = 2, .deadline_at = 4 * TT_S};
+    assert_int_equal(tt_mechanism_arrived(&mechanism, 3 * TT_S, &arrival, &requests[0]), TT_OK);
+    tt_mechanism_decide(&mechanism, 3 * TT_S);
+    tt_mechanism_finished(&mechanism, 3 * TT_S, tt_mechanism_oldest(&mechanism, 0));
+    assert_int_equal(counts.done, 1);
+    tt_policy_destroy(&mechanism);
+    tt_mechanism_fini(&mechanism);
+    tt_profile_free(profile);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_batch_comes_back_to_a_model_that_went),
         cmocka_unit_test(a_message_is_sent_ahead),
         cmocka_unit_test(a_learnt_delay_sends_ahead),
+        cmocka_unit_test(clients_outrun_the_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
