@@ -115,9 +115,12 @@ static enum tt_err open_pool(struct tt_scheduler_pool *pool, int64_t now, struct
     struct tt_policy_setup setup = {.domain = &pool->mechanism,
                                     .d_ctrl_ns = settings->control_ns,
                                     .d_data_ns = settings->data_ns,
-                                    .options = role->options,
-                                    .option_count = role->option_count};
-    err = tt_policy_create(&pool->mechanism, role->policy, &setup, why);
+                                    .options = role->policy->options,
+                                    .option_count = role->policy->option_count};
+    err = role->policy->create
+              ? role->policy->create(role->policy->context, &pool->mechanism, &setup, &options,
+                                     role->had_mechanisms, why)
+              : tt_policy_create(&pool->mechanism, role->policy->name, &setup, why);
     if (err) {
         tt_mechanism_fini(&pool->mechanism);
         return err;
@@ -156,7 +159,7 @@ enum tt_err tt_scheduler_pools_open(struct tt_scheduler_role *self, int64_t now,
             return err;
         }
     }
-    self->has_mechanisms = true;
+    self->has_mechanisms = self->had_mechanisms = true;
     return TT_OK;
 }
 
@@ -176,6 +179,11 @@ void tt_scheduler_pools_close(struct tt_scheduler_role *self) {
 }
 
 /* ---- decisions ---- */
+
+void tt_scheduler_role_decided(struct tt_scheduler_role *self) {
+    for (int32_t i = 0; i < self->pool_count; i++)
+        self->pools[i].wants_decision = true;
+}
 
 int32_t tt_scheduler_pool_usable(const struct tt_scheduler_pool *pool) {
     int32_t count = 0;

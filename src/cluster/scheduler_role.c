@@ -47,16 +47,14 @@ static int64_t patience(const struct tt_scheduler_role *self) {
 
 enum tt_err tt_scheduler_role_init(struct tt_scheduler_role *self,
                                    const struct tt_cluster_settings *settings, uint16_t number,
-                                   int64_t now, const char *policy, const struct tt_option *options,
-                                   int32_t option_count, struct tt_error *why) {
+                                   int64_t now, const struct tt_scheduler_policy *policy,
+                                   struct tt_error *why) {
     tt_assert(settings->node_count > 0 && settings->node_count <= TT_CLUSTER_MAX_NODES);
     tt_assert(settings->nodes[number].role == TT_ROLE_SCHEDULER);
     *self = (struct tt_scheduler_role){
         .settings = settings,
         .number = number,
         .policy = policy,
-        .options = options,
-        .option_count = option_count,
         .primary = {.heard_at = now},
         .asked_until_at = TT_NEVER,
         .next_beat_at = TT_NEVER,

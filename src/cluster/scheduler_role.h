@@ -22,7 +22,11 @@
  * The backends of a pool need not have the same models. A batch goes to one that has its model, and
  * waits until such a one is idle. A request for a model that no backend of its pool has is dropped.
  *
- * One thread. Implemented in scheduler_role.c (life, claims, links), scheduler_pools.c (the pools),
+ * One thread. A policy may have threads of its own (struct tt_scheduler_policy): they see requests
+ * only as metadata, and what they decide is carried out, or left out, on the role's thread. So none
+ * of it outlives the epoch: a scheduler that steps down ends them with the policy.
+ *
+ * Implemented in scheduler_role.c (life, claims, links), scheduler_pools.c (the pools),
  * scheduler_grants.c (tickets and grants), scheduler_holders.c (which backend has which model) and
  * scheduler_plans.c (plans of the placement). */
 #ifndef TT_CLUSTER_SCHEDULER_ROLE_H
@@ -32,6 +36,22 @@
 #include "cluster/model_set.h"
 #include "core/mechanism.h"
 #include "policy/policy.h"
+
+/* What decides in each pool. Borrowed for the role's life, with everything in it. */
+struct tt_scheduler_policy {
+    const char *name;
+    const struct tt_option *options;
+    int32_t option_count;
+    /* Attaches the policy to the mechanism, which tt_policy_destroy undoes. When its threads have
+     * decided something, the driver calls tt_scheduler_role_decided. It is called for each pool at
+     * the beginning, and again, with `is_again`, when the scheduler has stepped down; then it fails
+     * for a lack of memory only. NULL: tt_policy_create, without threads. */
+    enum tt_err (*create)(void *context, struct tt_mechanism *mechanism,
+                          const struct tt_policy_setup *setup,
+                          const struct tt_mechanism_options *limits, bool is_again,
+                          struct tt_error *why);
+    void *context;
+};
 
 /* A request of the mechanism, by the index of its handle. */
 struct tt_ticket_origin {
@@ -98,9 +118,7 @@ struct tt_peer {
 struct tt_scheduler_role {
     const struct tt_cluster_settings *settings;
     uint16_t number;
-    const char *policy;
-    const struct tt_option *options; /* borrowed, as the name is */
-    int32_t option_count;
+    const struct tt_scheduler_policy *policy;
     struct tt_allegiance primary; /* the highest epoch seen, and when its scheduler was heard */
     bool is_primary, is_closing;
     bool succeeds;          /* SPARE: at claim_at it claims without asking */
@@ -110,7 +128,7 @@ struct tt_scheduler_role {
     struct tt_peer *peers;           /* [node_count] */
     struct tt_scheduler_pool *pools; /* [pool_count] */
     int32_t pool_count;
-    bool has_mechanisms;
+    bool has_mechanisms, had_mechanisms;
     uint16_t *routes;           /* [capacity]: the pool that gets its requests */
     int64_t *tickets;           /* [capacity]: rows that came since this process started */
     bool *lacks;                /* [node_count][capacity]: backends that do not have the model */
@@ -141,9 +159,9 @@ struct tt_scheduler_role {
 
 TT_MUST_CHECK enum tt_err tt_scheduler_role_init(struct tt_scheduler_role *self,
                                                  const struct tt_cluster_settings *settings,
-                                                 uint16_t number, int64_t now, const char *policy,
-                                                 const struct tt_option *options,
-                                                 int32_t option_count, struct tt_error *why);
+                                                 uint16_t number, int64_t now,
+                                                 const struct tt_scheduler_policy *policy,
+                                                 struct tt_error *why);
 void tt_scheduler_role_fini(struct tt_scheduler_role *self);
 /* A model has come, the last one of the settings (tt_model_set_add). */
 void tt_scheduler_role_add_model(struct tt_scheduler_role *self, int64_t now, bool serves,
@@ -156,6 +174,8 @@ void tt_scheduler_role_receive(struct tt_scheduler_role *self, int64_t now, uint
                                const struct tt_frame *frame);
 void tt_scheduler_role_link(struct tt_scheduler_role *self, int64_t now, uint16_t peer,
                             enum tt_link link);
+/* Threads of the policies have decided something: the next tick is due at once. */
+void tt_scheduler_role_decided(struct tt_scheduler_role *self);
 /* The coordination service's answer to `record`: the epoch that is recorded now. */
 void tt_scheduler_role_recorded(struct tt_scheduler_role *self, int64_t now, uint64_t epoch);
 void tt_scheduler_role_tick(struct tt_scheduler_role *self, int64_t now);

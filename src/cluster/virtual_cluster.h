@@ -58,7 +58,7 @@ struct tt_virtual_ending {
 
 struct tt_virtual_options {
     const struct tt_cluster_settings *settings;
-    const char *policy;
+    const struct tt_scheduler_policy *policy;
     const struct tt_fault *faults; /* [fault_count]; ascending */
     int32_t fault_count;
     uint64_t seed;

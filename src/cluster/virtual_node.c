@@ -190,7 +190,7 @@ enum tt_err tt_virtual_node_start(struct tt_virtual_cluster *self, struct tt_vir
             node->as.backend.read_inputs = on_read_inputs;
     } else {
         err = tt_scheduler_role_init(&node->as.scheduler, self->settings, node->number, now,
-                                     self->options->policy, NULL, 0, self->why);
+                                     self->options->policy, self->why);
         node->as.scheduler.context = node;
         node->as.scheduler.record = on_record;
     }

@@ -143,7 +143,8 @@ static const struct tt_flag_row flag_rows[] = {
                "processors)"),
     TT_INTEGER("scheduler-threads", "N", control.scheduler_threads, 0, 64, 0,
                "scheduler threads of each domain whose policy is deferred, eager, symphony or "
-               "timeout; of several, one ranks; 0: the domain runs on the server's thread"),
+               "timeout, or of each pool with --role scheduler; of several, one ranks; 0: the "
+               "server's thread decides"),
     TT_HEADING("Cluster"),
     TT_CHOICE("role", role.role, "one|frontend|scheduler|backend", TT_SERVE_ALONE,
               "what this process does in a cluster; one: all of it, without a network"),

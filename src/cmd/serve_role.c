@@ -19,6 +19,7 @@ struct tt_serve_role {
     struct tt_command_inbox commands;
     struct tt_ucx_library ucx; /* loaded, if the flags ask for it */
     struct tt_serve_scale scale;
+    int32_t scheduler_threads;
     struct tt_fleet_node *node;
 };
 
@@ -50,6 +51,10 @@ enum tt_err tt_serve_role_check(const struct tt_serve_role_flags *flags,
         return tt_fail(TT_ERR_INVALID, why,
                        "--cluster-ucx and --cluster-memory off exclude each other: UCX shares "
                        "memory");
+    if (control->scheduler_threads > 0 && has_role && flags->role != TT_SERVE_SCHEDULER)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "--scheduler-threads needs --role scheduler, or no role: a frontend and a "
+                       "backend do not schedule");
     if (flags->emulated && flags->role != TT_SERVE_BACKEND)
         return tt_fail(TT_ERR_INVALID, why, "--emulated needs --role backend");
     enum tt_err err = tt_serve_scale_check(&flags->scale, flags->role == TT_SERVE_SCHEDULER, why);
@@ -82,7 +87,9 @@ static void set_loader(struct tt_serve_role *self, const struct tt_cluster_place
     control->loader.policy = &self->policy;
     control->loader.keeps_composing = is_backend;
     control->loader.needs_composing = place->grants > 1;
-    limits->learn_percent = 0; /* only the scheduler decides by run times */
+    self->scheduler_threads = control->scheduler_threads;
+    control->scheduler_threads = 0; /* the cluster's policy has them, not this process's */
+    limits->learn_percent = 0;      /* only the scheduler decides by run times */
     control->loader.executors = is_backend                              ? place->devices
                                 : self->flags.role == TT_SERVE_FRONTEND ? FRONTEND_EXECUTORS
                                                                         : 1;
@@ -166,6 +173,7 @@ enum tt_err tt_serve_role_join(struct tt_serve_role *self, struct tt_serving *se
         .ucx = self->ucx.major ? &self->ucx : NULL,
         .accepts_emulated = self->flags.ucx == TT_SERVE_UCX_EMULATED,
         .scaling = self->scale.has_provider ? &self->scale.options : NULL,
+        .scheduler_threads = self->scheduler_threads,
         .serving = serving,
         .remote = self->remote,
         .commands = &self->commands,

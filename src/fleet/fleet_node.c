@@ -116,6 +116,8 @@ static void on_wake(uv_async_t *async) {
     }
     if (tt_flag_is_raised(&self->stopping))
         uv_stop(&self->loop);
+    else if (self->role->woken)
+        self->role->woken(self->self);
 }
 
 void tt_fleet_node_wake(void *context) {

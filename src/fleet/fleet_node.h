@@ -42,6 +42,8 @@ struct tt_fleet_role {
                     const uint8_t *payload, size_t bytes);
     void (*linked)(void *self, int64_t now, uint16_t peer, enum tt_link link);
     void (*tick)(void *self, int64_t now);
+    /* tt_fleet_node_wake was called. NULL: `settle` finds what there is. */
+    void (*woken)(void *self);
     int64_t (*next_at)(const void *self);
     struct tt_outbox *(*outbox)(void *self);
     /* Once per turn, before it is sent: hands over what the turn left. NULL: nothing to do. */
@@ -97,6 +99,7 @@ struct tt_fleet_options {
     const struct tt_ucx_library *ucx;         /* NULL: without */
     bool accepts_emulated;                    /* lanes of UCX that are not one-sided */
     const struct tt_scaling_options *scaling; /* of a scheduler; NULL: it does not scale */
+    int32_t scheduler_threads;                /* of each pool of a scheduler; 0: none */
     struct tt_serving *serving;               /* with its models; borrowed, as all of these */
     struct tt_remote_engine *remote;          /* frontends: where requests come from */
     struct tt_command_inbox *commands;        /* of clients, to load and unload models */

@@ -1,5 +1,5 @@
 /* The scheduler's role in a process: cluster/scheduler_role.h with policy `deferred`, over the
- * devices of all backends. */
+ * devices of all backends, on the node's thread or with threads of its own. */
 #include "base/clock.h"
 #include "base/instant.h"
 #include "base/log/log.h"
@@ -13,6 +13,7 @@
 #include "fleet/placement_record.h"
 #include "fleet/placement_service.h"
 #include "fleet/scaling_service.h"
+#include "fleet/scheduler_threads.h"
 #include "serve/serving.h"
 
 #include <inttypes.h>
@@ -21,6 +22,7 @@
 
 struct scheduler_node {
     struct tt_fleet_node *node;
+    struct tt_scheduler_threads threads;
     struct tt_scheduler_role role;
     struct tt_model_service service; /* refuses clients' commands */
     struct tt_port *port;            /* for models that clients ask for */
@@ -252,6 +254,12 @@ static void tick(void *context, int64_t now) {
     tt_cluster_figures_note(&self->figures, &self->placement, &self->scaling);
 }
 
+static void woken(void *context) {
+    struct scheduler_node *self = context;
+    if (self->threads.count > 0)
+        tt_scheduler_role_decided(&self->role);
+}
+
 /* A client that came to the wrong address gets an answer. */
 static void settle(void *context, int64_t now) {
     struct scheduler_node *self = context;
@@ -349,9 +357,12 @@ static enum tt_err open_role(struct tt_fleet_node *node, void **out_self, struct
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     self->node = node;
+    const struct tt_fleet_options *options = tt_fleet_node_options(node);
+    tt_scheduler_threads_init(&self->threads, options->scheduler_threads, tt_fleet_node_wake, node,
+                              options->log);
     enum tt_err err = tt_scheduler_role_init(&self->role, tt_fleet_node_settings(node),
-                                             tt_fleet_node_number(node), tt_clock_now(), "deferred",
-                                             NULL, 0, why);
+                                             tt_fleet_node_number(node), tt_clock_now(),
+                                             &self->threads.policy, why);
     if (err) {
         free(self);
         return err;
@@ -369,8 +380,8 @@ static enum tt_err open_role(struct tt_fleet_node *node, void **out_self, struct
         free_parts(self);
         return err;
     }
-    tt_command_inbox_attach(tt_fleet_node_options(node)->commands, tt_fleet_node_wake, node);
-    tt_remote_engine_attach(tt_fleet_node_options(node)->remote, tt_fleet_node_wake, node);
+    tt_command_inbox_attach(options->commands, tt_fleet_node_wake, node);
+    tt_remote_engine_attach(options->remote, tt_fleet_node_wake, node);
     take_record(self);
     *out_self = self;
     return TT_OK;
@@ -444,12 +455,13 @@ static void count(void *context, struct tt_text *out) {
     struct scheduler_node *self = context;
     const struct tt_scheduler_role *role = &self->role;
     tt_text_printf(out,
-                   ", \"devices\": %d, \"busy\": %d, \"requests\": %d, \"claims\": %" PRId64
-                   ", \"granted\": %" PRId64 ", \"returned\": %" PRId64 ", \"suspected\": %" PRId64
-                   ", \"avoided\": %" PRId64 ", \"placement\": %" PRIu64 ", \"plan\": \"%s\"",
-                   usable_devices(role), busy_devices(role), tt_scheduler_role_requests(role),
-                   role->claims, role->granted, role->returned, role->suspected, role->avoided,
-                   role->models.placement.version,
+                   ", \"threads\": %d, \"devices\": %d, \"busy\": %d, \"requests\": %d"
+                   ", \"claims\": %" PRId64 ", \"granted\": %" PRId64 ", \"returned\": %" PRId64
+                   ", \"suspected\": %" PRId64 ", \"avoided\": %" PRId64 ", \"placement\": %" PRIu64
+                   ", \"plan\": \"%s\"",
+                   self->threads.count, usable_devices(role), busy_devices(role),
+                   tt_scheduler_role_requests(role), role->claims, role->granted, role->returned,
+                   role->suspected, role->avoided, role->models.placement.version,
                    tt_placement_stage_name(role->models.placement.stage));
     struct tt_cluster_advice advice = tt_cluster_demand_advise(&self->demand);
     if (advice.is_primary)
@@ -465,6 +477,7 @@ const struct tt_fleet_role tt_scheduler_node_role = {.open = open_role,
                                                      .received = received,
                                                      .linked = linked,
                                                      .tick = tick,
+                                                     .woken = woken,
                                                      .next_at = next_at,
                                                      .outbox = outbox,
                                                      .settle = settle,

@@ -94,8 +94,8 @@ static void roles_init(struct roles *self, struct world *world) {
     tt_assert(err == TT_OK);
     err = tt_model_numbers_set(&self->numbers, SCHEDULER, 0, 0);
     tt_assert(err == TT_OK);
-    err = tt_scheduler_role_init(&self->scheduler, &world->settings, SCHEDULER, 0, "deferred", NULL,
-                                 0, &why);
+    static const struct tt_scheduler_policy policy = {.name = "deferred"};
+    err = tt_scheduler_role_init(&self->scheduler, &world->settings, SCHEDULER, 0, &policy, &why);
     tt_assert(err == TT_OK);
     err = tt_frontend_init(&self->frontend, &world->settings, FRONTEND, 1, 0);
     tt_assert(err == TT_OK);

@@ -51,6 +51,7 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(nodes["s1"]["pid"], cluster.processes["s1"].process.pid)
         self.assertEqual(nodes["b1"]["requests"], 20)
         self.assertEqual(nodes["s1"]["devices"], 2)
+        self.assertEqual(nodes["s1"]["threads"], int(os.environ.get("TUTTI_CLUSTER_SCHEDULER_THREADS", "0")))
         self.assertEqual(nodes["f1"]["epoch"], nodes["s1"]["epoch"])
         status, answer = cluster.infer("f1", 1, model="none")
         self.assertIn(status, (400, 404), answer)

@@ -20,6 +20,8 @@ PROGRAM = os.environ["TUTTI_PROGRAM"]
 # The tests of clusters run over memory, over TCP (test_cluster_tcp.py), and through UCX (test_cluster_ucx.py).
 MEMORY = ["--cluster-memory", os.environ["TUTTI_CLUSTER_MEMORY"]] if "TUTTI_CLUSTER_MEMORY" in os.environ else []
 MEMORY += ["--cluster-ucx", os.environ["TUTTI_CLUSTER_UCX"]] if "TUTTI_CLUSTER_UCX" in os.environ else []
+# And once with schedulers that have threads (test_cluster_threads.py).
+THREADS = os.environ.get("TUTTI_CLUSTER_SCHEDULER_THREADS")
 CONFIG = """
 backend: "emulated" max_batch_size: 16
 input { name: "x" data_type: TYPE_FP32 dims: 4 }
@@ -65,6 +67,8 @@ class Cluster:
         role = self.nodes[name]
         command = [PROGRAM, "serve", "--model-repository", str(models or self.models), "--role", role,
                    "--cluster", spec or self.spec, "--node", name, "--http-port", str(http), "--grpc-port", str(grpc), *MEMORY, *more]  # fmt: skip
+        if role == "scheduler" and THREADS:
+            command += ["--scheduler-threads", THREADS]
         self.processes[name] = Server(command)
         return self.processes[name]
 

@@ -1,177 +1,26 @@
 /* slow */
-/* A cluster in virtual time under faults that are drawn at random: no device obeys two epochs,
- * every request is answered once, and soon after the last fault nothing is late. A failing set of
- * faults is made smaller before it is printed. */
-#include "base/prng.h"
-#include "unit/cluster/virtual_world.h"
-#include "unit/seed.h"
+/* A cluster in virtual time under faults that are drawn at random (fault_worlds.h). */
+#include "unit/cluster/fault_worlds.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-enum {
-    MAX_FAULTS = 6,
-    WORLDS = 400,
-    SHARED_WORLDS = 200,
-    REMOTE_WORLDS = 60,
-    SHARED_PERMILLE = 700
-};
-
-struct outcome {
-    int64_t quiet_from; /* requests accepted from here on must be in time */
-    int64_t late, first_late_at, done, quiet;
-};
-
-static void on_ended(void *context, const struct tt_virtual_ending *ending) {
-    struct outcome *self = context;
-    if (ending->answer == TT_ANSWER_CANCELLED)
-        return;
-    bool is_good = ending->answer == TT_ANSWER_DONE && ending->ended_at <= ending->deadline_at;
-    self->done += is_good;
-    if (ending->accepted_at < self->quiet_from)
-        return;
-    self->quiet++;
-    if (!is_good && self->late++ == 0)
-        self->first_late_at = ending->accepted_at;
-}
-
-static int by_time(const void *a, const void *b) {
-    const struct tt_fault *left = a, *right = b;
-    return (left->at > right->at) - (left->at < right->at);
-}
-
-static int32_t draw_faults(struct tt_prng *prng, struct tt_fault *out_faults) {
-    int32_t count = (int32_t)tt_prng_below(prng, MAX_FAULTS + 1);
-    for (int32_t i = 0; i < count; i++) {
-        struct tt_fault *fault = &out_faults[i];
-        *fault = (struct tt_fault){
-            .at = 100 * TT_MS + (int64_t)tt_prng_below(prng, 300000) * TT_US,
-            .duration_ns =
-                TT_MS +
-                (int64_t)tt_prng_below(prng, tt_prng_below(prng, 2) ? 20000 : 400000) * TT_US,
-            .kind = (enum tt_fault_kind)tt_prng_below(prng, TT_FAULT_KINDS),
-            .node = (uint16_t)tt_prng_below(prng, tt_prng_below(prng, 2) ? 2 : WORLD_NODES),
-            .other = TT_CLUSTER_NO_NODE};
-        if (fault->kind == TT_FAULT_CUT && tt_prng_below(prng, 2))
-            fault->other = (uint16_t)tt_prng_below(prng, WORLD_NODES);
-    }
-    qsort(out_faults, (size_t)count, sizeof(*out_faults), by_time);
-    return count;
-}
-
-/* Two objectives after the last fault has ended. */
-static int64_t quiet_from(const struct tt_fault *faults, int32_t count) {
-    int64_t from = 0;
-    for (int32_t i = 0; i < count; i++)
-        from = tt_instant_max(from, faults[i].at + faults[i].duration_ns);
-    return from + 2 * WORLD_SLO;
-}
-
-static int32_t shared_permille; /* of inputs that backends read by themselves */
-static int32_t remote_permille; /* of the others: so, but later */
-
-/* Returns the violation; NULL: all is well. */
-static const char *run(const struct virtual_world *world, uint64_t seed,
-                       const struct tt_fault *faults, int32_t count,
-                       struct tt_virtual_result *out_result) {
-    static char text[320];
-    struct outcome outcome = {.quiet_from = quiet_from(faults, count)};
-    struct tt_virtual_options options = virtual_world_options(world, seed);
-    options.until_at = outcome.quiet_from + 300 * TT_MS;
-    options.cancel_permille = 50;
-    options.shared_permille = shared_permille;
-    options.remote_permille = remote_permille;
-    options.faults = faults;
-    options.fault_count = count;
-    options.context = &outcome;
-    options.ended = on_ended;
-    struct tt_error why;
-    assert_int_equal(tt_virtual_cluster_run(&options, out_result, &why), TT_OK);
-    if (out_result->violation[0])
-        return out_result->violation;
-    assert_true(outcome.quiet > 0);
-    if (outcome.late == 0)
-        return NULL;
-    snprintf(text, sizeof(text), "%d of %d requests after %d ms are late, the first of %d ms",
-             (int)outcome.late, (int)outcome.quiet, (int)(outcome.quiet_from / TT_MS),
-             (int)(outcome.first_late_at / TT_MS));
-    return text;
-}
-
-/* Leaves faults out as long as the others still cause a violation, and prints what is left. */
-static void shrink_and_print(const struct virtual_world *world, uint64_t seed,
-                             struct tt_fault *faults, int32_t count) {
-    struct tt_virtual_result result;
-    for (int32_t i = 0; i < count;) {
-        struct tt_fault fewer[MAX_FAULTS];
-        memcpy(fewer, faults, (size_t)i * sizeof(*faults));
-        memcpy(fewer + i, faults + i + 1, (size_t)(count - i - 1) * sizeof(*faults));
-        if (run(world, seed, fewer, count - 1, &result))
-            memcpy(faults, fewer, (size_t)--count * sizeof(*faults));
-        else
-            i++;
-    }
-    print_message("seed %d: %s\n", (int)seed, run(world, seed, faults, count, &result));
-    for (int32_t i = 0; i < count; i++) {
-        char text[128];
-        print_message("  %s\n", tt_fault_text(&faults[i], text, sizeof(text)));
-    }
-}
-
-static void play_worlds(uint64_t count_of_worlds) {
-    struct virtual_world world;
-    virtual_world_init(&world);
-    int64_t events = 0, claims = 0, stale = 0, returned = 0, gone = 0, cancelled = 0, shared = 0;
-    int64_t read = 0, unread = 0;
-    for (uint64_t seed = test_seed(1), end = seed + count_of_worlds; seed < end; seed++) {
-        struct tt_prng prng;
-        tt_prng_init(&prng, seed, 7);
-        struct tt_fault faults[MAX_FAULTS];
-        int32_t count = draw_faults(&prng, faults);
-        struct tt_virtual_result result;
-        const char *violation = run(&world, seed, faults, count, &result);
-        if (violation) {
-            shrink_and_print(&world, seed, faults, count);
-            fail();
-        }
-        events += result.events;
-        claims += result.claims;
-        stale += result.stale;
-        returned += result.returned;
-        gone += result.gone;
-        cancelled += result.cancelled;
-        shared += result.shared;
-        read += result.read;
-        unread += result.unread;
-    }
-    print_message("%d events, %d claims, %d stale grants, %d returned, %d gone\n", (int)events,
-                  (int)claims, (int)stale, (int)returned, (int)gone);
-    /* The faults were felt. */
-    assert_true(claims > (int64_t)count_of_worlds && returned > 0 && gone > 0 && cancelled > 0);
-    assert_true((shared > 0) == (shared_permille > 0));
-    assert_true((read > 0) == (remote_permille > 0) && (unread > 0) == (remote_permille > 0));
-    virtual_world_fini(&world);
-}
+enum { WORLDS = 400, SHARED_WORLDS = 200, REMOTE_WORLDS = 60, SHARED_PERMILLE = 700 };
 
 static void invariants_hold_under_faults(void **state) {
     (void)state;
-    play_worlds(WORLDS);
+    play_worlds(&(struct fault_worlds){.count = WORLDS});
 }
 
 /* S7: frontends and backends share memory. */
 static void invariants_hold_with_shared_memory(void **state) {
     (void)state;
-    shared_permille = SHARED_PERMILLE;
-    play_worlds(SHARED_WORLDS);
+    play_worlds(&(struct fault_worlds){.count = SHARED_WORLDS, .shared_permille = SHARED_PERMILLE});
 }
 
 /* S7: backends read inputs from other hosts: that takes a while, and can fail meanwhile. */
 static void invariants_hold_with_remote_memory(void **state) {
     (void)state;
-    shared_permille = SHARED_PERMILLE / 2;
-    remote_permille = SHARED_PERMILLE;
-    play_worlds(REMOTE_WORLDS);
+    play_worlds(&(struct fault_worlds){.count = REMOTE_WORLDS,
+                                       .shared_permille = SHARED_PERMILLE / 2,
+                                       .remote_permille = SHARED_PERMILLE});
 }
 
 int main(void) {

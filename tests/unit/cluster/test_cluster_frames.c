@@ -159,8 +159,7 @@ static void roles_survive_any_record(void **state) {
         assert_int_equal(tt_frontend_init(&frontend, &world.settings, 2, 1, 0), TT_OK);
         assert_int_equal(tt_backend_init(&backend, &world.settings, 4), TT_OK);
         assert_int_equal(
-            tt_scheduler_role_init(&scheduler, &world.settings, 0, 0, "deferred", NULL, 0, &why),
-            TT_OK);
+            tt_scheduler_role_init(&scheduler, &world.settings, 0, 0, &world.policy, &why), TT_OK);
         frontend.answered = no_answer;
         backend.run = start;
         backend.context = &runs;

@@ -34,7 +34,7 @@ static void alone_init(struct alone *self) {
     struct tt_error why;
     virtual_world_init(&self->world);
     assert_int_equal(
-        tt_scheduler_role_init(&self->role, &self->world.settings, 0, 0, "deferred", NULL, 0, &why),
+        tt_scheduler_role_init(&self->role, &self->world.settings, 0, 0, &self->world.policy, &why),
         TT_OK);
     self->role.record = on_record;
     for (uint16_t i = 2; i < WORLD_NODES; i++)

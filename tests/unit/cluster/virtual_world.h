@@ -24,10 +24,11 @@ struct virtual_world {
     const struct tt_step_model *pointers[WORLD_MODELS];
     struct tt_cluster_node nodes[WORLD_NODES];
     struct tt_cluster_settings settings;
+    struct tt_scheduler_policy policy;
 };
 
 static inline void virtual_world_init(struct virtual_world *self) {
-    *self = (struct virtual_world){0};
+    *self = (struct virtual_world){.policy = {.name = "deferred"}};
     struct tt_error why;
     assert_int_equal(tt_profile_new_linear(50 * TT_US, TT_MS, 32, &self->profile, &why), TT_OK);
     self->step = (struct tt_step){.name = "all", .profile = self->profile};
@@ -70,7 +71,7 @@ static inline void virtual_world_fini(struct virtual_world *self) {
 static inline struct tt_virtual_options virtual_world_options(const struct virtual_world *self,
                                                               uint64_t seed) {
     return (struct tt_virtual_options){.settings = &self->settings,
-                                       .policy = "deferred",
+                                       .policy = &self->policy,
                                        .seed = seed,
                                        .until_at = TT_S,
                                        .gap_ns = 500 * TT_US,
