@@ -1,6 +1,6 @@
 /* The free slots of a model of cells.
  *
- * A slot is a number; the engine owns its memory (engine/onnxruntime/cell_model.h). The submitter
+ * A slot is a number; the engine owns its memory (engine/cell_set.h). The submitter
  * of a task takes a slot for each of its cells, adjacent ones if possible. The next cells of the
  * same requests then find their states in one piece (C6). It returns a slot when no later cell
  * reads it. The lowest free slots are taken first, so that memory in use stays small and recently

@@ -5,11 +5,10 @@
 
 enum { MAX_SLOTS = 1 << 18, LEAST_BATCHES = 16, POOL_BYTES = 1 << 30 };
 
-enum tt_err tt_ort_cells_make_slots(struct tt_ort_cells *self, int32_t asked,
-                                    struct tt_error *why) {
+enum tt_err tt_ort_cells_make_slots(struct tt_cell_set *self, int32_t asked, struct tt_error *why) {
     size_t slot_bytes = 1;
     int32_t max_batch = 1;
-    for (int32_t t = 0; t < self->tensor_count; t++)
+    for (int32_t t = 0; t < TT_CELL_TENSORS; t++)
         slot_bytes += self->tensors[t].row_bytes;
     for (int32_t t = 0; t < self->cells->type_count; t++)
         if (self->cells->types[t].max_batch > max_batch)
@@ -23,7 +22,7 @@ enum tt_err tt_ort_cells_make_slots(struct tt_ort_cells *self, int32_t asked,
     self->type_of = calloc(slots, sizeof(*self->type_of));
     if (!self->type_of)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %zu slots", slots);
-    for (int32_t t = 0; t < self->tensor_count; t++) {
+    for (int32_t t = 0; t < TT_CELL_TENSORS; t++) {
         struct tt_cell_tensor *tensor = &self->tensors[t];
         if (tensor->row_bytes == 0)
             continue;
@@ -37,17 +36,14 @@ enum tt_err tt_ort_cells_make_slots(struct tt_ort_cells *self, int32_t asked,
     return TT_OK;
 }
 
-void tt_ort_cells_free(struct tt_ort_cells *take_cells) {
+void tt_ort_cells_free(struct tt_cell_set *take_cells) {
     if (!take_cells)
         return;
-    for (int32_t t = 0; t < take_cells->tensor_count; t++) {
+    for (int32_t t = 0; t < TT_CELL_TENSORS; t++) {
         struct tt_cell_tensor *tensor = &take_cells->tensors[t];
         if (tensor->bytes)
             munmap(tensor->bytes, tensor->row_bytes * (size_t)take_cells->slot_count);
     }
-    for (int32_t t = 0; t < take_cells->cells->type_count; t++)
-        for (int32_t i = 0; i < take_cells->plans[t].input_count; i++)
-            free(take_cells->plans[t].inputs[i].initial);
-    free(take_cells->type_of);
+    tt_cell_set_fini(take_cells);
     free(take_cells);
 }

@@ -100,7 +100,7 @@ static const void *move_few(const struct tt_cell_batch *batch, const struct tt_c
 
 /* Finds the rows of a state input: in slots, or the initial row. */
 static void find_states(const struct tt_cell_batch *batch, const struct tt_cell_input *input) {
-    const struct tt_ort_cells *cells = batch->model->cells;
+    const struct tt_cell_set *cells = batch->model->cells;
     const struct tt_cell_tensor *tensor = &cells->tensors[input->state];
     const char **rows = batch->scratch->rows;
     for (int32_t i = 0; i < batch->count; i++) {
@@ -243,7 +243,7 @@ static void put_down_output(const struct tt_cell_batch *batch, const struct plac
 }
 
 static void put_down(const struct tt_cell_batch *batch, const struct places *places) {
-    const struct tt_ort_cells *cells = batch->model->cells;
+    const struct tt_cell_set *cells = batch->model->cells;
     const struct tt_cell_plan *plan = plan_of(batch);
     for (int32_t o = 0; o < plan->output_count; o++) {
         const struct tt_cell_output *output = &plan->outputs[o];
@@ -297,8 +297,8 @@ enum tt_err tt_cell_step_run(struct tt_cell_batch *batch, struct tt_error *why) 
 /* ---- each ---- */
 
 static void clear_slot(const struct tt_cell_batch *batch, int32_t slot) {
-    const struct tt_ort_cells *cells = batch->model->cells;
-    for (int32_t t = 0; t < cells->tensor_count; t++)
+    const struct tt_cell_set *cells = batch->model->cells;
+    for (int32_t t = 0; t < TT_CELL_TENSORS; t++)
         if (cells->tensors[t].bytes)
             memset(tt_cell_row(&cells->tensors[t], slot), 0, cells->tensors[t].row_bytes);
     cells->type_of[slot] = (uint8_t)batch->type;

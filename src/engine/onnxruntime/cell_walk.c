@@ -1,8 +1,8 @@
 #include "engine/onnxruntime/cell_walk.h"
 
 #include "base/clock.h"
+#include "engine/cell_answer.h"
 #include "engine/engine_task.h"
-#include "engine/onnxruntime/ort_answer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,8 +34,8 @@ static bool ensure_cells(struct tt_cell_scratch *self, int32_t count) {
     return true;
 }
 
-static void copy_slot(const struct tt_ort_cells *cells, int32_t to, int32_t from) {
-    for (int32_t t = 0; t < cells->tensor_count; t++)
+static void copy_slot(const struct tt_cell_set *cells, int32_t to, int32_t from) {
+    for (int32_t t = 0; t < TT_CELL_TENSORS; t++)
         if (cells->tensors[t].bytes)
             memcpy(tt_cell_row(&cells->tensors[t], to), tt_cell_row(&cells->tensors[t], from),
                    cells->tensors[t].row_bytes);
@@ -77,8 +77,8 @@ static void settle_round(struct walk *self, int32_t type, int32_t round) {
         if (!sequence->err)
             sequence->err = cell->err;
         if (!sequence->err && emits && is_last_type)
-            sequence->err = tt_ort_answer_emit(sequence->answer, &model->model, cell->slot,
-                                               sequence->repeats[type]);
+            sequence->err = tt_cell_answer_emit(sequence->answer, model->cells, cell->slot,
+                                                sequence->repeats[type]);
         sequence->through = sequence->err ||
                             sequence->round + round == sequence->repeats[type] - 1 ||
                             (emits && tt_cells_is_end(cells, cell->emitted));

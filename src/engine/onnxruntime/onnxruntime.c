@@ -2,10 +2,10 @@
 #include "engine/onnxruntime/ort_check.h"
 
 #include "base/array.h"
+#include "engine/cell_answer.h"
 #include "engine/engine_result.h"
 #include "engine/engine_task.h"
 #include "engine/onnxruntime/cell_walk.h"
-#include "engine/onnxruntime/ort_answer.h"
 #include "engine/onnxruntime/ort_steps.h"
 
 #include <stdlib.h>
@@ -189,6 +189,16 @@ static void run_cells(struct ort_executor *self, const struct tt_ort_model *mode
         tt_engine_task_give_up_cells(task);
 }
 
+static enum tt_err emit_cell(struct tt_cell_answer *answer, const struct tt_engine_model *model,
+                             int32_t slot, int32_t most) {
+    return tt_cell_answer_emit(answer, model_of(model)->cells, slot, most);
+}
+
+static enum tt_err finish_cells(struct tt_cell_answer *answer, const struct tt_engine_model *model,
+                                int32_t slot, struct tt_engine_result **out_result) {
+    return tt_cell_answer_finish(answer, model_of(model)->cells, slot, out_result);
+}
+
 static void ort_run(struct tt_executor_thread *thread, struct tt_engine_task *task) {
     struct ort_executor *self = executor_of(thread);
     const struct tt_ort_model *model = model_of(task->model);
@@ -309,8 +319,8 @@ static const struct tt_engine_ops ops = {
     .unload = ort_unload,
     .output = tt_engine_result_output,
     .result_release = tt_engine_result_release,
-    .cell_emit = tt_ort_answer_emit,
-    .cell_finish = tt_ort_answer_finish,
+    .cell_emit = emit_cell,
+    .cell_finish = finish_cells,
     .state_release = tt_slots_release,
     .close = ort_close,
 };

@@ -37,7 +37,7 @@ struct tt_ort_carried {
                          the model */
 };
 
-struct tt_ort_cells;
+struct tt_cell_set;
 
 struct tt_ort_model {
     struct tt_engine_model model;
@@ -51,8 +51,8 @@ struct tt_ort_model {
     int32_t outputs[TT_MAX_TENSORS]; /* indexes of tensors, in the signature's order */
     struct tt_slots slots;
     struct tt_ort_exits exits;
-    struct tt_ort_cells *cells; /* NULL: not a model of cells */
-    struct tt_slices *slices;   /* of a cut model: names and weights; else NULL */
+    struct tt_cell_set *cells; /* NULL: not a model of cells */
+    struct tt_slices *slices;  /* of a cut model: names and weights; else NULL */
     OrtPrepackedWeightsContainer *prepacked;
     OrtValue **weights; /* of all stages, in order */
     int32_t weight_count;

@@ -1,19 +1,14 @@
-#include "engine/onnxruntime/ort_answer.h"
+#include "engine/cell_answer.h"
 
 #include "base/array.h"
+#include "engine/cell_set.h"
 #include "engine/engine_result.h"
-#include "engine/onnxruntime/cell_model.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const struct tt_ort_cells *cells_of(const struct tt_engine_model *model) {
-    return TT_CONTAINER_OF(model, struct tt_ort_model, model)->cells;
-}
-
-enum tt_err tt_ort_answer_emit(struct tt_cell_answer *self, const struct tt_engine_model *model,
-                               int32_t slot, int32_t most) {
-    const struct tt_ort_cells *cells = cells_of(model);
+enum tt_err tt_cell_answer_emit(struct tt_cell_answer *self, const struct tt_cell_set *cells,
+                                int32_t slot, int32_t most) {
     int32_t emit = cells->plans[cells->type_of[slot]].emit;
     if (emit < 0)
         return TT_OK;
@@ -56,9 +51,8 @@ static void hand_over(struct tt_cell_answer *self, struct tt_engine_output *outp
     *self = (struct tt_cell_answer){0};
 }
 
-enum tt_err tt_ort_answer_finish(struct tt_cell_answer *self, const struct tt_engine_model *model,
-                                 int32_t slot, struct tt_engine_result **out_result) {
-    const struct tt_ort_cells *cells = cells_of(model);
+enum tt_err tt_cell_answer_finish(struct tt_cell_answer *self, const struct tt_cell_set *cells,
+                                  int32_t slot, struct tt_engine_result **out_result) {
     const struct tt_cell_plan *plan = &cells->plans[cells->type_of[slot]];
     int32_t count = cells->cells->signature.output_count;
     struct tt_engine_result *result = tt_engine_result_new(1, count, true, 1);
