@@ -8,13 +8,19 @@
 
 enum { STEP_S = 60, SEARCH_STEPS = 150 };
 
+/* 0: the fewest were not searched. */
+static json_t *over_json(double over) { return over > 0 ? json_real(over) : json_null(); }
+
 static json_t *result_json(const struct tt_autoscale_result *result) {
     struct tt_text note;
     tt_text_init(&note);
-    tt_text_printf(&note, "%.1f devices, %.3g %% bad in all, %.3g %% while devices start",
-                   result->mean_up, 100 * result->bad, 100 * result->bad_settling);
-    json_t *out = json_pack("{s:f,s:o,s:b,s:s}", "bad_settled", result->bad_settled, "over_fewest",
-                            result->over_fewest > 0 ? json_real(result->over_fewest) : json_null(),
+    tt_text_printf(
+        &note, "%.1f devices, %.3g %% bad in all, %.3g %% while devices start; %.1f servers",
+        result->mean_up, 100 * result->bad, 100 * result->bad_settling, result->mean_servers);
+    json_t *out = json_pack("{s:f,s:o,s:o,s:f,s:o,s:b,s:s}", "bad_settled", result->bad_settled,
+                            "over_fewest", over_json(result->over_fewest), "used_over_fewest",
+                            over_json(result->used_over_fewest), "servers_bad", result->server_bad,
+                            "servers_over_fewest", over_json(result->servers_over_fewest),
                             "interrupted", result->interrupted, "note", tt_text_string(&note));
     tt_text_fini(&note);
     return out;
@@ -39,6 +45,7 @@ enum tt_err tt_fact_autoscale(const struct tt_scenario *scenario, const volatile
                                            .jumps_per_day = 1,
                                            .sample_ns = 100 * TT_MS,
                                            .search_every = SEARCH_STEPS,
+                                           .with_servers = true,
                                            .policy = scenario->policy,
                                            .seed = scenario->seed,
                                            .stop = stop};
