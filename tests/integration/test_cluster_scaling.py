@@ -25,6 +25,8 @@ class EmulatedTest(EmulatedCase):
         self.pin(6)
         self.await_pool(ready=6, stage="STEADY", asked=6, mode="PINNED")
         clients.await_more()
+        self.assertGreater(self.pool()["start_up_s"], 0)  # learnt from three starts
+        self.assertTrue(0 < self.pool()["start_up_confidence"] < 1, self.pool())
         self.pin(2)
         seen = self.await_pool(ready=2, asked=2, stage="STEADY")
         self.assertEqual({node["name"]: node["state"] for node in seen["nodes"]}, {"b1": "SERVING", "b2": "ABSENT", "b3": "ABSENT"})
@@ -43,13 +45,18 @@ class EmulatedTest(EmulatedCase):
         for family, value in (("pool_devices_asked", 4), ("pool_devices_ready", 4)):
             await_true(lambda f=family, v=value: self.metrics(spare).get("tutti_cluster_" + f) == {"default": v}, 60, family)
         metrics = self.metrics(spare)
+        self.assertEqual(metrics["tutti_cluster_pool_devices_most"], {"default": 6})
+        self.assertEqual(metrics["tutti_cluster_start_up_seconds"].keys(), {"default"})
         self.assertEqual(metrics["tutti_cluster_scale_stage"], {"default": 1})
         self.assertEqual(metrics["tutti_cluster_plans_total"], {"done": 0, "dropped": 0})
         text = self.cluster.command("status", self.cluster.spec, "--timeout", "30").stdout
         self.assertRegex(text, r"\ndefault +(\d+|-) +4 +4 +4 +6  PINNED   STEADY +b1 b2\n")
 
     def test_preemption_stop_and_faults(self):
-        self.begin_emulated()
+        self.begin_emulated("--scale-start-up-s", "90")
+        self.assertEqual((self.pool()["start_up_s"], self.pool()["start_up_confidence"]), (90, 1))
+        text = self.cluster.command("scale", "show", self.cluster.spec, "--timeout", "30").stdout
+        self.assertIn("\n  start-up: 90 s, confidence 1.00\n", text)
         self.pin(2)
         self.assertIn("there is no backend 'b9'", self.scale("preempt", self.cluster.spec, "--node", "b9"))
         self.assertIn("node b3 does not run", self.scale("preempt", self.cluster.spec, "--node", "b3"))

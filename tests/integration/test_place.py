@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -123,6 +124,13 @@ class Place(unittest.TestCase):
         self.assertIn("sub_cluster is -3", self.refused(SMALL, previous='placement { model: "a" sub_cluster: -3 }'))
         missing = self.place(self.folder / "none.pbtxt", code=2).stderr
         self.assertIn("none.pbtxt", missing)
+
+    def test_models_without_requests(self):
+        answer = self.answer(self.write(re.sub(r"rate_per_s: \d+", "rate_per_s: 0", SMALL)))
+        self.assertEqual((answer["imbalance_rate"], answer["objective"]), (0, 0))
+        self.assertEqual(len({m["sub_cluster"] for m in answer["placement"]}), 2)
+        answer = self.answer(self.write(re.sub(r"(rate_per_s|static_mib): \d+", r"\1: 0", SMALL)))
+        self.assertEqual((answer["imbalance_memory"], answer["objective"], len(answer["placement"])), (0, 0, 4))
 
     def test_none_is_found(self):
         # Sums fit, the models do not.

@@ -27,6 +27,7 @@ function drawAutoscale() {
                     [
                       line('up', 0, at.devices),
                       line('used', 1, at.devices_used),
+                      line('wanted', 4, at.devices_wanted),
                       ...more(line('servers', 2, at.servers)),
                       ...(run.fewest.length ? [fewest] : []),
                     ]),
