@@ -98,7 +98,7 @@ static struct tt_ticket_entry *entry_of(struct tt_scheduler_role *self, uint16_t
 static void on_ended(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,
                      enum tt_drop_reason reason) {
     (void)now;
-    const struct tt_scheduler_pool *pool = context;
+    struct tt_scheduler_pool *pool = context;
     struct tt_scheduler_role *self = pool->role;
     const struct tt_ticket_origin *origin = &pool->origins[request->handle.index];
     struct tt_ticket_entry *entry = entry_of(self, origin->frontend, origin->id);
@@ -106,10 +106,13 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
     if (entry->pool == pool->number && entry->handle.index == request->handle.index &&
         entry->handle.generation == request->handle.generation)
         entry->id = 0;
-    if (ending == TT_ENDING_DROPPED && !self->is_closing)
-        tt_outbox_add(&self->outbox, origin->frontend, TT_FRAME_DROP, self->primary.epoch,
-                      &(struct tt_frame_record){
-                          .id = origin->id, .attempt = origin->attempt, .code = (uint16_t)reason});
+    if (ending != TT_ENDING_DROPPED || self->is_closing)
+        return;
+    if (reason == TT_DROP_DEADLINE || reason == TT_DROP_EARLY)
+        pool->dropped += request->rows;
+    tt_outbox_add(&self->outbox, origin->frontend, TT_FRAME_DROP, self->primary.epoch,
+                  &(struct tt_frame_record){
+                      .id = origin->id, .attempt = origin->attempt, .code = (uint16_t)reason});
 }
 
 /* Policies of whole graphs stop no tasks. */
@@ -188,9 +191,13 @@ void tt_scheduler_grants_ticket(struct tt_scheduler_role *self, int64_t now, uin
                                  .deadline_at = tt_instant_add(now, record->duration_ns)};
     const struct tt_ticket_origin origin = {
         .id = record->id, .frontend = from, .attempt = record->attempt};
+    struct tt_scheduler_pool *pool = &self->pools[self->routes[record->model]];
     self->tickets[record->model] += record->rows;
-    if (!queue(self, now, &arrival, &origin, entry))
+    pool->came += record->rows;
+    if (!queue(self, now, &arrival, &origin, entry)) {
+        pool->dropped += record->rows;
         drop(self, from, record, TT_DROP_QUEUE_FULL);
+    }
 }
 
 void tt_scheduler_grants_move(struct tt_scheduler_role *self, int64_t now,

@@ -6,7 +6,8 @@
  * is no advice before the primary has seen requests for the whole window of the rates: a scheduler
  * that took over a moment ago must not shrink the cluster.
  *
- * It learns nothing from late answers: a scheduler does not see them. Implemented in
+ * It learns nothing from late answers: a scheduler does not see them. What it drops counts where
+ * devices are asked for (fleet/scaling_service.h). Implemented in
  * cluster_demand.c. */
 #ifndef TT_FLEET_CLUSTER_DEMAND_H
 #define TT_FLEET_CLUSTER_DEMAND_H

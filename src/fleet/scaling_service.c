@@ -390,11 +390,28 @@ static void act(struct tt_scaling_service *self, struct tt_scaling_pool *pool, i
 
 /* ---- advice ---- */
 
+/* The share of rows that were dropped in the last seconds; 0 while devices come or go, and after
+ * that until they have served so long. */
+static double count_bad(const struct tt_scaling_service *self, struct tt_scaling_pool *pool) {
+    const struct tt_scheduler_pool *seen = &self->role->pools[pool->number];
+    if (!tt_pool_scaler_is_settled(&pool->scaler)) {
+        pool->counts = 0;
+        return 0;
+    }
+    int32_t place = pool->counts++ % TT_RATE_WINDOW_S;
+    int64_t came = seen->came - pool->counted[place].came;
+    int64_t dropped = seen->dropped - pool->counted[place].dropped;
+    pool->counted[place].came = seen->came;
+    pool->counted[place].dropped = seen->dropped;
+    return pool->counts > TT_RATE_WINDOW_S && came > 0 ? (double)dropped / (double)came : 0;
+}
+
 static void on_advised(void *owner, struct tt_scaling_job *job) {
     struct tt_scaling_service *self = owner;
     self->advice = NULL;
     for (int32_t i = 0; job->epoch == self->epoch && i < self->pool_count; i++)
-        tt_pool_scaler_advise(&self->pools[i].scaler, tt_clock_now(), &job->wanted[i]);
+        tt_pool_scaler_advise(&self->pools[i].scaler, tt_clock_now(), &job->wanted[i],
+                              count_bad(self, &self->pools[i]));
 }
 
 static void ask_advice(struct tt_scaling_service *self) {

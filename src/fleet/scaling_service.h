@@ -2,6 +2,9 @@
  * load of each pool needs, and lets a provider run so many (scale/pool_scaler.h decides, and
  * actuate/scale_provider.h is asked).
  *
+ * The advice alone grows a pool if it is sure. Where requests are dropped although all devices in
+ * force serve, it need not be.
+ *
  * Only a primary acts. Two that both believe to be primary cannot both act: a drain has the epoch,
  * and a backend that obeys a later one refuses; before a call most nodes must answer that they obey
  * this epoch; see each provider for what it compares beyond that.
@@ -20,6 +23,7 @@
 #include "fleet/scaling_jobs.h"
 #include "fleet/scaling_options.h"
 #include "scale/pool_scaler.h"
+#include "serve/rate_window.h"
 
 struct tt_scaling_pool {
     struct tt_pool_scaler scaler;
@@ -28,6 +32,11 @@ struct tt_scaling_pool {
     struct tt_text last; /* what happened last */
     bool looks;          /* the provider is asked what runs */
     int64_t look_at;     /* when it is asked, if it was not */
+    /* What the scheduler had counted at the latest looks while the pool was settled; a ring. */
+    struct {
+        int64_t came, dropped;
+    } counted[TT_RATE_WINDOW_S];
+    int32_t counts; /* since the pool is settled */
 };
 
 enum { TT_SCALING_LANES = 2 }; /* drains, calls */

@@ -190,15 +190,20 @@ static void begin_advice(struct tt_pool_scaler *self) {
         tt_pool_scaler_devices(self, self->settings.most), seconds(self->settings.hold_ns));
 }
 
+bool tt_pool_scaler_is_settled(const struct tt_pool_scaler *self) {
+    return self->stage == TT_POOL_STEADY && is_complete(self);
+}
+
 void tt_pool_scaler_advise(struct tt_pool_scaler *self, int64_t now,
-                           const struct tt_devices_wanted *wanted) {
+                           const struct tt_devices_wanted *wanted, double bad) {
     if (self->stage == TT_POOL_OFF || self->stage == TT_POOL_OBSERVING)
         return;
     if (!self->is_advised)
         begin_advice(self);
     self->is_advised = true;
     self->wanted = *wanted;
-    (void)tt_autoscaler_step(&self->autoscaler, seconds(now), wanted, 0);
+    (void)tt_autoscaler_step(&self->autoscaler, seconds(now), wanted,
+                             tt_pool_scaler_is_settled(self) ? bad : 0);
 }
 
 bool tt_pool_scaler_preempt(struct tt_pool_scaler *self, int32_t node) {

@@ -141,8 +141,11 @@ void tt_pool_scaler_yield(struct tt_pool_scaler *self);
 void tt_pool_scaler_found(struct tt_pool_scaler *self, int64_t now, int32_t count);
 void tt_pool_scaler_observe(struct tt_pool_scaler *self, int64_t now, int32_t node,
                             enum tt_pool_node_state state);
+/* `bad`: the share of bad requests lately, which counts where the devices in force all served. */
 void tt_pool_scaler_advise(struct tt_pool_scaler *self, int64_t now,
-                           const struct tt_devices_wanted *wanted);
+                           const struct tt_devices_wanted *wanted, double bad);
+/* The devices in force serve, and no change is under way. */
+bool tt_pool_scaler_is_settled(const struct tt_pool_scaler *self);
 /* The end of a call. OK: the provider will run the count. BUSY: it runs `found` nodes instead (-1:
  * not known), since that was changed elsewhere; the caller's view was old. Other errors: it failed.
  */

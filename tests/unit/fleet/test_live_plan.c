@@ -325,6 +325,7 @@ struct follower {
     struct fleet fleet;
     int64_t counted[MODELS], counted_at;
     int64_t early_bad, late_bad, late_good, begun;
+    int64_t came[2], dropped[2]; /* by pool, at the latest look */
     bool plans;
 };
 
@@ -332,6 +333,10 @@ static void look(void *context, int64_t now, struct tt_scheduler_role *primary) 
     struct follower *self = context;
     struct tt_live_plan plan;
     struct tt_error why;
+    for (int32_t i = 0; i < 2; i++) {
+        self->came[i] = primary->pools[i].came;
+        self->dropped[i] = primary->pools[i].dropped;
+    }
     for (int32_t i = 0; i < MODELS; i++) {
         self->fleet.rows[i] = primary->tickets[i] - self->counted[i];
         self->fleet.homes[i] = primary->models.placement.homes[i];
@@ -389,6 +394,13 @@ static void a_cluster_follows_its_load(void **state) {
     assert_true(fixed.late_bad > 0);
     assert_true(moving.early_bad > 0 && moving.begun > 0 && moving.begun <= 2);
     assert_int_equal(moving.late_bad, 0);
+    /* Pool 0 alone has too few devices, and drops. */
+    int64_t tickets = 0;
+    for (int32_t i = 0; i < MODELS; i++)
+        tickets += fixed.counted[i];
+    assert_int_equal(fixed.came[0] + fixed.came[1], tickets);
+    assert_true(fixed.dropped[0] > fixed.came[0] / 10);
+    assert_int_equal(fixed.dropped[1], 0);
 }
 
 int main(void) {

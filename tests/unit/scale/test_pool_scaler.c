@@ -140,7 +140,7 @@ static void act(struct world *self, const struct tt_pool_action *action) {
 static void advise(struct world *self) {
     const struct tt_devices_wanted wanted = {
         .count = self->wanted, .fewest = self->wanted, .most = self->wanted};
-    tt_pool_scaler_advise(&self->scaler, self->now, &wanted);
+    tt_pool_scaler_advise(&self->scaler, self->now, &wanted, 0);
 }
 
 static void settle(struct world *self) {
@@ -448,6 +448,27 @@ static void a_count_that_was_changed_is_taken_over(void **state) {
 }
 
 /* When all processes start at once, backends come later than the primary. */
+/* Advice that is not sure grows a pool only if requests are bad although all its devices serve. */
+static void bad_requests_make_unsure_advice_count(void **state) {
+    (void)state;
+    struct world w;
+    begin_with(&w, 2);
+    const struct tt_devices_wanted unsure = {.count = 6, .fewest = 3, .most = 9};
+    tt_pool_scaler_advise(&w.scaler, w.now, &unsure, 0.005);
+    assert_int_equal(tt_pool_scaler_target(&w.scaler), 2);
+    assert_true(tt_pool_scaler_is_settled(&w.scaler));
+    w.machines[1] = (struct machine){.state = TT_POOL_NODE_BUSY, .next_at = TT_NEVER};
+    move_machines(&w);
+    assert_false(tt_pool_scaler_is_settled(&w.scaler));
+    tt_pool_scaler_advise(&w.scaler, w.now, &unsure, 0.05);
+    assert_int_equal(tt_pool_scaler_target(&w.scaler), 2);
+    w.machines[1].state = TT_POOL_NODE_SERVING;
+    move_machines(&w);
+    tt_pool_scaler_advise(&w.scaler, w.now, &unsure, 0.05);
+    assert_int_equal(tt_pool_scaler_target(&w.scaler), 3);
+    tt_pool_scaler_fini(&w.scaler);
+}
+
 /* ---- the start-up time ---- */
 
 static void starts_are_learnt_from_orders(void **state) {
@@ -694,6 +715,7 @@ int main(void) {
         cmocka_unit_test(nodes_that_others_start_are_taken_over),
         cmocka_unit_test(a_count_that_was_changed_is_taken_over),
         cmocka_unit_test(nodes_that_only_start_are_not_stopped),
+        cmocka_unit_test(bad_requests_make_unsure_advice_count),
         cmocka_unit_test(starts_are_learnt_from_orders),
         cmocka_unit_test(other_starts_are_not_learnt),
         cmocka_unit_test(a_given_start_up_time_is_sure),
