@@ -81,6 +81,7 @@ struct tt_autoscale_result {
     /* The same over the fewest, where they were searched; 0: nowhere. */
     double over_fewest, used_over_fewest;
     int32_t adjustments;
+    int64_t suspected; /* processes: backends that paused so long that others got their requests */
     double server_bad, mean_servers, servers_over_fewest;
     bool interrupted;
 };

@@ -37,6 +37,11 @@ static void put_fleet(const struct tt_autoscale_options *options,
         tt_text_printf(out, " %.3f times the fewest that suffice; %.3f times used.",
                        result->over_fewest, result->used_over_fewest);
     tt_text_puts(out, "\n");
+    if (result->suspected > 0)
+        tt_text_printf(out,
+                       "The machine was too busy for this load: %lld time%s a backend paused so "
+                       "long that others got its requests.\n",
+                       (long long)result->suspected, tt_plural(result->suspected));
 }
 
 void tt_autoscale_report_put(const struct tt_autoscale_options *options,
@@ -152,9 +157,10 @@ static json_t *fewest_json(const struct spans *spans) {
 
 static json_t *over_json(double over) { return over > 0 ? json_real(over) : json_null(); }
 
-static json_t *processes_json(const struct tt_autoscale_processes *processes) {
-    return processes ? json_pack("{s:i,s:f,s:f}", "backends", processes->backends, "pace",
-                                 processes->pace, "slower", processes->slower)
+static json_t *processes_json(const struct tt_autoscale_processes *processes, int64_t suspected) {
+    return processes ? json_pack("{s:i,s:f,s:f,s:I}", "backends", processes->backends, "pace",
+                                 processes->pace, "slower", processes->slower, "suspected",
+                                 (json_int_t)suspected)
                      : json_null();
 }
 
@@ -187,7 +193,7 @@ json_t *tt_autoscale_report_json(const struct tt_autoscale_options *options,
         over_json(result->over_fewest), "used_over_fewest", over_json(result->used_over_fewest),
         "changes", result->adjustments, "interrupted", result->interrupted, "verdict",
         tt_text_string(&verdict), "points", values, "models", models, "fewest", fewest_json(&spans),
-        "processes", processes_json(options->processes));
+        "processes", processes_json(options->processes, result->suspected));
     json_t *proxy =
         options->with_servers
             ? json_pack("{s:f,s:f,s:f}", "bad_rate", result->server_bad, "mean_servers",

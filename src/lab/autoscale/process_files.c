@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,9 +14,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Wide, since many processes share few cores: a machine that pauses causes no takeover. */
-static const char times[] = "silence-ms 2000\noverdue-ms 2000\nfetch-ms 4000\npatience-ms 5000\n"
-                            "grace-ms 10000\n";
+/* The defaults of a cluster in slow motion. At least so wide that a pause of a machine whose few
+ * cores many processes share makes no node suspected. */
+static const struct {
+    const char *name;
+    double usual, least, most;
+} times[] = {
+    {"silence-ms", 20, 2000, 60000},  {"overdue-ms", 25, 2000, 60000},
+    {"fetch-ms", 50, 4000, 60000},    {"patience-ms", 1000, 5000, 60000},
+    {"grace-ms", 1000, 10000, 60000}, {"control-us", 100, 1000, 1000000},
+};
 
 const char *tt_process_path(const struct tt_process_fleet *self, const char *name,
                             char out[TT_PROCESS_PATH_BYTES]) {
@@ -115,7 +123,9 @@ static enum tt_err write_nodes(struct tt_process_fleet *self,
     struct tt_text text;
     char path[TT_PROCESS_PATH_BYTES];
     tt_text_init(&text);
-    tt_text_puts(&text, times);
+    for (size_t i = 0; i < TT_COUNT(times); i++)
+        tt_text_printf(&text, "%s %.0f\n", times[i].name,
+                       fmin(fmax(times[i].usual * options->slower, times[i].least), times[i].most));
     enum tt_err err = put_node(self, "scheduler", 1, 0, &text, why);
     for (int32_t i = 1; !err && i <= TT_PROCESS_FRONTENDS; i++)
         err = put_node(self, "frontend", i, 0, &text, why);

@@ -162,6 +162,7 @@ enum tt_err tt_process_fleet_look(struct tt_process_fleet *self, struct tt_proce
         .busy = number_of(status, "busy"),
         .confidence = json_number_value(json_object_get(status, "confidence")),
         .granted = json_integer_value(json_object_get(status, "granted")),
+        .suspected = json_integer_value(json_object_get(status, "suspected")),
         .start_up_s = json_number_value(json_object_get(pool, "start_up_s"))};
     json_decref(status);
     return TT_OK;

@@ -31,6 +31,7 @@ struct tt_process_fleet_options {
     int32_t backends, devices;         /* devices: of all backends, a multiple of them */
     int32_t first;                     /* devices to begin with */
     double hold_s;                     /* devices go when they were not needed for so long */
+    double slower;                     /* times of the cluster are so much longer than usual */
     const volatile sig_atomic_t *stop; /* ends _open; may be NULL */
 };
 
@@ -40,6 +41,7 @@ struct tt_process_view {
     int32_t wanted;             /* 0: not known yet */
     double confidence;
     int64_t granted;   /* batches, since it started */
+    int64_t suspected; /* backends that seemed to have stopped, since then */
     double start_up_s; /* of a backend; 0: not known yet */
 };
 

@@ -198,6 +198,7 @@ static enum tt_err run_steps(struct run *run, struct tt_error *why) {
 /* After the processes have ended, which the search would disturb. */
 static enum tt_err add_up(struct run *run, struct tt_error *why) {
     enum tt_err err = TT_OK;
+    run->tally.result.suspected = run->view.suspected;
     double settling_s = TT_RATE_WINDOW_S + run->view.start_up_s;
     int32_t steps = (int32_t)ceil(settling_s * (double)TT_S / (double)run->step_ns) + 1;
     for (int32_t i = 0; !err && i < run->done; i++) {
@@ -236,6 +237,7 @@ static enum tt_err with_processes(struct run *run, struct tt_error *why) {
         .backends = run->processes->backends,
         .devices = options->capacity,
         .first = first < options->capacity ? first : options->capacity,
+        .slower = run->processes->slower,
         .hold_s = fmax(options->hold_s / run->processes->pace, least_hold_s),
         .stop = options->stop};
     enum tt_err err = tt_process_fleet_open(&run->fleet, &fleet, why);
