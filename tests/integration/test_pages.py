@@ -254,8 +254,11 @@ class Pages(unittest.TestCase):
         fleet = self.experiment(ONE.replace("count: 1", "count: 12"))
         tutti("autoscale", fleet, "--hours", 1, "--search-hours", 0.5, "--servers", "--html", page)
         self.look(page)
-        self.assertEqual(self.count(".series"), 12)
+        self.assertEqual(self.count(".series"), 15)
         self.assertEqual(len(data_of(page)["body"]["points"]["hour"]), 60)
+        tutti("autoscale", fleet, "--hours", 1, "--search-hours", 0.5, "--html", page)
+        self.look(page)
+        self.assertEqual(self.count(".series"), 12)  # without the servers
 
     def test_a_fleet_plan(self):
         page = self.folder / "plan-fleet.html"

@@ -5,10 +5,10 @@ function drawAutoscale() {
   const run = BODY, hours = run.points.hour, at = run.points;
   subtitle(
       count(run.models.length, 'model') + ', at most ' + count(run.capacity, 'device') + ', ' + number(run.hours) +
-      ' hours of ' + (run.processes ? 'load on ' + count(run.processes.backends, 'process') : 'virtual time'));
+      ' hours of ' + (run.processes ? 'load on ' + count(run.processes.backends, 'backend') : 'virtual time'));
   page.append(verdict(run.verdict.trim().split('\n')));
   const line = (name, index, values, scale) =>
-      ({name, index, points: hours.map((x, i) => ({x, y: (scale || 1) * values[i]}))});
+      ({name, index, points: (values || []).map((y, i) => ({x: hours[i], y: (scale || 1) * y}))});
   const draw = (name, title, unit, series, about) =>
       plot({name, about, x: {title: 'time', unit: 'h'}, y: {title, unit}, series});
   const servers = run.servers, more = (...lines) => (servers ? lines : []);
