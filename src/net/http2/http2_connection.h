@@ -5,7 +5,7 @@
  * be written; what streams answer is collected and written once per turn of the loop
  * (`tt_http2_connections_flush`); it ends when the client closes it, when it stays idle, when it
  * does not answer a PING, when it does not take what is written, or after GOAWAY when its last
- * stream is closed. What it was told last reaches the client: its socket is read, and what comes is
+ * stream is closed. Its last answer reaches the client: the socket is read, and what comes is
  * discarded, until the client closes too, for a limited time.
  *
  * With TLS (net/tls) the bytes between socket and session are encrypted. A client that does not
