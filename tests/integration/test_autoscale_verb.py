@@ -88,6 +88,7 @@ class Autoscale(unittest.TestCase):
         self.assertEqual(len(answer["points"]["hour"]), 2)
         self.assertGreater(answer["requests"], 0)
         self.assertGreater(sum(answer["points"]["good_per_s"]), 0)
+        self.assertEqual(answer["models"][0]["slo_ms"], 300)  # ten times as long
         self.assertTrue(all(0 < up <= 8 for up in answer["points"]["devices"]), answer["points"])
         self.assertGreater(answer["over_fewest"], 0)
         self.assertIsNone(answer["servers"])

@@ -140,8 +140,11 @@ static json_t *model_json(const struct spans *spans, int32_t model) {
             sum += (double)spans->result->good_per_s[(ptrdiff_t)i * models + model];
         json_array_append_new(out, json_real(sum / (to - from)));
     }
+    const struct tt_autoscale_processes *processes = spans->options->processes;
+    double slower = processes ? processes->slower : 1;
     return json_pack("{s:s,s:f,s:o}", "name", spans->options->models[model].name, "slo_ms",
-                     (double)spans->options->models[model].slo_ns / 1e6, "good_per_s", out);
+                     slower * (double)spans->options->models[model].slo_ns / 1e6, "good_per_s",
+                     out);
 }
 
 static json_t *fewest_json(const struct spans *spans) {
