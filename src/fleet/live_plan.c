@@ -47,15 +47,15 @@ static bool knows_memory(const struct tt_cluster_settings *settings) {
     return has_limit && has_need;
 }
 
-enum tt_err tt_live_plan_fits(const struct tt_cluster_settings *settings, const uint16_t *homes,
-                              const uint16_t *next, struct tt_error *why) {
+enum tt_err tt_live_plan_fits(const struct tt_cluster_settings *settings, const bool *served,
+                              const uint16_t *homes, const uint16_t *next, struct tt_error *why) {
     for (int32_t pool = 0; pool < tt_cluster_pools(settings); pool++) {
         int64_t limit = memory_of(settings, pool), sum = 0, largest = 0;
         bool gets_more = false;
         for (int32_t i = 0; limit > 0 && i < settings->model_count; i++) {
             const struct tt_profile *whole = settings->models[i]->whole;
             bool comes = next[tt_cluster_group(settings, (uint16_t)i)] == pool;
-            if (homes[i] != pool && !comes)
+            if ((homes[i] != pool && !comes) || (served && !served[i]))
                 continue;
             gets_more |= homes[i] != pool;
             sum += whole->static_bytes;
@@ -99,7 +99,7 @@ static void fill(struct problem *self, const struct tt_live_load *load) {
             place--;
         struct tt_place_model *model = &self->models[place];
         const struct tt_profile *whole = settings->models[i]->whole;
-        if (self->knows_memory) {
+        if (self->knows_memory && (!load->served || load->served[i])) {
             model->static_bytes += whole->static_bytes;
             if (model->dynamic_bytes < whole->dynamic_bytes)
                 model->dynamic_bytes = whole->dynamic_bytes;

@@ -27,6 +27,7 @@ struct tt_live_load {
     int64_t span_ns;        /* in this time; > 0 */
     int32_t max_moves;      /* C_max, > 0 */
     const int32_t *devices; /* [pools]: that take work */
+    const bool *served;     /* [model_count]: the others take no memory; NULL: all are */
 };
 
 struct tt_live_plan {
@@ -36,11 +37,12 @@ struct tt_live_plan {
     int32_t moves;
 };
 
-/* Every pool that gets models holds them beside those that lie there in `homes`; [model_count].
+/* Every pool that gets models holds them beside those that lie there in `homes`; [model_count], as
+ * `served` is.
  * Errors: UNAVAILABLE: the pool that does not, and by how much. */
 TT_MUST_CHECK enum tt_err tt_live_plan_fits(const struct tt_cluster_settings *settings,
-                                            const uint16_t *homes, const uint16_t *next,
-                                            struct tt_error *why);
+                                            const bool *served, const uint16_t *homes,
+                                            const uint16_t *next, struct tt_error *why);
 
 /* Writes to out_homes[model_count]. Errors: UNAVAILABLE: no request came, or no plan gains enough
  * or keeps the limits, or no device of a pool takes work; INVALID: a model fits nowhere; NO_MEMORY.

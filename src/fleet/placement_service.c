@@ -36,6 +36,7 @@ struct tt_placement_search {
     uint16_t *homes, *found; /* [capacity] */
     int64_t *rows;           /* [capacity] */
     int32_t *devices;        /* [pool_count] */
+    bool *served;            /* [capacity] */
     /* The answer. */
     enum tt_err err;
     struct tt_error why;
@@ -49,6 +50,7 @@ static void free_search(struct tt_placement_search *take_search) {
     free(take_search->found);
     free(take_search->rows);
     free(take_search->devices);
+    free(take_search->served);
     free(take_search);
 }
 
@@ -107,6 +109,13 @@ static void on_found(uv_work_t *work, int status) {
     free_search(search);
 }
 
+/* Models that clients unloaded, or that others have replaced, stay in the table. */
+static void find_served(const struct tt_placement_service *self, bool *out_served) {
+    const struct tt_cluster_settings *settings = self->role->settings;
+    for (int32_t i = 0; i < settings->model_count; i++)
+        out_served[i] = self->role->models.back[tt_cluster_group(settings, (uint16_t)i)].serves;
+}
+
 static struct tt_placement_search *new_search(const struct tt_placement_service *self,
                                               int64_t now) {
     const struct tt_cluster_settings *settings = self->role->settings;
@@ -120,7 +129,8 @@ static struct tt_placement_search *new_search(const struct tt_placement_service 
     search->found = calloc(capacity, sizeof(*search->found));
     search->rows = calloc(capacity, sizeof(*search->rows));
     search->devices = calloc((size_t)self->role->pool_count, sizeof(*search->devices));
-    if (!search->homes || !search->found || !search->rows || !search->devices) {
+    search->served = calloc(capacity, sizeof(*search->served));
+    if (!search->homes || !search->found || !search->rows || !search->devices || !search->served) {
         free_search(search);
         return NULL;
     }
@@ -130,12 +140,14 @@ static struct tt_placement_search *new_search(const struct tt_placement_service 
     }
     for (int32_t i = 0; i < self->role->pool_count; i++)
         search->devices[i] = tt_scheduler_pool_usable(&self->role->pools[i]);
+    find_served(self, search->served);
     int32_t usual = settings->model_count / MOVES_PER_PLAN;
     search->settings = *settings;
     search->load = (struct tt_live_load){.settings = &search->settings,
                                          .homes = search->homes,
                                          .rows = search->rows,
                                          .devices = search->devices,
+                                         .served = search->served,
                                          .span_ns = tt_instant_max(now - self->counted_at, 1),
                                          .max_moves = moves > 0   ? (int32_t)moves
                                                       : usual > 0 ? usual
@@ -234,19 +246,24 @@ static enum tt_err move(const struct tt_placement_service *self, int64_t now, co
                         struct tt_error *why) {
     size_t models = (size_t)self->role->settings->model_count;
     uint16_t *homes = calloc(models, sizeof(*homes));
+    bool *served = calloc(models, sizeof(*served));
     char *copy = strdup(moves), *rest = NULL;
-    enum tt_err err = homes && copy ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    enum tt_err err =
+        homes && served && copy ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     for (size_t i = 0; !err && i < models; i++)
         homes[i] = self->role->models.placement.homes[i];
     for (char *word = err ? NULL : strtok_r(copy, "\t", &rest); !err && word;
          word = strtok_r(NULL, "\t", &rest))
         err = read_move(self, word, homes, why);
-    if (!err)
-        err =
-            tt_live_plan_fits(self->role->settings, self->role->models.placement.homes, homes, why);
+    if (!err) {
+        find_served(self, served);
+        err = tt_live_plan_fits(self->role->settings, served, self->role->models.placement.homes,
+                                homes, why);
+    }
     if (!err)
         err = tt_scheduler_role_place(self->role, now, homes, why);
     free(homes);
+    free(served);
     free(copy);
     return err;
 }

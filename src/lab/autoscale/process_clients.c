@@ -175,7 +175,3 @@ void tt_process_clients_take(struct tt_process_clients *self, struct tt_fleet_co
     memcpy(out_counts, self->counts, bytes);
     memset(self->counts, 0, bytes);
 }
-
-int64_t tt_process_clients_in_flight(const struct tt_process_clients *self) {
-    return self->in_flight;
-}

@@ -30,7 +30,6 @@ void tt_process_clients_set_rates(struct tt_process_clients *self, const double 
 void tt_process_clients_run(struct tt_process_clients *self, int64_t until_at);
 /* What was counted since the last call, [model_count]. */
 void tt_process_clients_take(struct tt_process_clients *self, struct tt_fleet_count *out_counts);
-int64_t tt_process_clients_in_flight(const struct tt_process_clients *self);
 void tt_process_clients_close(struct tt_process_clients *take_self); /* NULL-safe */
 
 #endif

@@ -205,6 +205,16 @@ static void plans_keep_each_pools_memory(void **state) {
     assert_int_equal(make(&self.fleet, &plan, &why), TT_OK);
     assert_int_equal(self.fleet.found[1] + self.fleet.found[3], 1);
     virtual_world_fini(&self.fleet.world);
+    /* What is not served takes no memory. */
+    bool served[MODELS];
+    for (int32_t i = 0; i < MODELS; i++)
+        served[i] = i != 5; /* of pool 1 */
+    sized_init(&self, 200, 110);
+    self.fleet.rows[0] = self.fleet.rows[2] = 9000;
+    self.fleet.load.max_moves = 1;
+    self.fleet.load.served = served;
+    assert_int_equal(make(&self.fleet, &plan, &why), TT_OK);
+    virtual_world_fini(&self.fleet.world);
     /* Without what models need, limits say nothing. */
     sized_init(&self, 200, 110);
     for (int32_t i = 0; i < MODELS; i++)
@@ -304,16 +314,18 @@ static void an_exchange_needs_room_for_both(void **state) {
     sized_init(&self, 120, 120);
     memcpy(next, self.fleet.homes, sizeof(next));
     next[0] = 1; /* 115 MiB */
-    assert_int_equal(tt_live_plan_fits(&self.fleet.world.settings, self.fleet.homes, next, &why),
-                     TT_OK);
+    assert_int_equal(
+        tt_live_plan_fits(&self.fleet.world.settings, NULL, self.fleet.homes, next, &why), TT_OK);
     next[2] = 1; /* 125 MiB */
-    assert_int_equal(tt_live_plan_fits(&self.fleet.world.settings, self.fleet.homes, next, &why),
-                     TT_ERR_UNAVAILABLE);
+    assert_int_equal(
+        tt_live_plan_fits(&self.fleet.world.settings, NULL, self.fleet.homes, next, &why),
+        TT_ERR_UNAVAILABLE);
     assert_non_null(strstr(why.text, "would need 125 MiB while models come before others leave; "
                                      "it has 120"));
     next[1] = next[3] = 0; /* that leave count along */
-    assert_int_equal(tt_live_plan_fits(&self.fleet.world.settings, self.fleet.homes, next, &why),
-                     TT_ERR_UNAVAILABLE);
+    assert_int_equal(
+        tt_live_plan_fits(&self.fleet.world.settings, NULL, self.fleet.homes, next, &why),
+        TT_ERR_UNAVAILABLE);
     virtual_world_fini(&self.fleet.world);
 }
 
