@@ -43,10 +43,10 @@ static const struct tt_flag_row flag_rows[] = {
         "processes", "N", processes, 0, 64, 0,
         "in real time: a cluster on this machine, with so many backends that share the "
         "devices, emulated, and come and go by the advice of its scheduler; 0: virtual time"),
-    TT_DECIMAL("pace", "FACTOR", pace, 1, 10000, 100,
+    TT_DECIMAL("pace", "FACTOR", pace, 1, 10000, 60,
                "with --processes: the load's time goes by so much faster, in steps of 5 real "
                "seconds"),
-    TT_DECIMAL("slower", "FACTOR", slower, 1, 100000, 200,
+    TT_DECIMAL("slower", "FACTOR", slower, 1, 100000, 1000,
                "with --processes: run times and objectives are so much longer, and rates lower"),
     TT_SWITCH("json", json, "print JSON"),
     TT_TEXT("html", "FILE", html, NULL, "also write a page with charts"),
