@@ -5,6 +5,7 @@
 #include "device/async_emulated.h"
 #include "device/async_host.h"
 #include "device/async_upload.h"
+#include "engine/streams/stream_cells.h"
 #include "engine/streams/stream_engine.h"
 #include "engine/streams/stream_model.h"
 #include "serve/domain.h"
@@ -44,17 +45,22 @@ static enum tt_err open_device(struct tt_device_streams *self, const struct tt_m
     return tt_async_emulated_open(&emulated, &self->device, why);
 }
 
+static int64_t operations_of(const struct tt_served_model *served, int32_t places) {
+    return served->cells ? tt_stream_cells_operations(served->cells->cells, places)
+                         : tt_stream_engine_operations(served->signature, places);
+}
+
 enum tt_err tt_device_streams_open(struct tt_device_streams *self,
                                    const struct tt_model_device *given,
                                    const struct tt_model_emulation *emulation, bool emulates,
-                                   const struct tt_signature *signature,
+                                   const struct tt_served_model *served,
                                    const struct tt_engine_options *options,
                                    struct tt_engine **out_engine, struct tt_error *why) {
     tt_assert(!self->device);
     tt_assert(given->is_given);
     self->given = *given;
     self->places = options->executor_count * options->queue_depth;
-    int64_t operations = tt_stream_engine_operations(signature, self->places);
+    int64_t operations = operations_of(served, self->places);
     if (operations < MIN_QUEUE_DEPTH)
         operations = MIN_QUEUE_DEPTH;
     if (operations > INT32_MAX / 2)
@@ -62,10 +68,10 @@ enum tt_err tt_device_streams_open(struct tt_device_streams *self,
                        "%d tasks of %d rows at once are more than a "
                        "device's streams hold: give the model a smaller "
                        "max_batch_size or fewer instances",
-                       self->places, signature->max_batch);
+                       self->places, served->signature->max_batch);
     self->queue_depth = (int32_t)operations;
     /* Per executor one for its work and one for its notices; one for inputs of batches, one for
-     * those that arrive, and one for weights. */
+     * those that arrive, and one for weights and other uploads. */
     int32_t streams = 2 * options->executor_count + 3;
     enum tt_err err = open_device(self, given, emulation, emulates, streams, why);
     if (err)
@@ -88,8 +94,8 @@ void tt_device_streams_close(struct tt_device_streams *self) {
 }
 
 bool tt_device_streams_fits(const struct tt_device_streams *self,
-                            const struct tt_signature *signature) {
-    return tt_stream_engine_operations(signature, self->places) <= self->queue_depth;
+                            const struct tt_served_model *served) {
+    return operations_of(served, self->places) <= self->queue_depth;
 }
 
 /* ---- a model on it ---- */
@@ -109,7 +115,8 @@ struct on_streams {
     struct tt_async_device *device;
     struct tt_engine_on_gpu *on_gpu; /* NULL: it runs elsewhere */
     struct tt_device_streams_times times;
-    struct tt_signature signature;  /* all dimensions but the rows are fixed */
+    struct tt_signature signature;  /* all dimensions but the rows are fixed; not of cells */
+    int32_t cell_slots;             /* what the backend's model of cells has */
     struct tt_dataflow dataflow;    /* of a kind that computes */
     struct tt_async_upload *upload; /* while it is prepared */
     struct kept *kept;
@@ -234,6 +241,8 @@ static enum tt_err find_slots(const struct on_streams *self, int32_t *out_slots,
 static enum tt_err set_steps(struct on_streams *self, int32_t executors,
                              struct tt_stream_program *program, struct tt_error *why) {
     int32_t steps = program->step_count;
+    if (self->kind->traits.emulates && program->cells)
+        return TT_OK;
     if (self->kind->traits.emulates) {
         program->slot_count = steps > 1 ? usual_slots(&self->signature, steps, executors) : 0;
         program->state_bytes = steps > 1 ? tt_tensor_row_bytes(&self->signature.inputs[0]) : 0;
@@ -241,7 +250,7 @@ static enum tt_err set_steps(struct on_streams *self, int32_t executors,
     }
     enum tt_err err = self->kind->lay_out(self->model, &self->signature, &self->dataflow, why);
     program->dataflow = &self->dataflow;
-    return err || steps == 1 ? err : find_slots(self, &program->slot_count, why);
+    return err || steps == 1 || program->cells ? err : find_slots(self, &program->slot_count, why);
 }
 
 static void set_work(struct tt_stream_program *program, const struct tt_engine_kind *kind,
@@ -249,12 +258,24 @@ static void set_work(struct tt_stream_program *program, const struct tt_engine_k
     if (kind->traits.emulates) {
         program->latency_ns = latency;
         program->demand_ppm = demand;
+        program->compute = program->cells ? compute : NULL;
     } else if (is_cuda) {
         program->prepare = prepare;
         program->enqueue = enqueue;
     } else {
         program->compute = compute;
     }
+}
+
+/* None is in use. After an error they are as before. */
+static enum tt_err change_slots(struct tt_served_cells *cells, int32_t count,
+                                struct tt_error *why) {
+    struct tt_cell_slots slots;
+    if (tt_cell_slots_init(&slots, count) != TT_OK)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for %d slots", count);
+    tt_cell_slots_fini(&cells->slots);
+    cells->slots = slots;
+    return TT_OK;
 }
 
 enum tt_err tt_device_streams_put(const struct tt_device_streams *streams, struct tt_engine *engine,
@@ -272,9 +293,14 @@ enum tt_err tt_device_streams_put(const struct tt_device_streams *streams, struc
                                 .device = streams->device,
                                 .times = *times,
                                 .signature = *ops->signature(served->engine_model)};
-    fix_dimensions(&self->signature, served);
+    const struct tt_served_cells *cells = served->cells;
+    if (!cells)
+        fix_dimensions(&self->signature, served);
     struct tt_stream_program program = {.signature = &self->signature,
                                         .step_count = ops->step_count(served->engine_model),
+                                        .cells = cells ? cells->cells : NULL,
+                                        .task_ns = cells ? cells->task_ns : 0,
+                                        .gather_row_ns = cells ? cells->gather_row_ns : 0,
                                         .context = self,
                                         .release = release};
     set_work(&program, kind, streams->given.is_cuda);
@@ -286,8 +312,18 @@ enum tt_err tt_device_streams_put(const struct tt_device_streams *streams, struc
         discard(self);
         return err;
     }
+    if (cells) {
+        self->cell_slots = cells->slots.capacity;
+        err = change_slots(served->cells, engine->ops->cell_slots(model), why);
+    } else {
+        served->step_model.slots = engine->ops->stage_slots(model);
+    }
+    if (err) {
+        self->model = NULL;
+        engine->ops->unload(model);
+        return err;
+    }
     served->engine_model = model;
-    served->step_model.slots = engine->ops->stage_slots(model);
     return TT_OK;
 }
 
@@ -297,5 +333,9 @@ void tt_device_streams_take_back(struct tt_served_model *served) {
         TT_CONTAINER_OF(model, struct tt_stream_model, model)->program.context;
     served->engine_model = self->model;
     self->model = NULL;
+    /* Without memory they stay as they are: the model is freed next, or measured on a GPU, whose
+     * slots are fewer. */
+    if (served->cells)
+        (void)change_slots(served->cells, self->cell_slots, NULL);
     model->engine->ops->unload(model);
 }

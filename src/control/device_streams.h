@@ -29,19 +29,20 @@ struct tt_device_streams_times {
     tt_engine_demand_fn *demand_ppm;
 };
 
-/* `signature`: of the first model; the queues hold its tasks. Errors: NO_MEMORY, IO; of a GPU those
- * of tt_async_cuda_open. */
+/* `served`: the first model; the queues hold its tasks. Errors: NO_MEMORY, IO; of a GPU those of
+ * tt_async_cuda_open. */
 TT_MUST_CHECK enum tt_err tt_device_streams_open(
     struct tt_device_streams *self, const struct tt_model_device *given,
-    const struct tt_model_emulation *emulation, bool emulates, const struct tt_signature *signature,
+    const struct tt_model_emulation *emulation, bool emulates, const struct tt_served_model *served,
     const struct tt_engine_options *options, struct tt_engine **out_engine, struct tt_error *why);
 /* Its engine is closed. Accepts one that is not open. */
 void tt_device_streams_close(struct tt_device_streams *self);
-/* True if the queues hold the tasks of a model with this signature. */
+/* True if the queues hold the tasks of the model. */
 bool tt_device_streams_fits(const struct tt_device_streams *self,
-                            const struct tt_signature *signature);
+                            const struct tt_served_model *served);
 /* Replaces served->engine_model by one of `engine`, and sets how many rows may be between its
- * steps. Errors: INVALID, UNSUPPORTED, NO_MEMORY (of the device, too). */
+ * steps, or how many slots its cells have. Errors: INVALID, UNSUPPORTED, NO_MEMORY (of the device,
+ * too). */
 TT_MUST_CHECK enum tt_err tt_device_streams_put(const struct tt_device_streams *self,
                                                 struct tt_engine *engine,
                                                 const struct tt_engine_kind *kind,

@@ -152,6 +152,8 @@ static enum tt_err load(const struct tt_emulated_cells_options *options,
                         struct tt_error *why) {
     const Tutti__ModelEmulatedCells *given = options->model->settings->emulation.cells;
     struct tt_cells *cells = served->cells->cells;
+    served->cells->task_ns = (int64_t)(given->task_us * 1e3 + 0.5);
+    served->cells->gather_row_ns = (int64_t)(given->gather_row_us * 1e3 + 0.5);
     struct tt_engine_emulation emulation = {
         .signature = &cells->signature,
         .step_count = cells->type_count,
@@ -161,8 +163,8 @@ static enum tt_err load(const struct tt_emulated_cells_options *options,
         .cells = {.cells = cells,
                   .steps = &served->step_model,
                   .slot_count = SLOTS,
-                  .task_ns = (int64_t)(given->task_us * 1e3 + 0.5),
-                  .gather_row_ns = (int64_t)(given->gather_row_us * 1e3 + 0.5)}};
+                  .task_ns = served->cells->task_ns,
+                  .gather_row_ns = served->cells->gather_row_ns}};
     struct tt_engine_model_spec spec = {.form = TT_ENGINE_CELL_SET,
                                         .name = options->model->name,
                                         .signature = &cells->signature,

@@ -31,8 +31,8 @@ enum tt_err tt_gpu_profile_find(const struct tt_gpu_profile_options *options,
     struct tt_device_streams streams = {0};
     struct tt_engine *engine;
     const struct tt_engine_options one = {.executor_count = 1, .queue_depth = 1};
-    enum tt_err err = tt_device_streams_open(&streams, options->device, NULL, false,
-                                             served->signature, &one, &engine, why);
+    enum tt_err err =
+        tt_device_streams_open(&streams, options->device, NULL, false, served, &one, &engine, why);
     if (err)
         return err;
     err = find_on(options, &streams, engine, served, why);

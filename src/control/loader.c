@@ -121,10 +121,10 @@ static enum tt_err find_bench(struct tt_loader *self, const struct tt_engine_tra
     return err;
 }
 
-/* Opens the site's engine; an emulated one has the devices that its models state. `signature`: of
- * the first model. */
+/* Opens the site's engine; an emulated one has the devices that its models state. `served`: the
+ * first model. */
 static enum tt_err open_engine(const struct tt_loader *self, struct site *site,
-                               const struct tt_signature *signature, struct tt_error *why) {
+                               const struct tt_served_model *served, struct tt_error *why) {
     const struct tt_placing *placing = &site->placing;
     const struct tt_model_emulation *emulation = &placing->emulation;
     tt_assert(site->bench->engine != NULL);
@@ -136,8 +136,8 @@ static enum tt_err open_engine(const struct tt_loader *self, struct site *site,
         .done_context = self->serving};
     if (placing->device.is_given)
         return tt_device_streams_open(&site->streams, &placing->device, emulation,
-                                      site->bench->runtime.kind->traits.emulates, signature,
-                                      &options, &site->engine, why);
+                                      site->bench->runtime.kind->traits.emulates, served, &options,
+                                      &site->engine, why);
     struct tt_engine_device *devices = NULL;
     if (emulation->is_given) {
         int32_t each = emulation->device_executors;
@@ -192,24 +192,24 @@ static void say_if_crowded(struct tt_loader *self) {
 
 /* True if the site has room for a model. A failed device takes none: its next model opens it
  * again. */
-static bool has_room(const struct site *site, const struct tt_signature *signature) {
+static bool has_room(const struct site *site, const struct tt_served_model *served) {
     const struct tt_engine_ops *ops = site->engine->ops;
     if (ops->has_failed && ops->has_failed(site->engine, NULL))
         return false;
     return site->model_count < TT_DOMAIN_MAX_MODELS &&
-           (!site->streams.device || tt_device_streams_fits(&site->streams, signature));
+           (!site->streams.device || tt_device_streams_fits(&site->streams, served));
 }
 
 /* Finds a site with this placing and room for a model, or makes one. `instances` > 0: makes one for
  * this model only, with that many executors. */
 static enum tt_err find_site(struct tt_loader *self, const struct tt_placing *placing,
                              int32_t instances, struct bench *bench,
-                             const struct tt_signature *signature, struct site **out_site,
+                             const struct tt_served_model *served, struct site **out_site,
                              struct tt_error *why) {
     tt_assert(instances >= 0);
     for (struct site *site = self->sites; site && instances == 0; site = site->next) {
         if (!site->is_own && site->bench == bench && tt_placing_same(&site->placing, placing) &&
-            has_room(site, signature)) {
+            has_room(site, served)) {
             *out_site = site;
             return TT_OK;
         }
@@ -221,7 +221,7 @@ static enum tt_err find_site(struct tt_loader *self, const struct tt_placing *pl
     site->bench = bench;
     site->executors = executors_of(self, placing, instances);
     enum tt_err err = tt_placing_copy(placing, &site->placing);
-    err = err ? tt_fail(err, why, "out of memory") : open_engine(self, site, signature, why);
+    err = err ? tt_fail(err, why, "out of memory") : open_engine(self, site, served, why);
     if (err) {
         site_free(site);
         return err;
@@ -460,7 +460,7 @@ static enum tt_err place(struct tt_loader *self, struct bench *bench,
     struct site *site = NULL;
     tt_assert(!served->domain);
     tt_assert(served->engine_model->engine == bench->engine);
-    enum tt_err err = find_site(self, placing, instances, bench, served->signature, &site, why);
+    enum tt_err err = find_site(self, placing, instances, bench, served, &site, why);
     if (err)
         return err;
     err = enter_engine(site, served, why);
@@ -630,6 +630,7 @@ static enum tt_err measure_on_gpu(const struct tt_loader *self,
                                   const struct tt_placing *placing, const struct bench *bench,
                                   struct tt_served_model *served, struct tt_error *why) {
     struct tt_find_profile_options profiles = profiles_of(self, model, version, placing, served);
+    profiles.cells = served->cells ? served->cells->cells : NULL;
     const struct tt_gpu_profile_options options = {.device = &placing->device,
                                                    .kind = bench->runtime.kind,
                                                    .times = &times,

@@ -87,9 +87,10 @@ static enum tt_err check_emulated(const struct tt_repository_model *model, struc
     return TT_OK;
 }
 
-/* Streams run graphs, whole or in stages, of engines that can compute on them, and the steps of a
- * profile. */
-static enum tt_err check_device(const struct tt_repository_model *model, struct tt_error *why) {
+/* Streams run graphs, whole or in stages, and cells, of engines that can compute on them, and the
+ * steps of a profile. */
+static enum tt_err check_device(const struct tt_repository_model *model,
+                                const struct tt_placing *placing, struct tt_error *why) {
     const struct tt_model_settings *settings = model->settings;
     const struct tt_engine_traits *engine = model->config->engine;
     if (!settings->device.is_given)
@@ -104,12 +105,17 @@ static enum tt_err check_device(const struct tt_repository_model *model, struct 
                        "backend '%s' does not run on a GPU: leave `kind` out of `device` in "
                        "tutti.pbtxt",
                        engine->name);
-    if (settings->unfold || settings->message->n_exit > 0)
+    if (settings->message->n_exit > 0)
         return tt_fail(TT_ERR_UNSUPPORTED, why,
-                       "a device runs graphs and their stages: leave `%s` or `device` out of "
-                       "tutti.pbtxt",
-                       settings->unfold ? "unfold" : "exit");
-    return TT_OK;
+                       "a device runs graphs and their stages: leave `exit` or `device` out of "
+                       "tutti.pbtxt");
+    const struct tt_policy_kind *kind = tt_placing_kind(placing);
+    if (!tt_model_settings_has_cells(settings) || (kind && tt_policy_is_by_cells(kind)))
+        return TT_OK;
+    return tt_fail(TT_ERR_UNSUPPORTED, why,
+                   "policy '%s' runs requests as whole sequences, and a device runs single cells: "
+                   "choose policy cellular or merged, or leave `device` out of tutti.pbtxt",
+                   placing->policy.name);
 }
 
 enum tt_err tt_placing_check_model(const struct tt_placing *self,
@@ -118,7 +124,7 @@ enum tt_err tt_placing_check_model(const struct tt_placing *self,
     if (!err)
         err = check_emulated(model, why);
     if (!err)
-        err = check_device(model, why);
+        err = check_device(model, self, why);
     return err ? err : check_cells(model, self, why);
 }
 
@@ -192,8 +198,9 @@ static enum tt_err check_slots(const struct tt_model_settings *settings,
 
 /* Arenas on a device are laid out once. */
 static enum tt_err check_sizes(const struct tt_model_settings *settings,
-                               const struct tt_signature *signature, struct tt_error *why) {
-    if (!settings->device.is_given)
+                               const struct tt_signature *signature, bool has_cells,
+                               struct tt_error *why) {
+    if (!settings->device.is_given || has_cells)
         return TT_OK;
     if (!signature->batched)
         return tt_fail(
@@ -219,7 +226,7 @@ enum tt_err tt_placing_check_signature(const struct tt_placing *self,
                                        struct tt_error *why) {
     enum tt_err err = check_shapes_mix(self, settings, signature, has_cells, why);
     if (!err)
-        err = check_sizes(settings, signature, why);
+        err = check_sizes(settings, signature, has_cells, why);
     return err ? err : check_slots(settings, signature, self, why);
 }
 

@@ -107,7 +107,9 @@ struct tt_engine_cell {
      * and read there. `moves_out`: the outputs are written to `exit` and copied from there to
      * `slot`. Until completion only later tasks on the same executor may use these two slots. */
     bool moves_in, moves_out;
-    bool is_read; /* later cells read `slot`; if not, it is for the answer only */
+    bool is_read;   /* later cells read `slot`; if not, it is for the answer only */
+    bool is_answer; /* cell_emit or cell_finish may read `slot` when the task is back; set for
+                       engines that say `tells_answers` */
     int32_t staging_slot;
     int32_t sources[TT_ENGINE_MAX_SOURCES]; /* the slots that it reads, [arity]; -1: the initial
                                                state */
@@ -268,9 +270,10 @@ struct tt_engine_watch_ops {
 };
 
 struct tt_engine_ops {
-    const char *name;  /* "cpu", "emulated" */
-    bool answers_each; /* see `answered` of a task */
-    bool emits;        /* see `emitted` of a task */
+    const char *name;   /* "cpu", "emulated" */
+    bool answers_each;  /* see `answered` of a task */
+    bool emits;         /* see `emitted` of a task */
+    bool tells_answers; /* see `is_answer` of a cell */
     /* submit, yield and abort (core/device_set.h; `self` is the engine). One thread submits all
      * tasks of an executor. Completion is pushed through `done`. */
     struct tt_device_ops device;

@@ -17,7 +17,8 @@
  *   adopt         a loaded model runs on any engine of the kind
  *   cutting       the kind cannot cut models: with `stages` in tutti.pbtxt a model is refused if
  *                 the kind emulates, and else served as one step; `tutti slice` reports an error
- *   lay_out, compute  models do not run on the streams of a device, unless the kind emulates
+ *   lay_out, compute  models do not run on the streams of a device, unless the kind emulates; one
+ *                 that emulates needs `compute` for models of cells
  *   gpu           models do not run on the streams of a GPU; it needs lay_out
  *   check_versions  files of any version are tried when they are loaded
  *   traits        see core/engine_traits.h */
@@ -245,7 +246,9 @@ struct tt_engine_kind {
     enum tt_err (*load)(struct tt_engine *engine, const struct tt_engine_model_spec *spec,
                         struct tt_engine_model **out_model, struct tt_error *why);
     void (*adopt)(struct tt_engine *engine, struct tt_engine_model *model);
-    /* Finds out which tensors the steps of a model read and make. It batches, and `signature` is
+    /* Finds out which tensors the steps of a model read and make. Of a model of cells a step is a
+     * type, and its tensors are in the order of its plan (engine/cell_set.h); `signature` is not
+     * read. Another one batches, and `signature` is
      * its own with all dimensions but the rows fixed; sizes between steps may be found by a run.
      * Errors: UNSUPPORTED (a tensor has no fixed size, or a model of another form), INVALID,
      * NO_MEMORY. */

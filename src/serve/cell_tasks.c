@@ -63,6 +63,15 @@ static bool is_last(const struct tt_task_item *item) {
     return item->cell == subgraph->count - 1 && subgraph->is_chain && !subgraph->open_ended;
 }
 
+/* The item's cell may be the last one of its request, or it emits. */
+static bool may_answer(const struct tt_cell_run *run, const struct tt_task_item *item) {
+    const struct tt_cell_subgraph *subgraph = item->subgraph;
+    int32_t spec, repeat;
+    tt_cell_run_place(item, &spec, &repeat);
+    return spec == run->unfolded->answer_spec &&
+           (run->emits || subgraph->open_ended || repeat == run->unfolded->specs[spec].repeat - 1);
+}
+
 static void start_cells(struct tt_cell_tasks *self, ptrdiff_t first, struct tt_served_model *model,
                         const struct tt_task *task, struct tt_engine_task *engine_task) {
     engine_task->kind = TT_ENGINE_CELLS;
@@ -76,6 +85,7 @@ static void start_cells(struct tt_cell_tasks *self, ptrdiff_t first, struct tt_s
     const struct tt_task_item *members = task->items;
     struct tt_engine_cell *cell = engine_task->cells;
     struct tt_error *why = self->whys + first;
+    bool tells_answers = model->engine_model->engine->ops->tells_answers;
     for (int32_t row = 0, count = task->count; row < count; row++, cell++, why++) {
         int32_t i = items[row], slot = exits[row];
         const struct tt_task_item *item = &members[i];
@@ -90,6 +100,8 @@ static void start_cells(struct tt_cell_tasks *self, ptrdiff_t first, struct tt_s
         cell->moves_in = base >= 0 && sources[i] != base + row;
         cell->moves_out = moves_out;
         cell->is_read = !moves_out || run->specs[cell->spec].readers > 0;
+        if (tells_answers)
+            cell->is_answer = may_answer(run, item);
         cell->staging_slot = base + row;
         if (moves_out)
             cell->exit = exits[row];

@@ -28,6 +28,9 @@ struct tt_served_cells {
     struct tt_trace_tap *tap;   /* its domain's; NULL: no trace is kept */
     bool by_cell;               /* its policy works by cells; else by sequences, */
     bool by_step; /* L6: which it takes cell by cell: each type is a recurrent block */
+    /* Emulated cells on the streams of a device: the time that a task adds, and that per row that
+     * it gathers. */
+    int64_t task_ns, gather_row_ns;
     int32_t output_quantiles[TT_QUANTILES]; /* by step: the cells', or the maximum */
 };
 

@@ -554,6 +554,16 @@ static enum tt_err kind_load(struct tt_engine *engine, const struct tt_engine_mo
     return tt_emulated_engine_load(engine, &emulation, out_model, why);
 }
 
+/* Of models of cells: their states have a memory. Others compute nothing. */
+static enum tt_err compute_cells(struct tt_engine_model *model, const struct tt_dataflow *dataflow,
+                                 int32_t step, int32_t rows, const void *const *in,
+                                 void *const *out, struct tt_error *why) {
+    (void)dataflow;
+    (void)why;
+    tt_emulated_cells_compute(model_of(model)->cells.options.cells, step, rows, in, out);
+    return TT_OK;
+}
+
 const struct tt_engine_kind tt_emulated_engine_kind = {
     .traits = {.name = "emulated",
                .platform = "emulated",
@@ -563,4 +573,5 @@ const struct tt_engine_kind tt_emulated_engine_kind = {
                .runs_on_streams = true},
     .open = kind_open,
     .load = kind_load,
+    .compute = compute_cells,
 };

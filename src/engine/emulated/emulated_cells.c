@@ -20,8 +20,8 @@ void tt_emulated_cells_fini(struct tt_emulated_cells *self) {
     *self = (struct tt_emulated_cells){0};
 }
 
-static bool is_open(const struct tt_emulated_cells *self, int32_t type) {
-    return self->options.cells->types[type].emit >= 0;
+static bool is_open(const struct tt_cells *cells, int32_t type) {
+    return cells->types[type].emit >= 0;
 }
 
 /* The number of cells of the request's open-ended chain; at least 1. */
@@ -83,8 +83,36 @@ static bool pass_cells(const struct tt_emulated_cells *self, struct tt_engine_ta
     return true;
 }
 
+static struct tt_emulated_slot next_of(const struct tt_emulated_slot *source, int32_t type) {
+    bool goes_on = source && source->type == type;
+    return (struct tt_emulated_slot){.type = type, .behind = goes_on ? source->behind + 1 : 1};
+}
+
+/* What a cell of an open-ended chain emits, which is to have `length` cells. */
+static int64_t emitted_by(const struct tt_cells *cells, struct tt_emulated_slot slot,
+                          int32_t length) {
+    return slot.behind >= length ? cells->eos[0] : cells->eos[0] + 1;
+}
+
+void tt_emulated_cells_compute(const struct tt_cells *cells, int32_t type, int32_t rows,
+                               const void *const *in, void *const *out) {
+    enum { ANSWER, STATE, NEXT };
+    int32_t arity = cells->types[type].arity;
+    memset(out[ANSWER], 0, (size_t)rows);
+    for (int32_t row = 0; row < rows; row++) {
+        const struct tt_emulated_slot *source =
+            arity > 0 ? (const struct tt_emulated_slot *)in[0] + row : NULL;
+        struct tt_emulated_slot next = next_of(source, type);
+        ((struct tt_emulated_slot *)out[STATE])[row] = next;
+        if (is_open(cells, type))
+            ((int64_t *)out[NEXT])[row] =
+                emitted_by(cells, next, ((const int32_t *)in[arity])[row]);
+    }
+}
+
 static void run_cells(struct tt_emulated_cells *self, struct tt_engine_task *task,
                       const struct tt_emulated_clock *clock) {
+    const struct tt_cells *cells = self->options.cells;
     int32_t type = task->head.first_step;
     if (!pass_cells(self, task, clock)) {
         task->head.outcome = TT_OUTCOME_ABORTED;
@@ -93,12 +121,12 @@ static void run_cells(struct tt_emulated_cells *self, struct tt_engine_task *tas
     for (int32_t i = 0; i < task->member_count; i++) {
         struct tt_engine_cell *cell = &task->cells[i];
         int32_t source = cell->sources[0];
-        bool goes_on = source >= 0 && self->slots[source].type == type;
-        int32_t behind = goes_on ? self->slots[source].behind + 1 : 1;
-        bool ends = is_open(self, type) && behind >= output_length(cell->inputs);
-        self->slots[cell->slot] = (struct tt_emulated_slot){.type = type, .behind = behind};
+        struct tt_emulated_slot next = next_of(source >= 0 ? &self->slots[source] : NULL, type);
+        self->slots[cell->slot] = next;
         cell->err = TT_OK;
-        cell->emitted = ends ? self->options.cells->eos[0] : self->options.cells->eos[0] + 1;
+        cell->emitted = 0;
+        if (is_open(cells, type))
+            cell->emitted = emitted_by(cells, next, output_length(cell->inputs));
     }
     task->cell_count += task->member_count;
     task->head.last_step_done = task->head.last_step;

@@ -42,6 +42,12 @@ struct tt_emulated_clock {
 /* Runs a task of cells or of sequences, and sets all fields that are set at completion. */
 void tt_emulated_cells_run(struct tt_emulated_cells *self, struct tt_engine_task *task,
                            const struct tt_emulated_clock *clock);
+/* The same for cells whose states are rows of tensors: the `compute` of the kind. The inputs
+ * of a type are the states that it reads (struct tt_emulated_slot), and, if its chain is
+ * open-ended, how many cells that will have; the outputs are the answer (a zero), the state and
+ * what it emits. */
+void tt_emulated_cells_compute(const struct tt_cells *cells, int32_t type, int32_t rows,
+                               const void *const *in, void *const *out);
 /* As in engine.h. There is one output: a single zero. */
 enum tt_err tt_emulated_cells_emit(struct tt_cell_answer *answer,
                                    const struct tt_engine_model *model, int32_t slot, int32_t most);

@@ -1,5 +1,6 @@
 #include "engine/onnxruntime/ort_compute.h"
 
+#include "engine/cell_set.h"
 #include "engine/onnxruntime/ort_check.h"
 #include "engine/onnxruntime/ort_tensor.h"
 #include "engine/onnxruntime/ort_trial.h"
@@ -84,13 +85,45 @@ static enum tt_err find_shapes(const struct tt_ort_model *model,
     return err;
 }
 
+/* Each type reads and makes tensors of its own. */
+static enum tt_err lay_out_cells(const struct tt_cell_set *cells, struct tt_dataflow *flow) {
+    int32_t types = cells->cells->type_count, tensors = 0;
+    for (int32_t t = 0; t < types; t++)
+        tensors += cells->plans[t].input_count + cells->plans[t].output_count;
+    enum tt_err err = tt_dataflow_init(flow, types, tensors);
+    for (int32_t t = 0, at = 0; !err && t < types; t++) {
+        const struct tt_cell_plan *plan = &cells->plans[t];
+        struct tt_dataflow_step *step = &flow->steps[t];
+        err = tt_dataflow_step_init(step, plan->input_count, plan->output_count);
+        for (int32_t i = 0; !err && i < plan->input_count; i++, at++) {
+            const struct tt_cell_input *input = &plan->inputs[i];
+            flow->tensors[at] = (struct tt_dataflow_tensor){
+                .dtype = input->dtype, .shape = input->shape, .row_bytes = input->row_bytes};
+            step->inputs[i] = at;
+        }
+        for (int32_t o = 0; !err && o < plan->output_count; o++, at++) {
+            const struct tt_cell_tensor *tensor = &cells->tensors[plan->outputs[o].tensor];
+            flow->tensors[at] = (struct tt_dataflow_tensor){
+                .dtype = tensor->dtype, .shape = tensor->shape, .row_bytes = tensor->row_bytes};
+            step->outputs[o] = at;
+        }
+    }
+    if (err)
+        tt_dataflow_fini(flow);
+    return err;
+}
+
 enum tt_err tt_ort_lay_out(struct tt_engine_model *engine_model,
                            const struct tt_signature *signature, struct tt_dataflow *out_dataflow,
                            struct tt_error *why) {
     const struct tt_ort_model *model = model_of(engine_model);
-    if (model->cells || model->exits.count > 0)
-        return tt_fail(TT_ERR_UNSUPPORTED, why, "a device runs no model of %s as steps of requests",
-                       model->cells ? "cells" : "early exits");
+    if (model->cells && lay_out_cells(model->cells, out_dataflow))
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a model of cells");
+    if (model->cells)
+        return TT_OK;
+    if (model->exits.count > 0)
+        return tt_fail(TT_ERR_UNSUPPORTED, why,
+                       "a device runs no model of early exits as steps of requests");
     enum tt_err err = copy_steps(model, out_dataflow);
     if (err)
         (void)tt_fail(err, why, "out of memory for a model of %d steps", model->step_count);

@@ -1,5 +1,6 @@
 #include "engine/onnxruntime/ort_gpu.h"
 
+#include "engine/cell_set.h"
 #include "engine/onnxruntime/ort_check.h"
 #include "engine/onnxruntime/ort_gpu_weights.h"
 #include "engine/onnxruntime/ort_session.h"
@@ -65,11 +66,17 @@ static OrtStatus *add_provider(const OrtApi *api, const struct tt_engine_gpu_opt
     return status;
 }
 
+/* The file of a step; NULL: it is a stage, whose bytes are in memory. */
+static const char *path_of(const struct tt_ort_model *model, int32_t step) {
+    return model->cells ? model->cells->cells->types[step].path : model->path;
+}
+
 static OrtStatus *create_session(const struct tt_engine_on_gpu *self, int32_t step,
                                  const OrtSessionOptions *options, OrtSession **out_session) {
     const struct tt_ort_library *library = self->library;
-    if (self->model->path)
-        return library->api->CreateSession(library->env, self->model->path, options, out_session);
+    const char *path = path_of(self->model, step);
+    if (path)
+        return library->api->CreateSession(library->env, path, options, out_session);
     const struct tt_text *bytes = &self->model->slices->stages[step].bytes;
     return library->api->CreateSessionFromArray(library->env, tt_text_string(bytes), bytes->length,
                                                 options, out_session);
@@ -87,7 +94,7 @@ static enum tt_err set_options(const struct tt_engine_on_gpu *self,
                           "ONNX Runtime %s cannot use GPU %d (`make cuda` fetches a library with "
                           "CUDA)",
                           library->version, options->gpu);
-    if (!self->model->path)
+    if (!path_of(self->model, step))
         err = tt_ort_stage_weights(self->model, step, session, why);
     return err || !shares ? err : tt_ort_gpu_weights_offer(self->weights, step, session, why);
 }
@@ -99,7 +106,8 @@ static enum tt_err open_session(const struct tt_engine_on_gpu *self,
     const struct tt_ort_library *library = self->library;
     OrtSessionOptions *session = NULL;
     enum tt_err err = tt_ort_session_options_new(
-        library, self->model->path ? TT_ORT_OPTIMIZE_ALL : TT_ORT_OPTIMIZE_NONE, &session, why);
+        library, path_of(self->model, step) ? TT_ORT_OPTIMIZE_ALL : TT_ORT_OPTIMIZE_NONE, &session,
+        why);
     if (err)
         return err;
     err = set_options(self, options, stream, step, shares, session, why);
@@ -131,6 +139,51 @@ static enum tt_err rehearse(struct tt_engine_on_gpu *self, int32_t stream, struc
     return err;
 }
 
+static struct tt_tensor_spec spec_of(const struct tt_dataflow_tensor *tensor, const char *name) {
+    struct tt_tensor_spec spec = {.dtype = tensor->dtype, .shape = tensor->shape};
+    snprintf(spec.name, sizeof(spec.name), "%s", name);
+    return spec;
+}
+
+/* The same: a batch of zeros of a type of cells. */
+static enum tt_err rehearse_type(struct tt_engine_on_gpu *self, int32_t stream, int32_t type,
+                                 struct tt_signature *signature, struct tt_error *why) {
+    const struct tt_ort_step *step = &self->model->steps[type];
+    const struct tt_dataflow_step *flow = &self->dataflow->steps[type];
+    struct tt_synthetic_input zeros;
+    OrtValue *values[TT_MAX_TENSORS] = {NULL};
+    *signature = (struct tt_signature){.batched = true,
+                                       .max_batch = self->model->cells->plans[type].max_batch,
+                                       .input_count = flow->input_count,
+                                       .output_count = flow->output_count};
+    for (int32_t i = 0; i < flow->input_count; i++)
+        signature->inputs[i] =
+            spec_of(&self->dataflow->tensors[flow->inputs[i]], step->input_names[i]);
+    enum tt_err err = tt_synthetic_input_init(&zeros, signature, 0, signature->max_batch, 1,
+                                              TT_SYNTHETIC_INPUT_ZEROS, why);
+    if (err)
+        return err;
+    err = tt_ort_session_run(self->library, lane_of(self, stream, type)->session, signature, &zeros,
+                             step->output_names, step->output_count, values, why);
+    for (int32_t o = 0; o < step->output_count; o++)
+        if (values[o])
+            self->library->api->ReleaseValue(values[o]);
+    tt_synthetic_input_fini(&zeros);
+    return err ? tt_fail_in(err, why, "a batch of %d cells on the GPU", signature->max_batch)
+               : TT_OK;
+}
+
+static enum tt_err rehearse_cells(struct tt_engine_on_gpu *self, int32_t stream,
+                                  struct tt_error *why) {
+    struct tt_signature *signature = malloc(sizeof(*signature)); /* too large for the stack */
+    enum tt_err err =
+        signature ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a model");
+    for (int32_t t = 0; !err && t < self->model->step_count; t++)
+        err = rehearse_type(self, stream, t, signature, why);
+    free(signature);
+    return err;
+}
+
 static enum tt_err open_lane(struct tt_engine_on_gpu *self,
                              const struct tt_engine_gpu_options *options, int32_t stream,
                              int32_t step, bool shares, struct tt_error *why) {
@@ -139,7 +192,7 @@ static enum tt_err open_lane(struct tt_engine_on_gpu *self,
     if (!err)
         err = tt_ort_check(self->library,
                            self->library->api->CreateIoBinding(lane->session, &lane->binding), why);
-    return err || self->model->path ? err : tt_fail_in(err, why, "stage %d", step);
+    return err || path_of(self->model, step) ? err : tt_fail_in(err, why, "stage %d", step);
 }
 
 /* A session that reads weights which another one has, too, must run all its nodes on the GPU: the
@@ -201,13 +254,13 @@ static void close_gpu(struct tt_engine_on_gpu *take_self) {
 static enum tt_err open_all(struct tt_engine_on_gpu *self,
                             const struct tt_engine_gpu_options *options, struct tt_error *why) {
     enum tt_err err = tt_ort_check(self->library, open_shared(self, options->gpu), why);
-    if (!err && self->stream_count > 1)
+    if (!err && self->stream_count > 1 && !self->model->cells)
         err = tt_ort_gpu_weights_new(self->model, self->memory, &self->weights, why);
     for (int32_t s = 0; !err && s < self->model->step_count; s++)
         err = open_step(self, options, s, why);
     tt_ort_gpu_weights_forget(self->weights);
     for (int32_t i = 0; !err && i < self->stream_count; i++)
-        err = rehearse(self, i, why);
+        err = self->model->cells ? rehearse_cells(self, i, why) : rehearse(self, i, why);
     return err;
 }
 
@@ -215,7 +268,7 @@ static enum tt_err open_gpu(struct tt_engine_model *engine_model,
                             const struct tt_engine_gpu_options *options,
                             struct tt_engine_on_gpu **out_self, struct tt_error *why) {
     const struct tt_ort_model *model = TT_CONTAINER_OF(engine_model, struct tt_ort_model, model);
-    if (!model->path && !model->slices)
+    if (!model->path && !model->slices && !model->cells)
         return tt_fail(TT_ERR_UNSUPPORTED, why, "only models of files run on a GPU");
     size_t lanes = (size_t)options->stream_count * (size_t)model->step_count;
     struct tt_engine_on_gpu *self = calloc(1, sizeof(*self) + lanes * sizeof(self->lanes[0]));

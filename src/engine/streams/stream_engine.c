@@ -2,7 +2,9 @@
 
 #include "base/instant.h"
 #include "core/profile.h"
+#include "engine/cell_answer.h"
 #include "engine/engine_result.h"
+#include "engine/streams/stream_cells.h"
 #include "engine/streams/stream_watch.h"
 
 #include <stdlib.h>
@@ -93,6 +95,13 @@ static void came_back(void *context, struct tt_device_task *head) {
     struct tt_stream_engine *self = context;
     struct tt_stream_place *place = place_of(head);
     struct tt_engine_task *task = place->task;
+    if (place->cells) {
+        tt_stream_cells_settle(place);
+        tt_flag_raise(&place->has_ended);
+        tt_flag_raise(&place->is_over); /* from here on the place may be used again */
+        call_done(self, task);
+        return;
+    }
     bool ends = note_outcome(place, head);
     tt_flag_raise(&place->has_ended);
     if (head->outcome == TT_OUTCOME_DONE) {
@@ -125,6 +134,8 @@ static void lost_returned(struct tt_stream_place *place) {
     task->head.last_step_done = task->head.first_step - 1;
     for (int32_t i = 0; i < place->valid.count; i++)
         place->valid.members[i]->err = TT_ERR_TIMEOUT;
+    for (int32_t i = 0; place->cells && i < task->member_count; i++)
+        task->cells[i].err = TT_ERR_TIMEOUT;
     call_done(engine_of(task->model->engine), task);
 }
 
@@ -267,17 +278,11 @@ static void order_end(struct tt_stream_engine *self) {
         tt_lock_give(&self->order_lock);
 }
 
-static void put_task(struct tt_stream_engine *self, struct tt_device_task *head) {
-    struct tt_engine_task *task = tt_engine_task_of(head);
-    note_returned(self);
-    struct tt_stream_place *before = task->after ? place_named(self, task->after) : NULL;
-    tt_assert(!task->after || before);
-    int32_t index = head->executor * self->depth +
-                    (int32_t)(self->submitted[head->executor]++ % (uint64_t)self->depth);
-    struct tt_stream_place *place = &self->places[index];
-    tt_stream_place_begin(place, task, before);
-    place->model = model_of(task->model);
-    place->arena = place->model->arenas[index];
+static void put_requests(struct tt_stream_engine *self, struct tt_stream_place *place,
+                         struct tt_engine_task *task, struct tt_stream_place *before) {
+    const struct tt_device_task *head = &task->head;
+    place->cells = NULL;
+    place->arena = place->model->arenas[place - self->places];
     if (task->after)
         take_over(task, before);
     tt_engine_task_begin(task, &place->model->signature, &place->valid);
@@ -290,6 +295,24 @@ static void put_task(struct tt_stream_engine *self, struct tt_device_task *head)
     bool brings = self->transfer == TT_STREAM_EACH && head->first_step == 0;
     if (self->set && brings && place->staged > 0)
         tt_stream_place_bring(place, self->copies_in);
+}
+
+static void put_task(struct tt_stream_engine *self, struct tt_device_task *head) {
+    struct tt_engine_task *task = tt_engine_task_of(head);
+    note_returned(self);
+    struct tt_stream_place *before = task->after ? place_named(self, task->after) : NULL;
+    tt_assert(!task->after || before);
+    int32_t index = head->executor * self->depth +
+                    (int32_t)(self->submitted[head->executor]++ % (uint64_t)self->depth);
+    struct tt_stream_place *place = &self->places[index];
+    tt_stream_place_begin(place, task, before);
+    place->model = model_of(task->model);
+    if (place->model->cells) {
+        tt_stream_cells_resolve(place, &place->model->cells->works[index]);
+        note_returned(self); /* it names none that have ended just now */
+    } else {
+        put_requests(self, place, task, before);
+    }
     if (self->set) {
         tt_async_executors_submit(self->set, &place->async);
         return;
@@ -388,6 +411,17 @@ static const struct tt_signature *signature_of(const struct tt_engine_model *mod
 static int32_t stage_slots(const struct tt_engine_model *model) {
     return model_of(model)->slot_total;
 }
+static int32_t cell_slots(const struct tt_engine_model *model) {
+    return model_of(model)->cells->set->slot_count;
+}
+static enum tt_err cell_emit(struct tt_cell_answer *answer, const struct tt_engine_model *model,
+                             int32_t slot, int32_t most) {
+    return tt_cell_answer_emit(answer, model_of(model)->cells->set, slot, most);
+}
+static enum tt_err cell_finish(struct tt_cell_answer *answer, const struct tt_engine_model *model,
+                               int32_t slot, struct tt_engine_result **out_result) {
+    return tt_cell_answer_finish(answer, model_of(model)->cells->set, slot, out_result);
+}
 static void unload(struct tt_engine_model *take_model) {
     if (!take_model)
         return;
@@ -444,6 +478,10 @@ static const struct tt_engine_ops ops = {
     .step_count = step_count,
     .signature = signature_of,
     .stage_slots = stage_slots,
+    .cell_slots = cell_slots,
+    .tells_answers = true,
+    .cell_emit = cell_emit,
+    .cell_finish = cell_finish,
     .unload = unload,
     .output = tt_engine_result_output,
     .result_release = tt_engine_result_release,

@@ -35,10 +35,11 @@
  * when it is asked to yield, unless a task names it by `after`. Others run to their end; `abort`
  * has no effect.
  *
- * Models have signatures of fixed shapes. What a step computes is a function of the caller's. The
- * engine never decides what runs, and never waits for the device on the submitting thread.
- * Implemented in stream_engine.c, stream_load.c and stream_model.c; stream_watch.c is what
- * watchdogs see. */
+ * Models of requests have signatures of fixed shapes; those of cells are in
+ * engine/streams/stream_cells.h, and run tasks of cells, not of sequences. What a step computes is
+ * a function of the caller's. The engine never decides what runs, and never waits for the device on
+ * the submitting thread. Implemented in stream_engine.c, stream_load.c and stream_model.c;
+ * stream_watch.c is what watchdogs see. */
 #ifndef TT_ENGINE_STREAMS_STREAM_ENGINE_H
 #define TT_ENGINE_STREAMS_STREAM_ENGINE_H
 
@@ -67,6 +68,13 @@ struct tt_stream_program {
     /* What the steps read and make; outlives the model. NULL: one tensor of `state_bytes` per row,
      * from each step to the next. */
     const struct tt_dataflow *dataflow;
+    /* A model of cells (engine/streams/stream_cells.h): a step is a type of them, `signature` is
+     * theirs, slot_count (0: the default) is that of cells, `dataflow` is not read, and `in` and
+     * `out` below are the rows of the type's inputs and outputs in the order of its plan
+     * (engine/cell_set.h). Outlives the model. NULL: a model of requests. */
+    const struct tt_cells *cells;
+    /* Emulated devices: the time that a task of cells adds, and that per row that it gathers. */
+    int64_t task_ns, gather_row_ns;
     size_t state_bytes; /* > 0 with several steps */
     void *context;      /* outlives the model */
     /* Emulated devices: how long it takes; NULL: 1 ns. */

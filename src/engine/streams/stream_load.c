@@ -1,6 +1,7 @@
 #include "engine/streams/stream_engine_state.h"
 
 #include "base/array.h"
+#include "engine/streams/stream_cells.h"
 
 #include <stdlib.h>
 
@@ -36,9 +37,12 @@ int64_t tt_stream_engine_operations(const struct tt_signature *signature, int32_
 }
 
 static enum tt_err check_room(const struct tt_stream_engine *self,
-                              const struct tt_signature *signature, struct tt_error *why) {
-    int64_t operations = tt_stream_engine_operations(signature, tt_stream_engine_places(self));
-    if (self->has_room && signature->max_batch > self->max_rows)
+                              const struct tt_stream_program *program, struct tt_error *why) {
+    const struct tt_signature *signature = program->signature;
+    int32_t places = tt_stream_engine_places(self);
+    int64_t operations = program->cells ? tt_stream_cells_operations(program->cells, places)
+                                        : tt_stream_engine_operations(signature, places);
+    if (!program->cells && self->has_room && signature->max_batch > self->max_rows)
         return tt_fail(TT_ERR_INVALID, why, "batches of %d rows; the device's engine runs up to %d",
                        signature->max_batch, self->max_rows);
     return self->queue_depth == 0 || operations <= self->queue_depth
@@ -61,13 +65,14 @@ enum tt_err tt_stream_engine_load(struct tt_engine *engine, const struct tt_stre
                                   struct tt_engine_model **out_model, struct tt_error *why) {
     struct tt_stream_engine *self = TT_CONTAINER_OF(engine, struct tt_stream_engine, engine);
     struct tt_stream_model *model;
-    enum tt_err err = check_room(self, program->signature, why);
+    enum tt_err err = check_room(self, program, why);
     if (!err)
-        err =
-            tt_stream_model_new(self->device, program, tt_stream_engine_places(self), &model, why);
+        err = tt_stream_model_new(self->device, program, self->engine.executor_count, self->depth,
+                                  &model, why);
     if (err)
         return err;
-    if (!self->has_room && !tt_stream_engine_make_room(self, model->signature.max_batch))
+    if (!program->cells && !self->has_room &&
+        !tt_stream_engine_make_room(self, model->signature.max_batch))
         err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for batches of %d rows",
                       program->signature->max_batch);
     if (!err)

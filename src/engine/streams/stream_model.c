@@ -1,5 +1,6 @@
 #include "engine/streams/stream_model.h"
 
+#include "engine/streams/stream_cells.h"
 #include "engine/streams/stream_inputs.h"
 
 #include <stdlib.h>
@@ -76,8 +77,9 @@ static enum tt_err take_memory(struct tt_stream_model *self, struct tt_error *wh
 }
 
 enum tt_err tt_stream_model_new(struct tt_async_device *device,
-                                const struct tt_stream_program *program, int32_t arena_count,
-                                struct tt_stream_model **out_model, struct tt_error *why) {
+                                const struct tt_stream_program *program, int32_t executor_count,
+                                int32_t depth, struct tt_stream_model **out_model,
+                                struct tt_error *why) {
     struct tt_stream_model *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a model");
@@ -86,15 +88,18 @@ enum tt_err tt_stream_model_new(struct tt_async_device *device,
     self->signature = *program->signature;
     self->program = *program;
     self->program.signature = &self->signature;
-    self->arena_count = arena_count;
-    enum tt_err err = check(self, why);
-    if (!err)
+    self->arena_count = program->cells ? 0 : executor_count * depth;
+    enum tt_err err = program->cells ? TT_OK : check(self, why);
+    if (!err && !program->cells)
         err = lay_out(self, why);
     if (!err && !program->enqueue && !tt_async_device_runs_kernels(device))
         err = tt_fail(TT_ERR_UNSUPPORTED, why,
                       "device %s runs no C functions, and the model has no other form",
                       tt_async_device_info(device)->name);
-    if (!err)
+    if (!err && program->cells)
+        err = tt_stream_cells_new(device, program->cells, program->slot_count, executor_count,
+                                  depth, &self->cells, why);
+    else if (!err)
         err = take_memory(self, why);
     if (err) {
         tt_stream_model_free(self);
@@ -108,6 +113,7 @@ void tt_stream_model_free(struct tt_stream_model *take_self) {
     if (!take_self)
         return;
     tt_stream_inputs_free(take_self->inputs);
+    tt_stream_cells_free(take_self->cells);
     for (int32_t i = 0; take_self->arenas && i < take_self->arena_count; i++) {
         const struct tt_stream_arena *arena = &take_self->arenas[i];
         if (arena->pinned)

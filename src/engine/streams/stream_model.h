@@ -25,11 +25,15 @@ struct tt_engine_state {
     enum tt_err refused; /* why a step left the request out; its tasks', in their order */
 };
 
+struct tt_stream_cells;
 struct tt_stream_inputs;
 
 struct tt_stream_model {
     struct tt_engine_model model;    /* first */
     struct tt_stream_inputs *inputs; /* owned; NULL: none are copied when they arrive */
+    /* Owned; NULL: it is a model of requests. One of cells has neither arenas nor the slots below.
+     */
+    struct tt_stream_cells *cells;
     struct tt_async_device *device;
     struct tt_signature signature;
     struct tt_stream_program program;
@@ -45,10 +49,12 @@ struct tt_stream_model {
     int32_t cursor, free_count, slot_total;
 };
 
-/* `arena_count`: places of all executors. Errors: as tt_stream_engine_load. */
-TT_MUST_CHECK enum tt_err
-tt_stream_model_new(struct tt_async_device *device, const struct tt_stream_program *program,
-                    int32_t arena_count, struct tt_stream_model **out_model, struct tt_error *why);
+/* `depth`: places of an executor. Errors: as tt_stream_engine_load. */
+TT_MUST_CHECK enum tt_err tt_stream_model_new(struct tt_async_device *device,
+                                              const struct tt_stream_program *program,
+                                              int32_t executor_count, int32_t depth,
+                                              struct tt_stream_model **out_model,
+                                              struct tt_error *why);
 /* NULL-safe. */
 void tt_stream_model_free(struct tt_stream_model *take_self);
 /* Gives a state to each of these members; one that finds no slots has none. */

@@ -19,7 +19,7 @@ static bool follow(struct tt_stream_place *before) {
 void tt_stream_place_begin(struct tt_stream_place *place, struct tt_engine_task *task,
                            struct tt_stream_place *before) {
     tt_assert(!place->task || tt_flag_is_raised(&place->is_over));
-    tt_assert(task->kind == TT_ENGINE_REQUESTS && place != before);
+    tt_assert(task->kind != TT_ENGINE_SEQUENCES && place != before);
     tt_lock_take(&place->lock);
     place->task = task;
     place->was_cut = place->is_proven = place->is_asked = place->is_followed = false;

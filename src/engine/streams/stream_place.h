@@ -13,6 +13,7 @@
 #include "engine/engine_task.h"
 #include "engine/streams/stream_model.h"
 
+struct tt_stream_cell_work;
 struct tt_stream_place;
 
 /* E7: the answer of one valid member, which leaves before the others. */
@@ -65,6 +66,8 @@ struct tt_stream_place {
     struct tt_stream_place *before; /* of the task named, in its turn `before_turn`; NULL */
     uint64_t before_turn;
     bool was_cut;
+    /* Of a task of cells; NULL: it is one of requests, and has no valid members. */
+    struct tt_stream_cell_work *cells;
 };
 _Static_assert(offsetof(struct tt_stream_place, async) == 0,
                "an asynchronous task is its beginning");
@@ -84,6 +87,11 @@ enum tt_err tt_stream_place_enqueue(struct tt_async_device *device, void *contex
 void tt_stream_place_yield(struct tt_stream_place *self);
 /* The step at which the task has stopped; -1: it has not. */
 int32_t tt_stream_place_stopped(struct tt_stream_place *self);
+/* Calls `run` within a kernel that is a C function, unless the device has failed. If it was given
+ * up meanwhile, the task is lost, and this calls `lost`. */
+enum tt_err tt_stream_place_guard(struct tt_stream_place *self, struct tt_async_device *device,
+                                  enum tt_err (*run)(struct tt_stream_place *self,
+                                                     struct tt_async_device *device));
 /* Puts the copies of the inputs that come with the batch on the stream; with TT_STREAM_EACH records
  * `inputs_came` behind them, also if some were refused. An error is kept in `brought`. */
 void tt_stream_place_bring(struct tt_stream_place *self, struct tt_async_stream *stream);

@@ -271,14 +271,13 @@ static enum tt_err run_here(struct tt_stream_place *place, struct tt_async_devic
     return err;
 }
 
-enum tt_err tt_stream_place_run(struct tt_async_device *device, void *context) {
-    struct tt_stream_place *place = context;
-    if (place->valid.rows == 0)
-        return TT_OK;
+enum tt_err tt_stream_place_guard(struct tt_stream_place *place, struct tt_async_device *device,
+                                  enum tt_err (*run)(struct tt_stream_place *self,
+                                                     struct tt_async_device *device)) {
     tt_lock_take(&place->lock);
     bool begins = place->is_computing = !place->is_closed;
     tt_lock_give(&place->lock);
-    enum tt_err err = begins ? run_here(place, device) : TT_OK;
+    enum tt_err err = begins ? run(place, device) : TT_OK;
     place->computed_at = tt_async_device_now(device);
     tt_lock_take(&place->lock);
     bool is_lost = place->is_lost;
@@ -287,6 +286,11 @@ enum tt_err tt_stream_place_run(struct tt_async_device *device, void *context) {
     if (is_lost)
         place->lost(place);
     return is_lost ? TT_OK : err;
+}
+
+enum tt_err tt_stream_place_run(struct tt_async_device *device, void *context) {
+    struct tt_stream_place *place = context;
+    return place->valid.rows > 0 ? tt_stream_place_guard(place, device, run_here) : TT_OK;
 }
 
 enum tt_err tt_stream_place_enqueue(struct tt_async_device *device, void *context,

@@ -3,13 +3,41 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { ANSWER, STATE, NEXT }; /* indices of a type's outputs */
+
+/* Tensors of a type, for devices that keep its states in memory of theirs
+ * (engine/emulated/emulated_cells.h says what they hold). */
+static void fill_tensors(struct tt_cell_type *type) {
+    struct tt_signature *own = &type->signature;
+    *own = (struct tt_signature){.batched = true,
+                                 .max_batch = type->max_batch,
+                                 .input_count = type->arity,
+                                 .output_count = type->emit >= 0 ? NEXT + 1 : STATE + 1,
+                                 .outputs = {[ANSWER] = {"output", TT_DTYPE_UINT8, {2, {-1, 1}}},
+                                             [STATE] = {"state", TT_DTYPE_INT32, {2, {-1, 2}}},
+                                             [NEXT] = {"next", TT_DTYPE_INT64, {2, {-1, 1}}}}};
+    type->state_count = 1;
+    type->states[0].output = STATE;
+    for (int32_t q = 0; q < type->arity; q++) {
+        own->inputs[q] = (struct tt_tensor_spec){.dtype = TT_DTYPE_INT32, .shape = {2, {-1, 2}}};
+        strcpy(own->inputs[q].name, "state");
+        type->states[0].inputs[q] = q;
+    }
+    if (type->emit < 0)
+        return;
+    type->reads[type->read_count++] = (struct tt_cell_read){.input = own->input_count};
+    own->inputs[own->input_count++] =
+        (struct tt_tensor_spec){"lengths", TT_DTYPE_INT32, {2, {-1, 1}}};
+}
+
 static void fill_type(struct tt_cell_type *type, const struct tt_cells_plain *plain, int32_t t) {
     const struct tt_step *step = &plain->steps[t];
     type->kind = step->kind;
     type->max_batch = step->profile->max_batch;
     type->min_batch = step->min_rows > 1 ? step->min_rows : 1;
     type->arity = plain->is_tree ? 2 * t : 1;
-    type->emit = step->kind == TT_STEP_DECODER ? 0 : -1;
+    type->emit = step->kind == TT_STEP_DECODER ? NEXT : -1;
+    fill_tensors(type);
 }
 
 static void present_steps(struct tt_cells *self, const struct tt_cells_plain *plain) {

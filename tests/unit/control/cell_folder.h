@@ -225,4 +225,22 @@ static inline void make_cell_baselines(void) {
     make_variants(variants, TT_COUNT(variants));
 }
 
+/* C6: on the streams of the host device: one, two, and one by one. */
+static inline void make_cell_devices(void) {
+    static const char device[] = "device { memory_mb: 64 }",
+                      narrow[] = "device { memory_mb: 64 } policy { name: 'cellular' "
+                                 "option { key: 'max_tasks' value: '1' } }",
+                      merged[] = "device { memory_mb: 64 } policy { name: 'merged' }",
+                      two[] = "instance_group { count: 2 kind: KIND_CPU }";
+    static const struct cell_variant variants[] = {{"chain_device", CHAIN, device, NULL},
+                                                   {"chain_device_two", CHAIN, device, two},
+                                                   {"seq2seq_device", SEQ2SEQ, device, NULL},
+                                                   {"seq2seq_device_two", SEQ2SEQ, device, two},
+                                                   {"seq2seq_device_narrow", SEQ2SEQ, narrow, two},
+                                                   {"tree_device", TREE, device, NULL},
+                                                   {"tree_device_two", TREE, device, two},
+                                                   {"tree_device_merged", TREE, merged, NULL}};
+    make_variants(variants, TT_COUNT(variants));
+}
+
 #endif

@@ -228,31 +228,33 @@ static void test_same_as_alone(void **state) {
     static const struct {
         const char *alone;
         bool trees;
-        const char *together[8];
+        const char *together[11];
     } cases[] = {
         {"chain_serial",
          false,
          {"chain", "chain_window", "chain_padded", "chain_lazy", "chain_merged", "chain",
-          "chain_two", "chain_padded_two"}},
+          "chain_two", "chain_padded_two", "chain_device", "chain_device_two"}},
         {"seq2seq",
          false,
          {"seq2seq", "seq2seq_window", "seq2seq_padded", "seq2seq_lazy", "seq2seq_merged",
-          "seq2seq_narrow", "seq2seq_two", "seq2seq_padded_two"}},
+          "seq2seq_narrow", "seq2seq_two", "seq2seq_padded_two", "seq2seq_device",
+          "seq2seq_device_two", "seq2seq_device_narrow"}},
         {"tree",
          true,
          {"tree", "tree_merged", "tree_merged_all", "tree", "tree_merged", "tree_two",
-          "tree_merged_two", "tree_two"}},
+          "tree_merged_two", "tree_two", "tree_device", "tree_device_two", "tree_device_merged"}},
     };
     struct tt_prng random;
     tt_prng_init(&random, seed_of_run(), 0);
     make_cell_models();
     make_cell_baselines();
+    make_cell_devices();
     for (int32_t executors = 1; executors <= 2; executors++) {
         struct client client;
         client_open(&client, executors);
         for (size_t k = 0; k < TT_COUNT(cases); k++) {
             ask_alone(&client, cases[k].alone, cases[k].trees, alone, &random);
-            for (size_t i = 0; i < TT_COUNT(cases[k].together); i++)
+            for (size_t i = 0; i < TT_COUNT(cases[k].together) && cases[k].together[i]; i++)
                 expect_same(&client, cases[k].together[i], alone, &random);
         }
         client_close(&client);
@@ -294,9 +296,11 @@ static void test_offender_alone(void **state) {
     tt_prng_init(&random, test_seed(2), 0);
     make_cell_models();
     make_cell_baselines();
+    make_cell_devices();
     client_open(&client, 2);
-    static const char *const names[] = {"chain",        "tree",        "chain_lazy",
-                                        "chain_padded", "tree_merged", "tree_merged_two"};
+    static const char *const names[] = {"chain",        "tree",           "chain_lazy",
+                                        "chain_padded", "tree_merged",    "tree_merged_two",
+                                        "chain_device", "tree_device_two"};
     for (size_t k = 0; k < TT_COUNT(names); k++) {
         const char *name = names[k];
         bool trees = strncmp(name, "tree", 4) == 0;
