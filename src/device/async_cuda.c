@@ -14,6 +14,13 @@ enum { DEFAULT_STREAMS = 64 };
 #define FIRST_PAUSE_NS (10 * TT_US)
 #define LAST_PAUSE_NS TT_MS
 
+/* The driver tells only how far two events are apart, in a float of milliseconds. So instants are
+ * counted from an event of our own, which is recorded again before the float becomes coarse: at 8 s
+ * its steps are half a microsecond. */
+#define BASE_LIMIT_NS (8 * TT_S)
+#define BASE_NEAR_NS (50 * TT_US)
+enum { BASE_TRIES = 5 };
+
 struct cuda_device {
     struct tt_async_device device;
     struct tt_cuda_driver driver;
@@ -21,6 +28,9 @@ struct cuda_device {
     void *context;
     struct tt_counter is_dead;      /* 0 or 1: the driver reports a sticky error */
     struct tt_async_cuda_kept kept; /* in quarantine */
+    struct tt_lock base_lock;       /* guards: */
+    void *base_stream, *base;       /* NULL: not yet */
+    int64_t base_at;                /* when `base` happened */
 };
 
 struct cuda_stream {
@@ -136,14 +146,16 @@ static void stream_close(struct tt_async_stream *take_stream) {
     free(stream);
 }
 
-static enum tt_err event_open(struct tt_async_device *device, struct tt_async_event **out_event,
-                              struct tt_error *why) {
+static enum tt_err event_open(struct tt_async_device *device, bool is_timed,
+                              struct tt_async_event **out_event, struct tt_error *why) {
     struct cuda_device *self = cuda_of(device);
     struct cuda_event *event = calloc(1, sizeof(*event));
     if (!event)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for an event");
     enum tt_err err = enter(self, why);
-    const unsigned flags = TT_CUDA_EVENT_BLOCKING_SYNC | TT_CUDA_EVENT_DISABLE_TIMING;
+    unsigned flags = TT_CUDA_EVENT_BLOCKING_SYNC;
+    if (!is_timed)
+        flags |= TT_CUDA_EVENT_DISABLE_TIMING;
     if (!err)
         err = check(self, self->driver.cuEventCreate(&event->native, flags), "cuEventCreate", why);
     if (err) {
@@ -199,6 +211,81 @@ static enum tt_err wait_until(struct tt_async_event *event, int64_t until_at,
         pause_ns = tt_instant_min(pause_ns * 2, LAST_PAUSE_NS);
     }
 }
+
+/* ---- when events happened ---- */
+
+/* Under base_lock; of a context that may be gone. */
+static void drop_base(struct cuda_device *self) {
+    if (self->base)
+        (void)self->driver.cuEventDestroy_v2(self->base);
+    if (self->base_stream)
+        (void)self->driver.cuStreamDestroy_v2(self->base_stream);
+    self->base = self->base_stream = NULL;
+}
+
+/* On a stream that has nothing else to do, the base happens at once: between two looks at the
+ * clock, in the middle of which it is put. They may be far apart on a busy machine; then again. */
+static enum tt_err record_base(struct cuda_device *self, struct tt_error *why) {
+    const struct tt_cuda_driver *driver = &self->driver;
+    enum tt_err err = TT_OK;
+    bool is_near = false;
+    for (int32_t i = 0; !err && !is_near && i < BASE_TRIES; i++) {
+        int64_t before = tt_clock_now();
+        err =
+            check(self, driver->cuEventRecord(self->base, self->base_stream), "cuEventRecord", why);
+        if (!err)
+            err = check(self, driver->cuEventSynchronize(self->base), "cuEventSynchronize", why);
+        int64_t after = tt_clock_now();
+        self->base_at = before + (after - before) / 2;
+        is_near = after - before < BASE_NEAR_NS;
+    }
+    return err;
+}
+
+static enum tt_err renew_base(struct cuda_device *self, struct tt_error *why) {
+    const struct tt_cuda_driver *driver = &self->driver;
+    enum tt_err err = TT_OK;
+    if (!self->base_stream)
+        err = check(self, driver->cuStreamCreate(&self->base_stream, TT_CUDA_STREAM_NON_BLOCKING),
+                    "cuStreamCreate", why);
+    if (!err && !self->base)
+        err = check(self, driver->cuEventCreate(&self->base, TT_CUDA_EVENT_BLOCKING_SYNC),
+                    "cuEventCreate", why);
+    if (!err)
+        err = record_base(self, why);
+    if (err)
+        drop_base(self);
+    return err;
+}
+
+/* An event before the base is a negative time from it. */
+static enum tt_err from_base(struct cuda_device *self, void *event, int64_t *out_at,
+                             struct tt_error *why) {
+    float ms = 0;
+    enum tt_err err = TT_OK;
+    tt_lock_take(&self->base_lock);
+    if (!self->base || tt_clock_now() - self->base_at > BASE_LIMIT_NS)
+        err = renew_base(self, why);
+    if (!err)
+        err = check(self, self->driver.cuEventElapsedTime(&ms, self->base, event),
+                    "cuEventElapsedTime", why);
+    if (!err)
+        *out_at = self->base_at + (int64_t)((double)ms * (double)TT_MS);
+    tt_lock_give(&self->base_lock);
+    return err;
+}
+
+static enum tt_err instant(struct tt_async_event *event, uint64_t turn, int64_t *out_at,
+                           struct tt_error *why) {
+    struct cuda_device *self = cuda_of(event->device);
+    (void)turn; /* the driver knows the last record only */
+    enum tt_err err = enter(self, why);
+    if (!err)
+        err = check(self, self->driver.cuEventQuery(native_of(event)), "cuEventQuery", why);
+    return err ? err : from_base(self, native_of(event), out_at, why);
+}
+
+/* ---- waiting ---- */
 
 static enum tt_err wait(struct tt_async_event *event, int64_t until_at, struct tt_error *why) {
     struct cuda_device *self = cuda_of(event->device);
@@ -372,6 +459,9 @@ static int make_context_again(struct cuda_device *self, const char **out_call) {
 static enum tt_err restart(struct tt_async_device *device, struct tt_error *why) {
     struct cuda_device *self = cuda_of(device);
     const char *call;
+    tt_lock_take(&self->base_lock);
+    drop_base(self);
+    tt_lock_give(&self->base_lock);
     int result = make_context_again(self, &call);
     if (!result) { /* with the old context went what was kept */
         tt_async_cuda_kept_release(&self->kept);
@@ -389,10 +479,13 @@ static void close_device(struct tt_async_device *take_device) {
     tt_async_cuda_kept_for_good(&self->kept);
     tt_async_cuda_kept_fini(&self->kept);
     if (self->context && !stays) {
+        (void)self->driver.cuCtxSetCurrent(self->context);
+        drop_base(self);
         (void)self->driver.cuCtxSetCurrent(NULL);
         (void)self->driver.cuDevicePrimaryCtxRelease_v2(self->gpu);
     }
     tt_async_device_fini(&self->device);
+    tt_lock_fini(&self->base_lock);
     free(self);
 }
 
@@ -411,6 +504,7 @@ static const struct tt_async_ops cuda_ops = {
     .submit = submit,
     .query = query,
     .wait = wait,
+    .instant = instant,
     .now = now,
     .probe = probe,
     .native = native_stream,
@@ -498,6 +592,7 @@ enum tt_err tt_async_cuda_open(const struct tt_async_cuda_options *options,
         return tt_fail(err, why, "out of memory for a device");
     }
     tt_async_cuda_kept_init(&self->kept);
+    tt_lock_init(&self->base_lock);
     *out_device = &self->device;
     return TT_OK;
 }

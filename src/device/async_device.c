@@ -227,8 +227,8 @@ void tt_async_stream_close(struct tt_async_stream *take_stream) {
     return_index(device, index);
 }
 
-enum tt_err tt_async_event_open(struct tt_async_device *self, struct tt_async_event **out_event,
-                                struct tt_error *why) {
+static enum tt_err event_open(struct tt_async_device *self, bool is_timed,
+                              struct tt_async_event **out_event, struct tt_error *why) {
     enum tt_err err = tt_async_device_status(self, why);
     if (err)
         return err;
@@ -239,7 +239,7 @@ enum tt_err tt_async_event_open(struct tt_async_device *self, struct tt_async_ev
             return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the clock of an event");
     }
     struct tt_async_event *event = NULL;
-    err = self->ops->event_open(self, &event, why);
+    err = self->ops->event_open(self, is_timed, &event, why);
     if (err) {
         free(clock);
         return err;
@@ -248,6 +248,16 @@ enum tt_err tt_async_event_open(struct tt_async_device *self, struct tt_async_ev
     count(self, &self->events, 1);
     *out_event = event;
     return TT_OK;
+}
+
+enum tt_err tt_async_event_open(struct tt_async_device *self, struct tt_async_event **out_event,
+                                struct tt_error *why) {
+    return event_open(self, false, out_event, why);
+}
+
+enum tt_err tt_async_event_open_timed(struct tt_async_device *self,
+                                      struct tt_async_event **out_event, struct tt_error *why) {
+    return event_open(self, true, out_event, why);
 }
 
 void tt_async_event_close(struct tt_async_event *take_event) {
@@ -356,6 +366,12 @@ enum tt_err tt_async_event_query(struct tt_async_event *event, struct tt_error *
     if (!err)
         host_waited(event);
     return err;
+}
+
+enum tt_err tt_async_event_instant(struct tt_async_event *event, uint64_t turn, int64_t *out_at,
+                                   struct tt_error *why) {
+    enum tt_err err = tt_async_device_status(event->device, why);
+    return err ? err : event->device->ops->instant(event, turn, out_at, why);
 }
 
 enum tt_err tt_async_event_wait(struct tt_async_event *event, int64_t until_at,

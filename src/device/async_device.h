@@ -147,13 +147,15 @@ struct tt_async_ops {
     enum tt_err (*stream_open)(struct tt_async_device *device, int32_t index,
                                struct tt_async_stream **out_stream, struct tt_error *why);
     void (*stream_close)(struct tt_async_stream *take_stream);
-    enum tt_err (*event_open)(struct tt_async_device *device, struct tt_async_event **out_event,
-                              struct tt_error *why);
+    enum tt_err (*event_open)(struct tt_async_device *device, bool is_timed,
+                              struct tt_async_event **out_event, struct tt_error *why);
     void (*event_close)(struct tt_async_event *take_event);
     enum tt_err (*submit)(struct tt_async_stream *stream, const struct tt_async_op *op,
                           struct tt_error *why);
     enum tt_err (*query)(struct tt_async_event *event, struct tt_error *why);
     enum tt_err (*wait)(struct tt_async_event *event, int64_t until_at, struct tt_error *why);
+    enum tt_err (*instant)(struct tt_async_event *event, uint64_t turn, int64_t *out_at,
+                           struct tt_error *why);
     int64_t (*now)(struct tt_async_device *device);
     void *(*pointer)(struct tt_async_device *device, uint64_t address); /* NULL: not reachable */
     void (*failed)(struct tt_async_device *device); /* ends all waiting; NULL: nothing to do */
@@ -261,6 +263,10 @@ static inline void *tt_async_stream_native(struct tt_async_stream *self) {
 TT_MUST_CHECK enum tt_err tt_async_event_open(struct tt_async_device *self,
                                               struct tt_async_event **out_event,
                                               struct tt_error *why);
+/* The same, of an event that keeps when it happened. */
+TT_MUST_CHECK enum tt_err tt_async_event_open_timed(struct tt_async_device *self,
+                                                    struct tt_async_event **out_event,
+                                                    struct tt_error *why);
 /* No stream waits for it any more, unless the device has failed. */
 void tt_async_event_close(struct tt_async_event *take_event);
 
@@ -297,6 +303,12 @@ TT_MUST_CHECK enum tt_err tt_async_call(struct tt_async_stream *stream, void (*c
 /* Has the event, as recorded last, happened? OK: yes, or never recorded. BUSY: not yet.
  * UNAVAILABLE: the device has failed. Never blocks. */
 enum tt_err tt_async_event_query(struct tt_async_event *event, struct tt_error *why);
+/* When a timed event happened, on the device's clock; `turn`: its field `turns` behind the record,
+ * which is the last one. On a GPU the difference of two instants is exact to a microsecond. The
+ * order checker takes no notice. Any thread, but not calls on CUDA's streams. Never blocks for
+ * longer than an empty stream takes. Errors: BUSY (not yet), UNAVAILABLE, INTERNAL. */
+enum tt_err tt_async_event_instant(struct tt_async_event *event, uint64_t turn, int64_t *out_at,
+                                   struct tt_error *why);
 /* Waits for it until the instant `until_at` of the device's clock (TT_NEVER: no limit). An emulated
  * device in virtual time advances its clock. Errors: TIMEOUT, UNAVAILABLE. */
 TT_MUST_CHECK enum tt_err tt_async_event_wait(struct tt_async_event *event, int64_t until_at,

@@ -119,8 +119,9 @@ static enum tt_err submit(struct tt_async_stream *stream, const struct tt_async_
 
 /* ---- events ---- */
 
-static enum tt_err event_open(struct tt_async_device *device, struct tt_async_event **out_event,
-                              struct tt_error *why) {
+static enum tt_err event_open(struct tt_async_device *device, bool is_timed,
+                              struct tt_async_event **out_event, struct tt_error *why) {
+    (void)is_timed; /* all are */
     struct tt_async_emulated_event *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for an event");
@@ -177,6 +178,12 @@ static enum tt_err wait_virtual(struct tt_async_emulated *self, struct tt_async_
         self->now_at = tt_instant_max(self->now_at, until_at);
     tt_lock_give(&self->lock);
     return err;
+}
+
+static enum tt_err instant(struct tt_async_event *event, uint64_t turn, int64_t *out_at,
+                           struct tt_error *why) {
+    return tt_async_turns_instant(&tt_async_emulated_of(event->device)->turns,
+                                  &tt_async_emulated_event_of(event)->base, turn, out_at, why);
 }
 
 static enum tt_err wait(struct tt_async_event *event, int64_t until_at, struct tt_error *why) {
@@ -285,6 +292,7 @@ static const struct tt_async_ops emulated_ops = {
     .submit = submit,
     .query = query,
     .wait = wait,
+    .instant = instant,
     .now = now,
     .pointer = pointer,
     .failed = failed,

@@ -55,7 +55,7 @@ static void begin_kernel(struct tt_async_emulated *self, struct tt_async_emulate
 static void record(struct tt_async_emulated *self, struct tt_async_emulated_stream *stream) {
     const struct tt_async_op *op = &stream->ops[stream->head];
     struct tt_async_emulated_event *event = tt_async_emulated_event_of(op->event);
-    tt_async_turns_reach(&self->turns, &event->base, op->turn);
+    tt_async_turns_reach(&self->turns, &event->base, op->turn, self->now_at);
     /* They look again, each at the turn that it waits for. */
     struct tt_list_node *node;
     while ((node = tt_list_first(&event->blocked)) != NULL) {

@@ -8,9 +8,10 @@
 
 /* Task number n of an executor has place n % depth. */
 struct place {
-    struct tt_async_event *event;
-    struct tt_async_task *task; /* under way */
-    int64_t started_at;         /* of the task; TT_NEVER: it has not begun */
+    struct tt_async_event *begin, *event; /* before the work and behind it; `begin` may be NULL */
+    struct tt_async_task *task;           /* under way */
+    uint64_t begin_turn;                  /* of `begin`, recorded for the task; 0: not yet */
+    int64_t started_at; /* of the task; TT_NEVER: it has not begun, or was not looked at since */
 };
 
 struct executor {
@@ -18,9 +19,9 @@ struct executor {
     struct tt_async_stream *notices; /* `stream`, or one of its own */
     struct place *places;            /* [depth] */
     uint64_t submitted;
-    int64_t last_ended_at; /* of its tasks; the notices' thread's */
-    struct tt_lock lock;   /* guards `task` and `started_at` of its places, and: */
-    bool has_lost;         /* a task of it was lost: its stream may never return */
+    int64_t last_computed_at; /* of its tasks; the thread's that calls `done` */
+    struct tt_lock lock;      /* guards all but the events of its places, and: */
+    bool has_lost;            /* a task of it was lost: its stream may never return */
 };
 
 struct tt_async_executors {
@@ -42,6 +43,10 @@ static struct place *place_of(const struct tt_async_executors *self,
     return &executor->places[number % (uint64_t)self->options.depth];
 }
 
+static bool notes_starts(const struct tt_async_executors *self) {
+    return !self->options.notify_apart || self->options.notes_starts;
+}
+
 /* ---- opening and closing ---- */
 
 static enum tt_err open_executor(struct tt_async_executors *self, struct executor *executor,
@@ -57,15 +62,19 @@ static enum tt_err open_executor(struct tt_async_executors *self, struct executo
         executor->notices = NULL;
         err = tt_async_stream_open(device, &executor->notices, why);
     }
-    for (int32_t i = 0; !err && i < self->options.depth; i++)
-        err = tt_async_event_open(device, &executor->places[i].event, why);
+    for (int32_t i = 0; !err && i < self->options.depth; i++) {
+        err = tt_async_event_open_timed(device, &executor->places[i].event, why);
+        if (!err && notes_starts(self))
+            err = tt_async_event_open_timed(device, &executor->places[i].begin, why);
+    }
     return err;
 }
 
 static void return_failed(struct tt_async_executors *self, struct tt_async_task *task) {
     task->head.outcome = TT_OUTCOME_FAILED;
     task->head.last_step_done = task->head.first_step - 1;
-    task->head.started_at = task->head.ended_at = tt_async_device_now(self->options.device);
+    task->head.started_at = task->head.ended_at = task->computed_at =
+        tt_async_device_now(self->options.device);
     self->options.done(self->options.done_context, &task->head);
 }
 
@@ -114,9 +123,12 @@ void tt_async_executors_end(struct tt_async_executors *self) {
 }
 
 static void close_executor(struct tt_async_executors *self, struct executor *executor) {
-    for (int32_t i = 0; executor->places && i < self->options.depth; i++)
+    for (int32_t i = 0; executor->places && i < self->options.depth; i++) {
         if (executor->places[i].event)
             tt_async_event_close(executor->places[i].event);
+        if (executor->places[i].begin)
+            tt_async_event_close(executor->places[i].begin);
+    }
     if (executor->places)
         return_tasks(self, executor);
     free(executor->places);
@@ -166,24 +178,43 @@ enum tt_err tt_async_executors_open(const struct tt_async_executors_options *opt
 
 /* ---- tasks ---- */
 
-static bool notes_starts(const struct tt_async_executors *self) {
-    return !self->options.notify_apart || self->options.notes_starts;
+/* When the task in this place began; TT_NEVER: not yet. */
+static int64_t begun_at(struct executor *executor, struct place *place,
+                        const struct tt_async_task *task) {
+    tt_lock_take(&executor->lock);
+    int64_t at = place->started_at;
+    uint64_t turn = place->begin_turn;
+    tt_lock_give(&executor->lock);
+    if (at != TT_NEVER || turn == 0 ||
+        tt_async_event_instant(place->begin, turn, &at, NULL) != TT_OK)
+        return at;
+    tt_lock_take(&executor->lock);
+    if (place->task == task && place->begin_turn == turn)
+        place->started_at = at;
+    tt_lock_give(&executor->lock);
+    return at;
 }
 
-/* On the executor's stream, before the work. */
-static void begun(void *context) {
-    const struct tt_async_task *task = context;
-    struct tt_async_executors *self = task->set;
+/* The instants are the device's. Those that it does not tell are the host's. */
+static void set_times(struct tt_async_executors *self, struct tt_async_task *task) {
     struct executor *executor = executor_of(self, task->head.executor);
-    int64_t now = tt_async_device_now(self->options.device);
-    tt_lock_take(&executor->lock);
-    place_of(self, executor, task->number)->started_at = now;
-    tt_lock_give(&executor->lock);
+    struct place *place = place_of(self, executor, task->number);
+    int64_t ended_at = task->head.ended_at, computed_at = ended_at, started_at = TT_NEVER;
+    (void)tt_async_event_instant(place->event, task->end_turn, &computed_at, NULL);
+    if (notes_starts(self))
+        started_at = begun_at(executor, place, task);
+    else
+        started_at = task->head.submitted_at; /* or when the task before ended */
+    task->computed_at = tt_instant_min(computed_at, ended_at);
+    started_at = tt_instant_max(started_at, executor->last_computed_at);
+    task->head.started_at = tt_instant_min(started_at, task->computed_at);
+    executor->last_computed_at = task->computed_at;
 }
 
 static void call_done(void *context) {
     struct tt_async_task *task = context;
     const struct tt_async_executors_options *options = &task->set->options;
+    set_times(task->set, task);
     options->done(options->done_context, &task->head);
 }
 
@@ -197,15 +228,10 @@ static void ended(void *context) {
     bool is_lost = place->task != task;
     if (!is_lost)
         place->task = NULL;
-    int64_t started_at = place->started_at;
     tt_lock_give(&executor->lock);
     if (is_lost)
         return;
     task->head.ended_at = tt_async_device_now(self->options.device);
-    if (!notes_starts(self))
-        started_at = tt_instant_max(task->head.submitted_at, executor->last_ended_at);
-    task->head.started_at = tt_instant_min(started_at, task->head.ended_at);
-    executor->last_ended_at = task->head.ended_at;
     bool is_done = task->head.outcome == TT_OUTCOME_DONE;
     task->head.last_step_done = is_done ? task->head.last_step : task->head.first_step - 1;
     task->ended = (struct tt_async_completion){.call = call_done, .context = task};
@@ -225,9 +251,29 @@ static struct place *oldest_begun(const struct tt_async_executors *self,
     return oldest;
 }
 
+/* The oldest task under way of the executor, which is the next to begin, or has begun. */
+static struct place *oldest_recorded(const struct tt_async_executors *self,
+                                     struct executor *executor, struct tt_async_task **out_task) {
+    struct place *oldest = NULL;
+    tt_lock_take(&executor->lock);
+    for (int32_t i = 0; i < self->options.depth; i++) {
+        struct place *place = &executor->places[i];
+        if (place->task && place->begin_turn > 0 &&
+            (!oldest || place->task->number < oldest->task->number))
+            oldest = place;
+    }
+    *out_task = oldest ? oldest->task : NULL;
+    tt_lock_give(&executor->lock);
+    return oldest;
+}
+
 bool tt_async_executors_running(struct tt_async_executors *self, int32_t index,
                                 struct tt_async_running *out_running) {
     struct executor *executor = executor_of(self, index);
+    struct tt_async_task *task;
+    struct place *oldest = oldest_recorded(self, executor, &task);
+    if (oldest)
+        (void)begun_at(executor, oldest, task);
     tt_lock_take(&executor->lock);
     const struct place *place = oldest_begun(self, executor);
     if (place)
@@ -278,12 +324,22 @@ static enum tt_err put_more(struct tt_async_task *task, enum tt_async_put where,
     return task->put ? task->put(task, where, stream, task->why) : TT_OK;
 }
 
+static enum tt_err put_begin(struct tt_async_executors *self, struct executor *executor,
+                             struct place *place, struct tt_error *why) {
+    enum tt_err err = tt_async_record(executor->stream, place->begin, why);
+    self->counts.records++;
+    tt_lock_take(&executor->lock);
+    place->begin_turn = err ? 0 : place->begin->turns;
+    tt_lock_give(&executor->lock);
+    return err;
+}
+
 /* The work. An error is the task's alone. TT_ASYNC_PUT_FIRST happens in any case. */
-static enum tt_err put_work(struct tt_async_executors *self, const struct executor *executor,
-                            struct tt_async_task *task) {
+static enum tt_err put_work(struct tt_async_executors *self, struct executor *executor,
+                            struct place *place, struct tt_async_task *task) {
     enum tt_err err = wait_for_others(self, task);
     if (!err && notes_starts(self))
-        err = tt_async_call(executor->stream, begun, task, task->why);
+        err = put_begin(self, executor, place, task->why);
     task->refused = err;
     enum tt_err first = put_more(task, TT_ASYNC_PUT_FIRST, executor->stream);
     if (!err)
@@ -302,6 +358,7 @@ static enum tt_err put_end(struct tt_async_executors *self, const struct executo
                            struct tt_error *why) {
     enum tt_err err = tt_async_record(executor->stream, place->event, why);
     self->counts.records++;
+    task->end_turn = place->event->turns;
     if (!err && self->options.notify_apart)
         err = tt_async_wait(executor->notices, place->event, why);
     if (!err && !task->refused)
@@ -319,11 +376,12 @@ static void put(struct tt_async_executors *self, struct executor *executor,
     tt_lock_take(&executor->lock);
     place->task = task;
     place->started_at = TT_NEVER;
+    place->begin_turn = 0;
     tt_lock_give(&executor->lock);
     struct tt_error why;
     task->refused = tt_async_device_status(self->options.device, task->why);
     if (!task->refused)
-        task->refused = put_work(self, executor, task);
+        task->refused = put_work(self, executor, place, task);
     if (put_end(self, executor, place, task, &why) == TT_OK)
         return;
     char reason[sizeof(why.text) + 64];
@@ -358,10 +416,16 @@ void tt_async_executors_call(struct tt_async_executors *self,
 int64_t tt_async_executors_started_at(struct tt_async_executors *self,
                                       const struct tt_async_task *task) {
     struct executor *executor = executor_of(self, task->head.executor);
-    tt_lock_take(&executor->lock);
-    int64_t started_at = place_of(self, executor, task->number)->started_at;
-    tt_lock_give(&executor->lock);
-    return started_at;
+    return begun_at(executor, place_of(self, executor, task->number), task);
+}
+
+int64_t tt_async_executors_computed_at(struct tt_async_executors *self,
+                                       const struct tt_async_task *task) {
+    const struct place *place =
+        place_of(self, executor_of(self, task->head.executor), task->number);
+    int64_t at = tt_async_device_now(self->options.device);
+    (void)tt_async_event_instant(place->event, task->end_turn, &at, NULL);
+    return at;
 }
 
 struct tt_async_stream *tt_async_executors_stream(const struct tt_async_executors *self,

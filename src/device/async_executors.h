@@ -4,8 +4,9 @@
  * its stream then waits for their events on the device, without the host. So a stage can be
  * submitted before the stage that feeds it has ended, and follows it without a gap.
  *
- * Each executor has a stream and one event per task that it can hold. Per task it records one event
- * and waits for one per task of another executor that the task names.
+ * Each executor has a stream and two timed events per task that it can hold: it records one before
+ * the task's work and one behind it. So the times of a task are the device's own, whenever the host
+ * is notified. It waits for one per task of another executor that the task names.
  *
  * Life of a task: submit; its stream waits, runs it, and records its event; `done` is called, once,
  * with DONE or FAILED. `done` comes from the executor's stream. With `notify_apart` it comes from a
@@ -57,9 +58,13 @@ struct tt_async_task {
     /* Set by _submit: why its work could not be put on the stream, or TT_OK. The task comes back
      * all the same. */
     enum tt_err refused;
+    /* Set before `done`, as head.started_at: when its work ended on the device. head.ended_at is
+     * when what _PUT_NOTICE put behind it had ended. */
+    int64_t computed_at;
     /* The set's: */
     struct tt_async_executors *set;
-    uint64_t number; /* of the executor's tasks */
+    uint64_t number;   /* of the executor's tasks */
+    uint64_t end_turn; /* of the event behind its work */
     struct tt_async_completion ended;
 };
 _Static_assert(offsetof(struct tt_async_task, head) == 0, "a device task is its beginning");
@@ -69,8 +74,7 @@ struct tt_async_executors_options {
     int32_t executor_count;         /* >= 1 */
     int32_t depth;                  /* tasks of an executor at once, >= 1 */
     bool notify_apart;
-    bool
-        notes_starts; /* with notify_apart: a call on the stream notes when each task starts, too */
+    bool notes_starts; /* with notify_apart: the event before the work, too */
     /* A task that is submitted after the device's failure stays there, too: the tasks of an
      * executor come back in the order of their submission. */
     bool keeps_failed;
@@ -98,9 +102,13 @@ void tt_async_executors_submit(struct tt_async_executors *self, struct tt_async_
  * function as `done` is called, so it may submit, and comes before that. */
 void tt_async_executors_call(struct tt_async_executors *self,
                              struct tt_async_completion *completion);
-/* When the task began; it has begun, and has not come back. Needs `notes_starts`. */
+/* When the task began; it has begun, and has not come back. Needs `notes_starts`. Not in calls on
+ * streams. */
 int64_t tt_async_executors_started_at(struct tt_async_executors *self,
                                       const struct tt_async_task *task);
+/* The same: when its work ended; it has. */
+int64_t tt_async_executors_computed_at(struct tt_async_executors *self,
+                                       const struct tt_async_task *task);
 /* The stream on which the executor's kernels run, until _end. */
 struct tt_async_stream *tt_async_executors_stream(const struct tt_async_executors *self,
                                                   int32_t executor);

@@ -66,7 +66,9 @@ static void execute(struct host_stream *stream, const struct tt_async_op *op) {
     if (tt_async_device_status(&self->device, NULL))
         return; /* what is left in the stream of a failed device does not happen */
     switch (op->kind) {
-    case TT_ASYNC_RECORD: tt_async_turns_reach(&self->turns, turn_of(op->event), op->turn); break;
+    case TT_ASYNC_RECORD:
+        tt_async_turns_reach(&self->turns, turn_of(op->event), op->turn, tt_clock_now());
+        break;
     case TT_ASYNC_WAIT: /* it fails only with the device */
         (void)tt_async_turns_wait(&self->turns, turn_of(op->event), op->turn, TT_NEVER, NULL);
         break;
@@ -149,8 +151,9 @@ static enum tt_err submit(struct tt_async_stream *stream, const struct tt_async_
 
 /* ---- events ---- */
 
-static enum tt_err event_open(struct tt_async_device *device, struct tt_async_event **out_event,
-                              struct tt_error *why) {
+static enum tt_err event_open(struct tt_async_device *device, bool is_timed,
+                              struct tt_async_event **out_event, struct tt_error *why) {
+    (void)is_timed; /* all are */
     struct tt_async_turn_event *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for an event");
@@ -166,6 +169,12 @@ static enum tt_err query(struct tt_async_event *event, struct tt_error *why) {
     return tt_async_turns_reached(&self->turns, turn_of(event), event->turns)
                ? TT_OK
                : tt_fail(TT_ERR_BUSY, why, "the event has not happened yet");
+}
+
+static enum tt_err instant(struct tt_async_event *event, uint64_t turn, int64_t *out_at,
+                           struct tt_error *why) {
+    return tt_async_turns_instant(&host_of(event->device)->turns, turn_of(event), turn, out_at,
+                                  why);
 }
 
 static enum tt_err wait(struct tt_async_event *event, int64_t until_at, struct tt_error *why) {
@@ -243,6 +252,7 @@ static const struct tt_async_ops host_ops = {
     .submit = submit,
     .query = query,
     .wait = wait,
+    .instant = instant,
     .now = now,
     .pointer = pointer,
     .failed = failed,

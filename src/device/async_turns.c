@@ -31,10 +31,11 @@ static void wake(struct tt_async_turns *self, const struct tt_async_turn_event *
 }
 
 void tt_async_turns_reach(struct tt_async_turns *self, struct tt_async_turn_event *event,
-                          uint64_t turn) {
+                          uint64_t turn, int64_t now) {
     tt_lock_take(&self->lock);
     tt_assert(turn > event->reached);
     event->reached = turn;
+    event->reached_at = now;
     wake(self, event);
     tt_lock_give(&self->lock);
 }
@@ -45,6 +46,16 @@ bool tt_async_turns_reached(struct tt_async_turns *self, struct tt_async_turn_ev
     bool reached = event->reached >= turn;
     tt_lock_give(&self->lock);
     return reached;
+}
+
+enum tt_err tt_async_turns_instant(struct tt_async_turns *self, struct tt_async_turn_event *event,
+                                   uint64_t turn, int64_t *out_at, struct tt_error *why) {
+    tt_lock_take(&self->lock);
+    bool reached = event->reached >= turn;
+    if (reached)
+        *out_at = event->reached_at;
+    tt_lock_give(&self->lock);
+    return reached ? TT_OK : tt_fail(TT_ERR_BUSY, why, "the event has not happened yet");
 }
 
 void tt_async_turns_wake_all(struct tt_async_turns *self) {

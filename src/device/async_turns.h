@@ -12,7 +12,8 @@
 /* First member of an event of these devices. */
 struct tt_async_turn_event {
     struct tt_async_event event;
-    uint64_t reached; /* under the lock */
+    uint64_t reached;   /* under the lock, as: */
+    int64_t reached_at; /* when that was */
 };
 
 struct tt_async_turns {
@@ -22,9 +23,12 @@ struct tt_async_turns {
 
 void tt_async_turns_init(struct tt_async_turns *self);
 void tt_async_turns_fini(struct tt_async_turns *self);
-/* The record number `turn` of the event has happened. */
+/* The record number `turn` of the event has happened, at `now`. */
 void tt_async_turns_reach(struct tt_async_turns *self, struct tt_async_turn_event *event,
-                          uint64_t turn);
+                          uint64_t turn, int64_t now);
+/* When the event reached the turn. BUSY: it has not. */
+enum tt_err tt_async_turns_instant(struct tt_async_turns *self, struct tt_async_turn_event *event,
+                                   uint64_t turn, int64_t *out_at, struct tt_error *why);
 bool tt_async_turns_reached(struct tt_async_turns *self, struct tt_async_turn_event *event,
                             uint64_t turn);
 /* Until the turn is reached, the device has failed, or the instant of the monotonic clock. Errors:

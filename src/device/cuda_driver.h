@@ -69,6 +69,7 @@ enum {
     X(cuEventRecord, void *event, void *stream)                                                    \
     X(cuEventQuery, void *event)                                                                   \
     X(cuEventSynchronize, void *event)                                                             \
+    X(cuEventElapsedTime, float *out_ms, void *begin, void *end)                                   \
     X(cuMemcpyHtoDAsync_v2, uint64_t to, const void *from, size_t bytes, void *stream)             \
     X(cuMemcpyDtoHAsync_v2, void *to, uint64_t from, size_t bytes, void *stream)                   \
     X(cuMemcpyDtoDAsync_v2, uint64_t to, uint64_t from, size_t bytes, void *stream)                \

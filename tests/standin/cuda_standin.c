@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum {
     SUCCESS = 0,
@@ -21,10 +22,12 @@ enum {
     OUT_OF_MEMORY = 2,
     NO_DEVICE = 100,
     INVALID_CONTEXT = 201,
+    INVALID_HANDLE = 400,
     NOT_READY = 600,
     ILLEGAL_ADDRESS = 700,
     MAX_BLOCKS = 256,
     MAX_FAULTS = 4,
+    DISABLE_TIMING = 2, /* a flag of events */
 };
 
 enum op_kind { RECORD, WAIT, COPY, FILL, CALL };
@@ -32,6 +35,8 @@ enum op_kind { RECORD, WAIT, COPY, FILL, CALL };
 struct event {
     uint64_t turns, reached;
     struct event *next; /* of the context's */
+    bool is_timed;
+    int64_t reached_ns;
 };
 
 struct op {
@@ -78,7 +83,7 @@ static struct {
 } driver = {.lock = PTHREAD_MUTEX_INITIALIZER,
             .changed = PTHREAD_COND_INITIALIZER,
             .gpu_count = 1,
-            .memory_bytes = 1 << 20};
+            .memory_bytes = 64 << 20};
 
 static _Thread_local uintptr_t current;
 static _Thread_local bool is_in_call; /* a stream's thread runs code of the caller's */
@@ -269,6 +274,9 @@ static void execute(const struct op *op) {
     if (op->kind == RECORD) {
         if (op->event->reached < op->turn)
             op->event->reached = op->turn;
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        op->event->reached_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
         pthread_cond_broadcast(&driver.changed);
     } else if (op->kind == WAIT) {
         while (op->event->reached < op->turn && !driver.sticky)
@@ -524,9 +532,9 @@ STANDIN(cuStreamSynchronize, void *native) {
 
 STANDIN(cuEventCreate, void **out_event, unsigned flags) {
     int result = begin_in_context(__func__);
-    (void)flags;
     if (!result) {
         struct event *event = calloc(1, sizeof(*event));
+        event->is_timed = !(flags & DISABLE_TIMING);
         event->next = driver.events;
         driver.events = event;
         *out_event = event;
@@ -557,6 +565,18 @@ STANDIN(cuEventQuery, void *native) {
     const struct event *event = native;
     int result = begin_in_context(__func__);
     return end(result ? result : event->reached < event->turns ? NOT_READY : SUCCESS);
+}
+
+STANDIN(cuEventElapsedTime, float *out_ms, void *native_begin, void *native_end) {
+    const struct event *first = native_begin, *last = native_end;
+    int result = begin_in_context(__func__);
+    if (!result && (!first->is_timed || !last->is_timed || !first->turns || !last->turns))
+        result = INVALID_HANDLE;
+    if (!result && (first->reached < first->turns || last->reached < last->turns))
+        result = NOT_READY;
+    if (!result)
+        *out_ms = (float)((double)(last->reached_ns - first->reached_ns) / 1e6);
+    return end(result);
 }
 
 STANDIN(cuEventSynchronize, void *native) {

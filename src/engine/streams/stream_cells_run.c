@@ -237,13 +237,13 @@ void tt_stream_cells_settle(struct tt_stream_place *place) {
     tt_lock_give(&place->lock);
     task->head.outcome = head->outcome;
     task->head.started_at = head->started_at;
-    task->head.ended_at = head->ended_at;
+    task->head.ended_at = place->async.computed_at;
     task->head.last_step_done = is_done ? task->head.last_step : task->head.first_step - 1;
-    task->infer_ns = head->ended_at - head->started_at;
+    task->infer_ns = task->head.ended_at - task->head.started_at;
     settle_cells(place, is_done);
     if (!is_done)
         return;
     task->cell_count += task->member_count;
-    tt_engine_task_rounds_ended(task, task->head.first_step, head->ended_at,
+    tt_engine_task_rounds_ended(task, task->head.first_step, task->head.ended_at,
                                 task->head.last_step - task->head.first_step + 1);
 }

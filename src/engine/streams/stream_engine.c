@@ -57,7 +57,7 @@ static void member_came(void *context) {
         return;
     if (!place->gives_answers) {
         task->head.started_at = tt_async_executors_started_at(place->async.set, &place->async);
-        note_times(place, task->copies_out.begin_at);
+        note_times(place, tt_async_executors_computed_at(place->async.set, &place->async));
         place->gives_answers = true;
         tt_flag_raise(&place->has_ended);
     }
@@ -120,9 +120,10 @@ static void came_back(void *context, struct tt_device_task *head) {
         task->copies_out = (struct tt_engine_copies){0};
     if (task->copies_out.begin_at > 0)
         task->copies_out.end_at = head->ended_at;
+    bool copies_first = place->transfer == TT_STREAM_WHOLE && task->copies_out.begin_at > 0;
     if (!place->gives_answers)
-        note_times(place,
-                   task->copies_out.begin_at > 0 ? task->copies_out.begin_at : head->ended_at);
+        note_times(place, copies_first ? task->copies_out.begin_at
+                                       : tt_instant_min(place->async.computed_at, head->ended_at));
     tt_flag_raise(&place->is_over); /* from here on the place may be used again */
     call_done(self, task);
 }
@@ -368,7 +369,7 @@ static const struct tt_engine_input_ops input_ops = {
 
 static void yield(void *engine, struct tt_device_task *head) {
     struct tt_stream_place *place = place_named(engine, tt_engine_task_of(head));
-    if (place)
+    if (place && !place->cells)
         tt_stream_place_yield(place);
 }
 

@@ -248,15 +248,10 @@ static void check_emulated_device(const struct tt_model_settings *self,
         tt_model_settings_problem(self, findings, given, "device_executors",
                                   "all executors are streams of the one `device`: leave "
                                   "device_executors out");
-    if (given->cells || given->network || given->n_perturb > 0)
-        tt_model_settings_problem(self, findings, given,
-                                  given->cells     ? "cells"
-                                  : given->network ? "network"
-                                                   : "perturb",
+    if (given->network || given->n_perturb > 0)
+        tt_model_settings_problem(self, findings, given, given->network ? "network" : "perturb",
                                   "a `device` emulates copies, not %s: leave `device` or this out",
-                                  given->cells     ? "cells"
-                                  : given->network ? "a network"
-                                                   : "perturbations");
+                                  given->network ? "a network" : "perturbations");
 }
 
 static void take_device(struct tt_model_settings *self, struct tt_findings *findings) {

@@ -602,6 +602,37 @@ static void test_out_of_memory(void **state) {
     suite_fini(&self);
 }
 
+/* Instants of events are in the order of their records, also when they are recorded again. */
+static void test_events_keep_their_instants(void **state) {
+    (void)state;
+    struct suite self;
+    struct tt_error why;
+    suite_init(&self, 4, 16);
+    struct tt_async_stream *stream = open_stream(&self);
+    struct tt_async_event *events[2];
+    uint64_t block = reserve(&self, BLOCK);
+    int64_t before = -1, at;
+    for (int i = 0; i < 2; i++)
+        ok(tt_async_event_open_timed(self.device, &events[i], &why), &why);
+    for (int round = 0; round < 4; round++)
+        for (int i = 0; i < 2; i++) {
+            ok(tt_async_fill(stream, block, 1, BLOCK, &why), &why);
+            ok(tt_async_record(stream, events[i], &why), &why);
+            drain(&self, stream);
+            ok(tt_async_event_instant(events[i], events[i]->turns, &at, &why), &why);
+            assert_true(at >= before);
+            before = at;
+        }
+    tt_async_device_fail(self.device, "it was asked to");
+    assert_int_equal(tt_async_event_instant(events[0], 1, &at, &why), TT_ERR_UNAVAILABLE);
+    for (int i = 0; i < 2; i++)
+        tt_async_event_close(events[i]);
+    tt_async_release(self.device, block, BLOCK);
+    tt_async_stream_close(stream);
+    ok(tt_async_device_restart(self.device, &why), &why);
+    suite_fini(&self);
+}
+
 /* Each allocation of the host's memory fails once: nothing leaks, and nothing else is wrong. */
 static enum tt_err open_all(struct tt_async_device *device, struct tt_error *why) {
     struct tt_async_stream *stream = NULL;
@@ -802,6 +833,7 @@ static void test_a_hung_stream_is_found(void **state) {
         cmocka_unit_test(test_a_conflict_names_both), cmocka_unit_test(test_events_again),         \
         cmocka_unit_test(test_a_pool_reuses_after_events),                                         \
         cmocka_unit_test(test_a_pool_at_random), cmocka_unit_test(test_out_of_memory),             \
+        cmocka_unit_test(test_events_keep_their_instants),                                         \
         cmocka_unit_test(test_out_of_host_memory), cmocka_unit_test(test_limits_of_streams),       \
         cmocka_unit_test(test_a_failure_is_sticky), cmocka_unit_test(test_a_hung_stream_is_found)
 

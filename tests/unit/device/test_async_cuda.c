@@ -593,6 +593,42 @@ static int find_driver(void **state) {
     return 0;
 }
 
+/* Each call that an instant needs fails once: it is not known, and nothing else is wrong. */
+static void test_instants_that_are_not_known(void **state) {
+    (void)state;
+    static const struct {
+        const char *function;
+        int result;
+        enum tt_err err;
+    } cases[] = {{"cuCtxSetCurrent", 201, TT_ERR_INTERNAL},
+                 {"cuEventQuery", TT_CUDA_NOT_READY, TT_ERR_BUSY},
+                 {"cuStreamCreate", 201, TT_ERR_INTERNAL},
+                 {"cuEventCreate", TT_CUDA_OUT_OF_MEMORY, TT_ERR_NO_MEMORY},
+                 {"cuEventRecord", 201, TT_ERR_INTERNAL},
+                 {"cuEventSynchronize", 201, TT_ERR_INTERNAL},
+                 {"cuEventElapsedTime", 201, TT_ERR_INTERNAL}};
+    struct suite self;
+    struct tt_error why;
+    suite_init(&self, 4, 16);
+    struct tt_async_stream *stream = open_stream(&self);
+    struct tt_async_event *event;
+    int64_t at = -7;
+    ok(tt_async_event_open_timed(self.device, &event, &why), &why);
+    ok(tt_async_record(stream, event, &why), &why);
+    drain(&self, stream);
+    for (size_t i = 0; i < TT_COUNT(cases); i++) {
+        standin->fail_call(cases[i].function, 0, cases[i].result);
+        assert_int_equal(tt_async_event_instant(event, 1, &at, &why), cases[i].err);
+        assert_int_equal(at, -7);
+        assert_true(standin->all_happened());
+    }
+    ok(tt_async_event_instant(event, 1, &at, &why), &why);
+    assert_true(at > 0);
+    tt_async_event_close(event);
+    tt_async_stream_close(stream);
+    suite_fini(&self);
+}
+
 int main(void) {
     on_gpu = getenv("TUTTI_TEST_GPU") != NULL;
     const struct CMUnitTest suite[] = {SUITE_TESTS};
@@ -608,6 +644,7 @@ int main(void) {
         cmocka_unit_test(test_a_restart_ends_the_quarantine),
         cmocka_unit_test(test_a_vanished_gpu),
         cmocka_unit_test(test_restarts_that_fail),
+        cmocka_unit_test(test_instants_that_are_not_known),
     };
     int failed = cmocka_run_group_tests_name("suite", suite, find_driver, NULL);
     return on_gpu ? failed : failed + cmocka_run_group_tests(own, find_driver, NULL);
