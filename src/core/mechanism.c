@@ -812,6 +812,7 @@ struct tt_task *tt_mechanism_run_begin(struct tt_mechanism *self, int32_t execut
     task->last_step = last_step;
     task->repeat = 1;
     task->walk = TT_WALK_TOGETHER;
+    task->is_mixed = false;
     task->length = 0;
     task->rows = task->padded_rows = 0;
     task->count = task->begin_count = 0;
@@ -856,8 +857,15 @@ void tt_mechanism_run_add_cell(struct tt_mechanism *self, struct tt_cell_subgrap
     tt_assert(task != NULL);
     struct tt_request *request = subgraph->request;
     tt_assert(request->state == TT_REQUEST_QUEUED || request->state == TT_REQUEST_RUNNING);
-    tt_assert(subgraph->model == task->model);
-    tt_assert(subgraph->first_step == task->first_step && subgraph->last_step == task->last_step);
+    if (__builtin_expect(subgraph->model != task->model, 0)) {
+        tt_assert(tt_step_same_cell(self->models[subgraph->model], subgraph->first_step,
+                                    subgraph->last_step, self->models[task->model],
+                                    task->first_step, task->last_step));
+        task->is_mixed = true;
+    } else {
+        tt_assert(subgraph->first_step == task->first_step);
+        tt_assert(subgraph->last_step == task->last_step);
+    }
     /* C5: a subgraph stays on one executor while cells of it are in flight. */
     tt_assert(subgraph->executor < 0 || subgraph->executor == task->executor);
     tt_assert(task->count < task->capacity);

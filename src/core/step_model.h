@@ -30,6 +30,9 @@ struct tt_step {
     const struct tt_profile *profile;
     enum tt_step_kind kind;
     int32_t min_rows; /* by cells: least rows of a task behind another one; 0: no minimum */
+    /* C1: by cells: what the cell computes. Cells of equal values, in several models of a domain,
+     * are one type and share its batches. 0: it is like no other. */
+    uint64_t cell;
 };
 
 enum { TT_QUEUE_MAX_LEVELS = 32 }; /* priority levels, from 1 */
@@ -118,6 +121,22 @@ static inline int32_t tt_step_max_rows(const struct tt_step_model *self, int32_t
         if (self->steps[step].profile->max_batch < rows)
             rows = self->steps[step].profile->max_batch;
     return rows;
+}
+
+/* C1: true if cells of these steps are of one type: they compute the same, and the limits of their
+ * batches are equal. */
+static inline bool tt_step_same_cell(const struct tt_step_model *a, int32_t first_a, int32_t last_a,
+                                     const struct tt_step_model *b, int32_t first_b,
+                                     int32_t last_b) {
+    if (last_a - first_a != last_b - first_b ||
+        tt_step_max_rows(a, first_a, last_a) != tt_step_max_rows(b, first_b, last_b))
+        return false;
+    for (int32_t s = 0; s <= last_a - first_a; s++) {
+        const struct tt_step *one = &a->steps[first_a + s], *other = &b->steps[first_b + s];
+        if (one->cell == 0 || one->cell != other->cell || one->min_rows != other->min_rows)
+            return false;
+    }
+    return true;
 }
 
 #endif

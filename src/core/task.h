@@ -82,6 +82,8 @@ struct tt_task {
     int32_t count, capacity;
     int32_t begin_count; /* number of items that begin */
     enum tt_task_state state;
+    bool is_mixed; /* C1: its cells are of several models that share their type; `model` and the
+                      steps are those of the first one */
     int64_t dispatched_at; /* when the policy decided */
     int64_t start_at;      /* earliest start */
     struct tt_task_item *items;

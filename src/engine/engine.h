@@ -116,6 +116,10 @@ struct tt_engine_cell {
     /* The first cache line ends with sources[0]: a cell of a chain that needs no copies reads no
      * more. */
     int32_t exit;
+    /* C1: only of a task that says `is_mixed`: the model of its request, whose slots it reads and
+     * writes, and its type there. */
+    struct tt_engine_model *home;
+    int32_t home_type;
 } __attribute__((aligned(TT_LINE_BYTES)));
 _Static_assert(sizeof(void *) != 8 || offsetof(struct tt_engine_cell, sources[1]) == TT_LINE_BYTES,
                "one cache line");
@@ -190,6 +194,9 @@ struct tt_engine_task {
      * it. */
     bool (*emitted)(struct tt_engine_task *task, struct tt_engine_member *member, const void *rows,
                     int32_t count);
+    /* C1: cells: they are of several models of the engine, whose types compute the same. None of
+     * them moves in or out. `model` and the steps are those of one of them. */
+    bool is_mixed;
     bool together;  /* members: none leaves early or skips steps; for measurements */
     bool diverging; /* sequences: ends when the first member finishes a chain; else all wait */
     int32_t stop;   /* the engine's: how it was asked to stop; under the executor's lock */

@@ -22,40 +22,92 @@ static bool before(const struct tt_cell_subgraph *a, const struct tt_cell_subgra
 
 static struct tt_cell_type *type_of(const struct tt_cell_queues *self,
                                     const struct tt_cell_subgraph *subgraph) {
-    return &self->types[subgraph->model][subgraph->first_step];
+    return self->types[subgraph->model][subgraph->first_step];
 }
 
-enum tt_err tt_cell_queues_init(struct tt_cell_queues *self, const struct tt_mechanism *domain) {
-    *self = (struct tt_cell_queues){.domain = domain};
+enum tt_err tt_cell_queues_init(struct tt_cell_queues *self, const struct tt_mechanism *domain,
+                                bool shares) {
+    *self = (struct tt_cell_queues){.domain = domain, .shares = shares};
     tt_list_init(&self->active);
-    self->types = calloc((size_t)domain->model_capacity, sizeof(struct tt_cell_type *));
+    self->types = calloc((size_t)domain->model_capacity, sizeof(struct tt_cell_type **));
     return self->types ? TT_OK : TT_ERR_NO_MEMORY;
+}
+
+/* The type is that of a step of another model now, since this one goes. */
+static void move_type(const struct tt_cell_queues *self, struct tt_cell_type *type) {
+    for (int32_t m = 0; m < self->domain->model_capacity; m++)
+        for (int32_t s = 0; self->types[m] && self->types[m][s]; s++)
+            if (self->types[m][s] == type) {
+                type->model = m;
+                type->first_step = s;
+                type->last_step = tt_step_last_of(self->domain->models[m], s);
+                return;
+            }
+}
+
+static void leave_types(struct tt_cell_queues *self, int32_t model, bool stays) {
+    struct tt_cell_type **types = self->types[model];
+    self->types[model] = NULL;
+    for (int32_t s = 0; types && types[s]; s++) {
+        if (--types[s]->models == 0)
+            free(types[s]);
+        else if (stays && types[s]->model == model)
+            move_type(self, types[s]);
+    }
+    free(types);
 }
 
 void tt_cell_queues_fini(struct tt_cell_queues *self) {
     for (int32_t m = 0; self->types && m < self->domain->model_capacity; m++)
-        free(self->types[m]);
+        leave_types(self, m, false);
     free(self->types);
     *self = (struct tt_cell_queues){0};
 }
 
-static struct tt_cell_type *types_new(const struct tt_mechanism *domain, int32_t model) {
+static struct tt_cell_type *type_new(const struct tt_mechanism *domain, int32_t model,
+                                     int32_t step) {
     const struct tt_step_model *known = domain->models[model];
-    size_t steps = (size_t)known->step_count, executors = (size_t)domain->executor_capacity;
-    struct tt_cell_type *types =
-        calloc(1, steps * (sizeof(*types) + executors * sizeof(*types->held)));
-    struct tt_cell_holding *held = (struct tt_cell_holding *)(types + steps);
-    for (int32_t step = 0; types && step < known->step_count; step++) {
-        struct tt_cell_type *type = &types[step];
-        type->model = model;
-        type->first_step = step;
-        type->last_step = tt_step_last_of(known, step);
-        type->min_rows = known->steps[step].min_rows;
-        type->max_rows = tt_step_max_rows(known, step, type->last_step);
-        type->held = held + (size_t)step * executors;
-        tt_list_init(&type->queue);
-        for (size_t e = 0; e < executors; e++)
-            tt_list_init(&type->held[e].subgraphs);
+    size_t executors = (size_t)domain->executor_capacity;
+    struct tt_cell_type *type = calloc(1, sizeof(*type) + executors * sizeof(*type->held));
+    if (!type)
+        return NULL;
+    type->model = model;
+    type->first_step = step;
+    type->last_step = tt_step_last_of(known, step);
+    type->min_rows = known->steps[step].min_rows;
+    type->max_rows = tt_step_max_rows(known, step, type->last_step);
+    type->held = (struct tt_cell_holding *)(type + 1);
+    tt_list_init(&type->queue);
+    for (size_t e = 0; e < executors; e++)
+        tt_list_init(&type->held[e].subgraphs);
+    return type;
+}
+
+/* C1: the type of equal cells that a model has already. */
+static struct tt_cell_type *type_shared(const struct tt_cell_queues *self, int32_t model,
+                                        int32_t step) {
+    const struct tt_step_model *known = self->domain->models[model];
+    int32_t last = tt_step_last_of(known, step);
+    if (!self->shares || known->steps[step].cell == 0)
+        return NULL;
+    for (int32_t m = 0; m < self->domain->model_capacity; m++) {
+        const struct tt_step_model *other = self->domain->models[m];
+        for (int32_t s = 0; m != model && self->types[m] && s < other->step_count; s++)
+            if (tt_step_same_cell(known, step, last, other, s, tt_step_last_of(other, s)))
+                return self->types[m][s];
+    }
+    return NULL;
+}
+
+static struct tt_cell_type **types_new(const struct tt_cell_queues *self, int32_t model) {
+    int32_t steps = self->domain->models[model]->step_count;
+    struct tt_cell_type **types = calloc((size_t)steps + 1, sizeof(struct tt_cell_type *));
+    for (int32_t s = 0; types && s < steps; s++) {
+        types[s] = type_shared(self, model, s);
+        if (!types[s])
+            types[s] = type_new(self->domain, model, s);
+        tt_assert(types[s] != NULL); /* the model is added before its first request */
+        types[s]->models++;
     }
     return types;
 }
@@ -63,11 +115,10 @@ static struct tt_cell_type *types_new(const struct tt_mechanism *domain, int32_t
 void tt_cell_queues_model_changed(struct tt_cell_queues *self, int32_t model,
                                   enum tt_change change) {
     if (change == TT_CHANGE_GONE) {
-        free(self->types[model]);
-        self->types[model] = NULL;
+        leave_types(self, model, true);
     } else if (change == TT_CHANGE_ADDED) {
-        self->types[model] = types_new(self->domain, model);
-        tt_assert(self->types[model] != NULL); /* the model is added before its first request */
+        self->types[model] = types_new(self, model);
+        tt_assert(self->types[model] != NULL);
     }
 }
 
@@ -103,7 +154,7 @@ static void take(struct tt_cell_type *type, struct tt_cell_subgraph *subgraph) {
 
 void tt_cell_queues_put(struct tt_cell_queues *self, struct tt_cell_subgraph *subgraph) {
     struct tt_cell_type *type = type_of(self, subgraph);
-    tt_assert(type->last_step == subgraph->last_step);
+    tt_assert(type->last_step - type->first_step == subgraph->last_step - subgraph->first_step);
     tt_assert(subgraph->ready > 0);
     subgraph->word = self->released++ | (subgraph->request->number & TT_REQUEST_LATE);
     struct tt_list_node *position = &type->queue.head;
@@ -172,8 +223,9 @@ const struct tt_task *tt_cell_queues_run(struct tt_cell_queues *self, struct tt_
                                          int32_t min_rows, int64_t start_at) {
     if (tt_cell_type_rows(type, executor) < (min_rows > 1 ? min_rows : 1))
         return NULL;
-    struct tt_task *task =
-        tt_mechanism_run_begin(actions, executor, type->model, type->first_step, type->last_step);
+    const struct tt_cell_subgraph *leads = tt_cell_type_first(type, executor);
+    struct tt_task *task = tt_mechanism_run_begin(actions, executor, leads->model,
+                                                  leads->first_step, leads->last_step);
     fill(self, actions, type, task);
     tt_mechanism_run_commit(actions, start_at);
     type->running++;
@@ -203,7 +255,7 @@ static struct tt_list_node *put_back(struct tt_cell_queues *self, struct tt_cell
 }
 
 void tt_cell_queues_finished(struct tt_cell_queues *self, const struct tt_task *task) {
-    struct tt_cell_type *type = &self->types[task->model][task->first_step];
+    struct tt_cell_type *type = self->types[task->model][task->first_step];
     type->running--;
     for (int32_t i = 0; i < task->count; i++)
         if (task->items[i].ends) /* a request that left earlier is already forgotten */
@@ -259,5 +311,5 @@ static void check_type(const struct tt_cell_queues *self, const struct tt_cell_t
 void tt_cell_queues_check(const struct tt_cell_queues *self) {
     for (int32_t m = 0; m < self->domain->model_capacity; m++)
         for (int32_t s = 0; self->types[m] && s < self->domain->models[m]->step_count; s++)
-            check_type(self, &self->types[m][s]);
+            check_type(self, self->types[m][s]);
 }

@@ -1,5 +1,8 @@
 /* Queues of ready cells, one per cell type: the state that every policy by cells needs.
  *
+ * C1: models whose cells are the same (tt_step_same_cell) share a type, and so its queue and its
+ * batches, if the policy wants that.
+ *
  * Life of a subgraph:
  * - _put adds it when it is released. Order: by priority level; within a level late requests
  *   (core/mechanism.h) behind the others; then by release.
@@ -15,11 +18,12 @@
 #include "policy/policy.h"
 
 struct tt_cell_type {
-    struct tt_list_node link; /* in `active`: types with ready cells, queued or held */
-    int32_t model, first_step, last_step;
-    int32_t min_rows, max_rows; /* minimum: of a follow-up task; maximum: of any task */
-    struct tt_list queue;       /* subgraphs with ready cells and none in flight */
-    int64_t ready_rows;         /* ready rows of the subgraphs in `queue` */
+    struct tt_list_node link;             /* in `active`: types with ready cells, queued or held */
+    int32_t models;                       /* that have it */
+    int32_t model, first_step, last_step; /* one of these, and its steps */
+    int32_t min_rows, max_rows;           /* minimum: of a follow-up task; maximum: of any task */
+    struct tt_list queue;                 /* subgraphs with ready cells and none in flight */
+    int64_t ready_rows;                   /* ready rows of the subgraphs in `queue` */
     struct tt_cell_holding {
         struct tt_list subgraphs; /* with cells in flight on the executor, and more ready cells when
                                      it was added */
@@ -31,13 +35,15 @@ struct tt_cell_type {
 
 struct tt_cell_queues {
     const struct tt_mechanism *domain;
-    struct tt_cell_type **types; /* [model_capacity]: one type per step; NULL: no such model */
-    struct tt_list active;       /* types with subgraphs */
+    struct tt_cell_type ***types; /* [model_capacity]: one type per step, then NULL; NULL: no such
+                                     model */
+    struct tt_list active;        /* types with subgraphs */
+    bool shares;                  /* models share types */
     int64_t released;
 };
 
 TT_MUST_CHECK enum tt_err tt_cell_queues_init(struct tt_cell_queues *self,
-                                              const struct tt_mechanism *domain);
+                                              const struct tt_mechanism *domain, bool shares);
 void tt_cell_queues_fini(struct tt_cell_queues *self); /* Also after a failed init. */
 void tt_cell_queues_model_changed(struct tt_cell_queues *self, int32_t model,
                                   enum tt_change change);

@@ -72,16 +72,35 @@ static int32_t compare(const struct tt_policy *self, int32_t executor, const str
     return (deadline_a > deadline_b) - (deadline_a < deadline_b);
 }
 
-/* True if a later type of the same model goes before it, or ties with it. */
-static bool is_outdone(const struct tt_policy *self, int32_t executor,
-                       const struct tt_cell_type *type) {
-    const struct tt_cell_type *types = self->cells.types[type->model];
-    int32_t step_count = self->queues.domain->models[type->model]->step_count;
-    for (int32_t step = type->last_step + 1; step < step_count; step = types[step].last_step + 1)
-        if (tt_cell_type_rows(&types[step], executor) > 0 &&
-            compare(self, executor, &types[step], type) <= 0)
+/* True if a type behind this step of the model goes before the type, or ties with it. */
+static bool is_outdone_in(const struct tt_policy *self, int32_t executor,
+                          const struct tt_cell_type *type, int32_t model, int32_t last_step) {
+    struct tt_cell_type *const *types = self->cells.types[model];
+    const struct tt_step_model *known = self->queues.domain->models[model];
+    for (int32_t step = last_step + 1; step < known->step_count;
+         step = tt_step_last_of(known, step) + 1)
+        if (types[step] != type && tt_cell_type_rows(types[step], executor) > 0 &&
+            compare(self, executor, types[step], type) <= 0)
             return true;
     return false;
+}
+
+/* True if a later type of the same model goes before it, or ties with it. Of a type that models
+ * share: in all of them. */
+static bool is_outdone(const struct tt_policy *self, int32_t executor,
+                       const struct tt_cell_type *type) {
+    if (type->models == 1)
+        return is_outdone_in(self, executor, type, type->model, type->last_step);
+    const struct tt_mechanism *domain = self->queues.domain;
+    int32_t places = 0, outdone = 0;
+    for (int32_t m = 0; m < domain->model_capacity; m++)
+        for (int32_t s = 0; self->cells.types[m] && s < domain->models[m]->step_count; s++)
+            if (self->cells.types[m][s] == type) {
+                places++;
+                outdone +=
+                    is_outdone_in(self, executor, type, m, tt_step_last_of(domain->models[m], s));
+            }
+    return outdone == places;
 }
 
 /* For types of different models. Equal criteria go by release, so that neither a model's number nor
@@ -95,20 +114,27 @@ static bool goes_before(const struct tt_policy *self, int32_t executor,
            tt_cell_subgraph_released(tt_cell_type_first(b, executor));
 }
 
-/* NULL: no type has ready cells for the executor. */
-static struct tt_cell_type *choose_type(const struct tt_policy *self, int32_t executor) {
+/* NULL: no type has ready cells for the executor. `in_order`: later types of a model go first. */
+static struct tt_cell_type *best_type(const struct tt_policy *self, int32_t executor,
+                                      bool in_order) {
     struct tt_cell_type *best = NULL;
     const struct tt_list *active = &self->cells.active;
     for (struct tt_list_node *node = active->head.next; node != &active->head; node = node->next) {
         struct tt_cell_type *type = tt_cell_type_at(node);
         if (tt_cell_type_rows(type, executor) == 0)
             continue; /* its ready cells are held by other executors */
-        if (is_outdone(self, executor, type))
+        if (in_order && is_outdone(self, executor, type))
             continue;
         if (!best || goes_before(self, executor, type, best))
             best = type;
     }
     return best;
+}
+
+/* Models that share types may have them in different orders, so that each type is outdone. */
+static struct tt_cell_type *choose_type(const struct tt_policy *self, int32_t executor) {
+    struct tt_cell_type *best = best_type(self, executor, true);
+    return best ? best : best_type(self, executor, false);
 }
 
 /* S4: the messages of a first task travel before it starts; those of follow-up tasks travel while
@@ -207,7 +233,7 @@ static enum tt_err cellular_init(struct tt_policy *self, const struct tt_policy_
     self->queues.ahead = values[AHEAD];
     if (!err)
         err = take_options(self, setup, values, why);
-    return err ? err : tt_cell_queues_init(&self->cells, setup->domain);
+    return err ? err : tt_cell_queues_init(&self->cells, setup->domain, true);
 }
 
 static const struct tt_policy_ops ops = {

@@ -7,9 +7,11 @@
  * (b) it has ready cells, and none of its tasks is in flight on any executor;
  * (c) it has ready cells.
  *
+ * C1: models whose cells are the same share a type. Its queue is one, and so are its batches.
+ *
  * Order among the types that meet the same criterion:
  * - Types of one model: the later one goes first (decoder before encoder, inner nodes before
- *   leaves).
+ *   leaves). Of a type that models share this holds where it holds in all of them.
  * - Types of different models: the one whose first subgraph was released first goes first. So the
  *   encoders of one model do not wait for all work of another model.
  *

@@ -191,7 +191,7 @@ static enum tt_err lanes_init(struct tt_policy *self, const struct tt_mechanism 
     enum tt_err err = self->executors ? TT_OK : TT_ERR_NO_MEMORY;
     for (int32_t e = 0; !err && e < domain->executor_capacity; e++) {
         tt_list_init(&self->executors[e].merged);
-        err = tt_cell_queues_init(&self->executors[e].cells, domain);
+        err = tt_cell_queues_init(&self->executors[e].cells, domain, false);
     }
     return err;
 }

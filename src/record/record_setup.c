@@ -10,7 +10,7 @@
  * tt_policy_setup is recorded as the policy's name.) */
 _Static_assert(sizeof(void *) != 8 || sizeof(struct tt_step_model) == 136,
                "a new field of tt_step_model: record it here and in proto/recording.proto");
-_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_step) == 24,
+_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_step) == 32,
                "a new field of tt_step: record it here and in proto/recording.proto");
 _Static_assert(sizeof(void *) != 8 || sizeof(struct tt_policy_setup) == 56,
                "a new field of tt_policy_setup: record it here and in proto/recording.proto");
@@ -143,6 +143,7 @@ void *tt_record_model_pack(const struct tt_step_model *model, size_t head_bytes,
         messages[i].kind = (int32_t)model->steps[i].kind;
         messages[i].profile = &profiles[i].message;
         messages[i].min_rows = model->steps[i].min_rows;
+        messages[i].cell = model->steps[i].cell;
         pointers[i] = &messages[i];
     }
     Tutti__RecordedQueueRule *rules = calloc((size_t)model->rule_count + 1, sizeof(*rules));
@@ -253,7 +254,8 @@ static enum tt_err fill_steps(struct tt_step_model *model, struct tt_step *steps
         steps[model->step_count] = (struct tt_step){.name = copy(from->name),
                                                     .profile = profile,
                                                     .kind = (enum tt_step_kind)from->kind,
-                                                    .min_rows = from->min_rows};
+                                                    .min_rows = from->min_rows,
+                                                    .cell = from->cell};
     }
     return TT_OK;
 }

@@ -109,6 +109,30 @@ static void start_cells(struct tt_cell_tasks *self, ptrdiff_t first, struct tt_s
     }
 }
 
+/* C1: cells of several models, each in the slots of its own. */
+static void start_mixed(struct tt_cell_tasks *self, ptrdiff_t first, const struct tt_task *task,
+                        struct tt_engine_task *engine_task) {
+    engine_task->kind = TT_ENGINE_CELLS;
+    engine_task->cells = self->cells + first;
+    engine_task->is_mixed = true;
+    for (int32_t i = 0; i < task->count; i++) {
+        const struct tt_task_item *item = &task->items[i];
+        struct tt_cell_run *run = tt_cell_run_of(item);
+        struct tt_served_cells *cells = run->model->cells;
+        struct tt_engine_cell *cell = &engine_task->cells[i];
+        int32_t type = item->subgraph->first_step, slot;
+        tt_cell_slots_take(&cells->slots, 1, &slot);
+        tt_cell_run_submit(run, item, cells->cells->types[type].arity, slot, -1, cell);
+        cell->number = i;
+        cell->moves_in = cell->moves_out = false;
+        cell->is_read = true;
+        cell->is_answer = may_answer(run, item);
+        cell->home = run->model->engine_model;
+        cell->home_type = type;
+        cell->why = &self->whys[first + i];
+    }
+}
+
 static void start_sequences(struct tt_cell_tasks *self, ptrdiff_t first,
                             struct tt_served_model *model, const struct tt_task *task,
                             struct tt_engine_task *engine_task) {
@@ -150,7 +174,9 @@ void tt_cell_tasks_start(struct tt_cell_tasks *self, int32_t index, struct tt_se
     ptrdiff_t first = (ptrdiff_t)index * self->max_batch;
     engine_task->member_count = task->count;
     engine_task->head.length = 0;
-    if (model->cells->by_cell)
+    if (task->is_mixed)
+        start_mixed(self, first, task, engine_task);
+    else if (model->cells->by_cell)
         start_cells(self, first, model, task, engine_task);
     else
         start_sequences(self, first, model, task, engine_task);
@@ -269,6 +295,13 @@ static void fetch(const struct tt_task *task, const struct tt_engine_cell *cell)
     tt_line_fetch(item->subgraph);
 }
 
+static void finish_mixed(struct tt_task *task, const struct tt_engine_task *engine_task) {
+    for (int32_t i = 0; i < task->count; i++) {
+        const struct tt_cell_run *run = engine_task->cells[i].user;
+        finish_cell(&run->model->cells->slots, task, engine_task, &engine_task->cells[i]);
+    }
+}
+
 static void finish_cells(struct tt_cell_slots *slots, struct tt_task *task,
                          const struct tt_engine_task *engine_task) {
     const struct tt_engine_cell *cells = engine_task->cells;
@@ -287,7 +320,9 @@ void tt_cell_tasks_finished(struct tt_served_model *model, struct tt_task *task,
                             struct tt_engine_task *engine_task) {
     if (engine_task->head.outcome != TT_OUTCOME_ABORTED)
         count(model->stats, task, engine_task);
-    if (engine_task->kind == TT_ENGINE_CELLS)
+    if (task->is_mixed)
+        finish_mixed(task, engine_task);
+    else if (engine_task->kind == TT_ENGINE_CELLS)
         finish_cells(&model->cells->slots, task, engine_task);
     for (int32_t i = 0; engine_task->kind == TT_ENGINE_SEQUENCES && i < task->count; i++)
         finish_sequence(model, &task->items[i], engine_task, &engine_task->sequences[i]);

@@ -152,6 +152,11 @@ void tt_served_cells_as_blocks(struct tt_served_cells *by, struct tt_step *steps
     step_model->max_batch = tt_step_max_rows(step_model, 0, cells->type_count - 1);
 }
 
+static void fill_cell_step(struct tt_step *step, const struct tt_cells *cells, int32_t type) {
+    step->min_rows = cells->types[type].min_batch;
+    step->cell = tt_cells_key(cells, type);
+}
+
 enum tt_err tt_served_model_loaded(struct tt_served_model *self,
                                    struct tt_engine_model *take_engine_model,
                                    struct tt_profile *take_profile,
@@ -177,7 +182,7 @@ enum tt_err tt_served_model_loaded(struct tt_served_model *self,
     self->step_model.whole = take_profile;
     self->step_model.max_batch = self->signature->max_batch;
     for (int32_t s = 0; self->cells && s < step_count; s++)
-        self->steps[s].min_rows = self->cells->cells->types[s].min_batch;
+        fill_cell_step(&self->steps[s], self->cells->cells, s);
     if (self->cells && self->cells->by_step)
         tt_served_cells_as_blocks(self->cells, self->steps, &self->step_model);
     free(self->reason);

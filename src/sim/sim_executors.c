@@ -148,9 +148,10 @@ static void begin_oldest(struct tt_simulation *self, int32_t number) {
 
 /* Finds the cells of the task that are the last of their open-ended chains. */
 static void find_ends(struct tt_simulation *self, struct tt_task *task) {
-    enum tt_step_kind kind = self->models[task->model].step_model->steps[task->first_step].kind;
     for (int32_t i = 0; i < task->count; i++) {
         struct tt_task_item *item = &task->items[i];
+        const struct tt_step_model *model = self->models[item->request->model].step_model;
+        enum tt_step_kind kind = model->steps[item->subgraph->first_step].kind;
         item->fate = TT_FATE_GOES_ON;
         if (!item->subgraph->open_ended)
             continue;

@@ -114,6 +114,7 @@ static void run_cells(struct tt_emulated_cells *self, struct tt_engine_task *tas
                       const struct tt_emulated_clock *clock) {
     const struct tt_cells *cells = self->options.cells;
     int32_t type = task->head.first_step;
+    tt_assert(!task->is_mixed); /* its cells have no files that could be the same */
     if (!pass_cells(self, task, clock)) {
         task->head.outcome = TT_OUTCOME_ABORTED;
         return;

@@ -27,7 +27,7 @@ static bool ensure_rows(struct tt_cell_scratch *self, int32_t count) {
            TT_ARRAY_RESERVE(self->movers, &self->mover_capacity, count);
 }
 
-static void *ensure_bytes(struct tt_gather_buffer *buffer, size_t bytes) {
+void *tt_cell_scratch_room(struct tt_gather_buffer *buffer, size_t bytes) {
     if (bytes <= buffer->capacity_bytes)
         return buffer->bytes;
     size_t capacity = (bytes * 2 + ALIGNMENT_BYTES - 1) & ~(size_t)(ALIGNMENT_BYTES - 1);
@@ -151,7 +151,7 @@ static const void *as_one(const struct tt_cell_batch *batch, const struct tt_cel
         batch->task->spared_bytes += input->initial ? (int64_t)bytes : 0;
         return rows[0];
     }
-    char *to = ensure_bytes(buffer, bytes);
+    char *to = tt_cell_scratch_room(buffer, bytes);
     if (!to)
         return NULL;
     for (int32_t i = 0; i < batch->count; i++)
@@ -209,7 +209,7 @@ static enum tt_err bind_outputs(const struct tt_cell_batch *batch, const struct 
             &batch->model->cells->tensors[plan->outputs[o].tensor];
         size_t bytes = tensor->row_bytes * (size_t)batch->count;
         void *to = places->written >= 0 ? tt_cell_row(tensor, places->written)
-                                        : ensure_bytes(&batch->scratch->outputs[o], bytes);
+                                        : tt_cell_scratch_room(&batch->scratch->outputs[o], bytes);
         if (!to)
             return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a batch of cells");
         enum tt_err err = bind(batch, tensor->dtype, &tensor->shape, to, bytes,
@@ -304,17 +304,24 @@ static void clear_slot(const struct tt_cell_batch *batch, int32_t slot) {
     cells->type_of[slot] = (uint8_t)batch->type;
 }
 
+static enum tt_err run_batch(struct tt_cell_batch *batch, struct tt_error *why) {
+    return batch->task->is_mixed ? tt_cell_mixed_run(batch, why) : tt_cell_step_run(batch, why);
+}
+
 static void run_apart(struct tt_cell_batch *batch) {
     for (int32_t i = 0; i < batch->count; i++) {
         struct tt_engine_cell *cell = &batch->cells[i];
         struct tt_cell_batch alone = *batch;
         alone.cells = cell;
         alone.count = 1;
-        cell->err = tt_cell_step_run(&alone, cell->why);
-        if (cell->err) {
-            cell->emitted = 0;
-            clear_slot(batch, cell->slot); /* cells queued after it must read finite values */
-        }
+        cell->err = run_batch(&alone, cell->why);
+        if (!cell->err)
+            continue;
+        cell->emitted = 0;
+        if (batch->task->is_mixed) /* cells queued after it must read finite values */
+            tt_cell_mixed_clear(cell);
+        else
+            clear_slot(batch, cell->slot);
     }
 }
 
@@ -322,7 +329,7 @@ static void run_part(struct tt_cell_batch *batch) {
     enum tt_err err = TT_ERR_INTERNAL;
     struct tt_error why;
     if (batch->count > 1)
-        err = tt_cell_step_run(batch, &why);
+        err = run_batch(batch, &why);
     if (err)
         run_apart(batch);
 }

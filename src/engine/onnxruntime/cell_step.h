@@ -45,4 +45,12 @@ TT_MUST_CHECK enum tt_err tt_cell_step_run(struct tt_cell_batch *batch, struct t
  * each cell's error and the value it emitted. The slots of failed cells are zero. */
 void tt_cell_step_run_each(const struct tt_cell_batch *batch);
 
+/* C1: the same as tt_cell_step_run for cells of several models. Implemented in cell_mixed.c, as
+ * is: the slot of a cell that failed is zero. */
+TT_MUST_CHECK enum tt_err tt_cell_mixed_run(const struct tt_cell_batch *batch,
+                                            struct tt_error *why);
+void tt_cell_mixed_clear(const struct tt_engine_cell *cell);
+/* Room for `bytes` bytes, whose contents are undefined; NULL: no memory. */
+void *tt_cell_scratch_room(struct tt_gather_buffer *buffer, size_t bytes);
+
 #endif

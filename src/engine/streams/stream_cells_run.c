@@ -210,9 +210,19 @@ enum tt_err tt_stream_cells_put(struct tt_async_task *task, enum tt_async_put wh
 
 /* ---- what comes back ---- */
 
+/* From the slots of the cell's own model. */
+static int64_t emitted_by(const struct tt_stream_place *place, const struct tt_engine_cell *cell) {
+    const struct tt_cell_set *set = set_of(place);
+    int32_t type = place->async.head.first_step;
+    if (place->task->is_mixed) {
+        set = TT_CONTAINER_OF(cell->home, struct tt_stream_model, model)->cells->set;
+        type = cell->home_type;
+    }
+    return tt_cell_integer(&set->tensors[set->plans[type].emit], cell->slot);
+}
+
 /* What its cells emitted, or why they failed. */
 static void settle_cells(const struct tt_stream_place *place, bool is_done) {
-    const struct tt_cell_set *set = set_of(place);
     const struct tt_cell_plan *plan = plan_of(place);
     struct tt_engine_task *task = place->task;
     struct tt_error why = place->why;
@@ -224,7 +234,7 @@ static void settle_cells(const struct tt_stream_place *place, bool is_done) {
         if (err)
             cell->err = tt_fail(err, cell->why, "%s", why.text);
         else if (plan->emits_integer && !cell->err)
-            cell->emitted = tt_cell_integer(&set->tensors[plan->emit], cell->slot);
+            cell->emitted = emitted_by(place, cell);
     }
 }
 

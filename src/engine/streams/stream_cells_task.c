@@ -22,6 +22,19 @@ struct resolving {
     int32_t read, written;
 };
 
+/* C1: the model whose slots the cell has, and its plan there. */
+static struct tt_stream_cells *home_of(const struct resolving *self, int32_t cell) {
+    if (!self->task->is_mixed)
+        return self->cells;
+    return TT_CONTAINER_OF(self->cell[cell].home, struct tt_stream_model, model)->cells;
+}
+
+static const struct tt_cell_plan *plan_of(const struct resolving *self, int32_t cell) {
+    if (!self->task->is_mixed)
+        return self->plan;
+    return &home_of(self, cell)->set->plans[self->cell[cell].home_type];
+}
+
 /* One more copy; it joins the last one if both go on from there. */
 static void add_copy(struct tt_stream_copies *copies, uint64_t to, uint64_t from, size_t bytes) {
     struct tt_stream_copy *last = copies->count > 0 ? &copies->copies[copies->count - 1] : NULL;
@@ -44,27 +57,21 @@ static void find_adjacent(struct resolving *self) {
         reads_range &= read == first_read + i;
         writes_range &= written == first_written + i;
     }
-    self->read = reads_range && first_read >= 0 ? first_read : -1;
-    self->written = writes_range ? first_written : -1;
+    bool is_one = !self->task->is_mixed;
+    self->read = is_one && reads_range && first_read >= 0 ? first_read : -1;
+    self->written = is_one && writes_range ? first_written : -1;
 }
 
 /* ---- what it reads ---- */
 
-/* The slot of a state; -1: the cell reads the initial value. */
-static int32_t slot_read(const struct resolving *self, const struct tt_cell_input *input,
-                         int32_t cell) {
-    int32_t slot = self->cell[cell].sources[input->source];
-    bool lacks = slot >= 0 && (input->lacking >> self->cells->set->type_of[slot] & 1);
-    return lacks ? -1 : slot;
-}
-
 /* The row that the cell reads: a slot's, or an initial one. Those of neighbours are adjacent. */
 static uint64_t row_read(const struct resolving *self, int32_t i, int32_t cell) {
-    const struct tt_cell_input *input = &self->plan->inputs[i];
-    int32_t slot = slot_read(self, input, cell);
-    if (slot < 0)
+    const struct tt_stream_cells *home = home_of(self, cell);
+    const struct tt_cell_input *input = &plan_of(self, cell)->inputs[i];
+    int32_t slot = self->cell[cell].sources[input->source];
+    if (slot < 0 || (input->lacking >> home->set->type_of[slot] & 1))
         return self->cells->initial[self->type][i] + input->row_bytes * (uint64_t)cell;
-    return tt_stream_cells_row(self->cells, input->state, slot);
+    return tt_stream_cells_row(home, input->state, slot);
 }
 
 /* The few cells that move in are copied to where the range has a place for them. */
@@ -149,25 +156,41 @@ static void scatter(struct resolving *self, int32_t o) {
         const struct tt_engine_cell *cell = &self->cell[k];
         if (in_place && (!cell->moves_out || (!cell->is_read && !output->is_told)))
             continue;
-        add_copy(&self->work->scatters,
-                 tt_stream_cells_row(self->cells, output->tensor, cell->slot),
-                 self->work->out[o] + bytes * (uint64_t)k, bytes);
+        add_copy(
+            &self->work->scatters,
+            tt_stream_cells_row(home_of(self, k), plan_of(self, k)->outputs[o].tensor, cell->slot),
+            self->work->out[o] + bytes * (uint64_t)k, bytes);
         self->task->gathered_bytes += (int64_t)bytes;
     }
 }
 
 /* Rows that answers hold: what a cell emits, and the answer of the last one. */
 static void tell(struct resolving *self, int32_t o) {
-    const struct tt_cell_output *output = &self->plan->outputs[o];
-    const struct tt_cell_tensor *tensor = &self->cells->set->tensors[output->tensor];
-    bool tells_all = self->plan->emits_integer && self->plan->emit == output->tensor;
-    for (int32_t k = 0; output->is_told && k < self->count; k++) {
+    for (int32_t k = 0; k < self->count; k++) {
         const struct tt_engine_cell *cell = &self->cell[k];
-        if (tells_all || cell->is_answer)
+        const struct tt_cell_plan *plan = plan_of(self, k);
+        const struct tt_cell_output *output = &plan->outputs[o];
+        const struct tt_stream_cells *home = home_of(self, k);
+        const struct tt_cell_tensor *tensor = &home->set->tensors[output->tensor];
+        bool tells_all = plan->emits_integer && plan->emit == output->tensor;
+        if (output->is_told && (tells_all || cell->is_answer))
             add_copy(&self->work->told, (uintptr_t)tt_cell_row(tensor, cell->slot),
-                     tt_stream_cells_row(self->cells, output->tensor, cell->slot),
-                     tensor->row_bytes);
+                     tt_stream_cells_row(home, output->tensor, cell->slot), tensor->row_bytes);
     }
+}
+
+/* Further states that hold an output. */
+static void copy_states(struct resolving *self, int32_t o) {
+    const struct tt_cell_output *output = &self->plan->outputs[o];
+    size_t bytes = self->cells->set->tensors[output->tensor].row_bytes;
+    for (int32_t c = 0; c < output->copy_count; c++)
+        for (int32_t k = 0; k < self->count; k++) {
+            const struct tt_stream_cells *home = home_of(self, k);
+            const struct tt_cell_output *own = &plan_of(self, k)->outputs[o];
+            add_copy(&self->work->scatters,
+                     tt_stream_cells_row(home, own->copies[c], self->cell[k].slot),
+                     tt_stream_cells_row(home, own->tensor, self->cell[k].slot), bytes);
+        }
 }
 
 static void find_outputs(struct resolving *self) {
@@ -179,24 +202,15 @@ static void find_outputs(struct resolving *self) {
         scatter(self, o);
         tell(self, o);
     }
-    for (int32_t o = 0; o < self->plan->output_count; o++) {
-        const struct tt_cell_output *output = &self->plan->outputs[o];
-        size_t bytes = self->cells->set->tensors[output->tensor].row_bytes;
-        for (int32_t c = 0; c < output->copy_count; c++)
-            for (int32_t k = 0; k < self->count; k++)
-                add_copy(&self->work->scatters,
-                         tt_stream_cells_row(self->cells, output->copies[c], self->cell[k].slot),
-                         tt_stream_cells_row(self->cells, output->tensor, self->cell[k].slot),
-                         bytes);
-    }
+    for (int32_t o = 0; o < self->plan->output_count; o++)
+        copy_states(self, o);
 }
 
 /* ---- which tasks it comes after ---- */
 
 /* Of each other executor the newest task whose results it reads, unless that is known to be over.
  */
-static void come_after(struct resolving *self, int32_t slot) {
-    const struct tt_stream_cell_writer *writer = &self->cells->writers[slot];
+static void come_after(struct resolving *self, const struct tt_stream_cell_writer *writer) {
     struct tt_stream_place *place = writer->place;
     if (!place || place->turn != writer->turn || tt_flag_is_raised(&place->has_ended))
         return;
@@ -217,14 +231,16 @@ static void note_slots(struct resolving *self) {
     for (int32_t k = 0; k < self->count; k++)
         for (int32_t q = 0; q < self->plan->arity; q++)
             if (self->cell[k].sources[q] >= 0)
-                come_after(self, self->cell[k].sources[q]);
+                come_after(self, &home_of(self, k)->writers[self->cell[k].sources[q]]);
     const struct tt_stream_cell_writer writer = {self->place, self->place->turn};
     for (int32_t k = 0; k < self->count; k++) {
         const struct tt_engine_cell *cell = &self->cell[k];
         const int32_t slots[] = {cell->slot, cell->moves_out ? cell->exit : cell->slot};
+        struct tt_stream_cells *home = home_of(self, k);
+        int32_t type = self->task->is_mixed ? cell->home_type : self->type;
         for (size_t s = 0; s < TT_COUNT(slots); s++) {
-            self->cells->set->type_of[slots[s]] = (uint8_t)self->type;
-            self->cells->writers[slots[s]] = writer;
+            home->set->type_of[slots[s]] = (uint8_t)type;
+            home->writers[slots[s]] = writer;
         }
     }
 }

@@ -128,6 +128,29 @@ static enum tt_err set_min_batch(struct building *b, struct tt_scenario_model *m
     return TT_OK;
 }
 
+static uint64_t mix(uint64_t hash, uint64_t value) {
+    return (hash ^ value) * UINT64_C(0x100000001b3); /* FNV-1a, by words */
+}
+
+/* C1: what names the cell of a step: its name and its times. */
+static uint64_t cell_of(const struct tt_step *step) {
+    const struct tt_profile *profile = step->profile;
+    uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), (uint64_t)step->kind);
+    for (const char *at = step->name; *at; at++)
+        hash = mix(hash, (unsigned char)*at);
+    for (int32_t l = 0; l < profile->length_count; l++)
+        for (int32_t b = 1; b <= profile->max_batch; b++) {
+            hash = mix(hash, (uint64_t)tt_profile_latency(profile, b, profile->lengths[l]));
+            hash = mix(hash, (uint64_t)tt_profile_demand(profile, b, profile->lengths[l]));
+        }
+    return hash ? hash : 1;
+}
+
+static void share_cells(struct tt_scenario_model *model, const Tutti__ExperimentModel *given) {
+    for (int32_t s = 0; given->shared_cells && s < model->step_model.step_count; s++)
+        model->steps[s].cell = cell_of(&model->steps[s]);
+}
+
 /* For nexus: the executors that serve the model. */
 static enum tt_err set_executors(struct building *b, struct tt_scenario_model *model,
                                  const Tutti__ExperimentModel *given) {
@@ -163,6 +186,7 @@ static enum tt_err set_policy(struct building *b, struct tt_scenario_model *mode
                                    model->name, MAX_TIMESTEPS);
     model->step_model.target = given->target;
     model->step_model.dec_timesteps = given->dec_timesteps;
+    share_cells(model, given);
     enum tt_err err = set_min_batch(b, model, given);
     return err ? err : set_executors(b, model, given);
 }

@@ -257,6 +257,22 @@ static void take_answer(struct tt_cells_work *work) {
     }
 }
 
+uint64_t tt_cells_key(const struct tt_cells *self, int32_t type) {
+    const struct tt_cell_type *kind = &self->types[type];
+    uint64_t key = 0;
+    if (!*kind->digest)
+        return 0;
+    for (int32_t i = 0; i < 16;
+         i++) /* of SHA-256, in hexadecimal: enough never to meet by chance */
+        key = key << 4 | (uint64_t)(kind->digest[i] <= '9' ? kind->digest[i] - '0'
+                                                           : kind->digest[i] - 'a' + 10);
+    uint64_t uses = 0; /* a bit per output that answers hold */
+    for (int32_t k = 0; kind->answers[0] >= 0 && k < self->signature.output_count; k++)
+        uses |= UINT64_C(1) << (kind->answers[k] % 63);
+    key ^= uses * UINT64_C(0x9e3779b97f4a7c15);
+    return key ? key : 1;
+}
+
 bool tt_cells_is_emitted(const struct tt_cells *self, int32_t i) {
     const struct tt_cell_type *last = &self->types[self->type_count - 1];
     return last->answers[i] == last->emit;

@@ -15,8 +15,8 @@
  *
  * The identity of a type (`digest`) covers its file (definition and weights, also those in other
  * files), its shapes and its wiring. Cells of equal digest, in one model or several, compute the
- * same and share one copy of the weights (engine/onnxruntime/ort_shared.h). Only cells of one model
- * share batches.
+ * same and share one copy of the weights (engine/onnxruntime/ort_shared.h). If their outputs also
+ * have the same uses (tt_cells_key), cells of several models share batches.
  *
  * Life: made when the repository is read, one per version; immutable until freed. Clients see its
  * `signature`. It runs nothing and knows no request. */
@@ -134,6 +134,9 @@ void tt_cells_present(const struct tt_cells *self, struct tt_onnx_file *out_file
  * problems. Call it once, before any use. */
 void tt_cells_follow(struct tt_cells *self, const struct tt_model_config *config,
                      struct tt_findings *findings);
+/* C1: what names the type in other models: equal keys are equal cells whose outputs have the same
+ * uses. 0: it has no file, and is like no other. */
+uint64_t tt_cells_key(const struct tt_cells *self, int32_t type);
 /* True if output `i` of the request is emitted, one per cell; else it is that of the last cell. */
 bool tt_cells_is_emitted(const struct tt_cells *self, int32_t i);
 /* True if a cell that emitted `token` ends its chain. */

@@ -261,6 +261,60 @@ static void test_same_as_alone(void **state) {
     }
 }
 
+static int64_t cells_counted(struct client *client, const char *name) {
+    return tt_counter_get(&find(client, name)->stats->cells[0].cells);
+}
+
+/* A batch of cells counts for the model of its first one. So if both models have counted what their
+ * own requests had, no batch had cells of both. */
+static void expect_mixed(struct client *client, const char *a, const char *b,
+                         const struct ask *alone) {
+    enum { MOST_ROUNDS = 200 };
+    static struct ask asks[REQUESTS];
+    bool is_mixed = false;
+    for (int round = 0; round < MOST_ROUNDS && !is_mixed; round++) {
+        int64_t before = cells_counted(client, a), both = before + cells_counted(client, b);
+        int64_t own = 0, all = 0;
+        ask_again(asks, alone);
+        for (int i = 0; i < REQUESTS; i++) {
+            send(client, find(client, i % 2 ? b : a), &asks[i]);
+            own += i % 2 ? 0 : asks[i].length;
+            all += asks[i].length;
+        }
+        wait_until(client, 0);
+        for (int i = 0; i < REQUESTS; i++)
+            expect_answer(i % 2 ? b : a, i, &asks[i], &alone[i]);
+        int64_t counted = cells_counted(client, a);
+        assert_int_equal(counted + cells_counted(client, b) - both, all);
+        is_mixed = counted - before != own;
+    }
+    assert_true(is_mixed);
+}
+
+/* C1: models with the same cell share its batches, on the CPU and on a device; then one of them
+ * goes. */
+static void test_models_share_batches(void **state) {
+    (void)state;
+    static struct ask alone[REQUESTS];
+    static const char device[] = "device { memory_mb: 64 }";
+    static const char *const pairs[][2] = {{"first", "second"}, {"on_device", "also_there"}};
+    struct tt_prng random;
+    tt_prng_init(&random, test_seed(3), 0);
+    make_cells_under("chain_serial", CHAIN, "policy { name: 'serial' }", NULL);
+    for (int k = 0; k < 2; k++) {
+        make_cells_under(pairs[0][k], CHAIN, "", NULL);
+        make_cells_under(pairs[1][k], CHAIN, device, NULL);
+    }
+    for (int32_t executors = 1; executors <= 2; executors++) {
+        struct client client;
+        client_open(&client, executors);
+        ask_alone(&client, "chain_serial", false, alone, &random);
+        for (size_t p = 0; p < TT_COUNT(pairs); p++)
+            expect_mixed(&client, pairs[p][0], pairs[p][1], alone);
+        client_close(&client);
+    }
+}
+
 /* A decoder's answer ends with <eos> or is as long as it may be; both come about. */
 static void test_ends(void **state) {
     (void)state;
@@ -638,6 +692,7 @@ static void test_merged_in_sets(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_same_as_alone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_models_share_batches, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ends, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_offender_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_lazy_pads_nothing, set_up, tear_down),
