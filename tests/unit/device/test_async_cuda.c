@@ -493,7 +493,7 @@ static void let_go(void) {
     sem_post(&hung.gate);
     while (sem_wait(&hung.drained) != 0)
         continue;
-    assert_int_equal(hung.calls, 0); /* who wanted the call has gone */
+    assert_int_equal(hung.calls, 0); /* its context is closed */
 }
 
 /* Nothing of a stream that hangs is freed or used again, also by another device of the GPU, until

@@ -38,7 +38,7 @@ struct graph {
     int32_t inputs[STEPS][3], outputs[STEPS][2]; /* the flow's arrays */
 };
 
-/* A gate in each step, for tests that want to know where a task is. */
+/* A gate in each step, for tests that need to know where a task is. */
 struct gate {
     sem_t entered, go;
     int32_t step; /* -1: none */
