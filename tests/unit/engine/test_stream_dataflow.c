@@ -64,7 +64,7 @@ struct world {
     struct tt_async_device *device;
     struct tt_engine *engine;
     struct tt_engine_model *model;
-    struct tt_ring returned;
+    struct tt_ring returned[EXECUTORS]; /* each has one thread that fills it */
     struct request requests[REQUESTS];
     struct batch batches[EXECUTORS * DEPTH];
     int32_t depth[EXECUTORS], under_way, done, stopped, in_place, gathered;
@@ -231,7 +231,7 @@ static void check_member(const struct world *self, const struct batch *batch, in
 
 static void done(void *context, struct tt_device_task *task) {
     struct world *self = context;
-    bool pushed = tt_ring_push(&self->returned, task);
+    bool pushed = tt_ring_push(&self->returned[task->executor], task);
     tt_assert(pushed);
 }
 
@@ -253,7 +253,8 @@ static void open_world(struct world *self, uint64_t seed, uint64_t number, int32
     if (checks_order)
         assert_int_equal(tt_async_order_new(&order, &host.take_order, &why), TT_OK);
     assert_int_equal(tt_async_host_open(&host, &self->device, &why), TT_OK);
-    assert_int_equal(tt_ring_init(&self->returned, 64), TT_OK);
+    for (int32_t e = 0; e < EXECUTORS; e++)
+        assert_int_equal(tt_ring_init(&self->returned[e], 64), TT_OK);
     const struct tt_stream_engine_options options = {.engine = {.executor_count = EXECUTORS,
                                                                 .queue_depth = DEPTH,
                                                                 .done = done,
@@ -277,7 +278,8 @@ static void close_world(struct world *self) {
     self->engine->ops->unload(self->model); /* which asserts that no slot is left behind */
     self->engine->ops->close(self->engine);
     tt_async_device_close(self->device);
-    tt_ring_fini(&self->returned);
+    for (int32_t e = 0; e < EXECUTORS; e++)
+        tt_ring_fini(&self->returned[e]);
     assert_string_equal(self->conflict, "");
     free_graph(&self->graph);
 }
@@ -311,9 +313,16 @@ static void begin_batch(struct world *self, struct batch *batch, int32_t executo
                                      .members = batch->members}};
 }
 
+static struct batch *take(struct world *self) {
+    struct batch *batch = NULL;
+    for (int32_t e = 0; !batch && e < EXECUTORS; e++)
+        batch = tt_ring_pop(&self->returned[e]);
+    return batch;
+}
+
 static struct batch *await(struct world *self) {
     struct batch *batch;
-    while (!(batch = tt_ring_pop(&self->returned)))
+    while (!(batch = take(self)))
         sched_yield();
     return batch;
 }
@@ -379,7 +388,7 @@ static void run_world(uint64_t seed, uint64_t number, bool checks_order, int32_t
             tt_engine_yield(world.engine, &batch->task);
         if (!batch && world.under_way > 0)
             settle(&world, await(&world));
-        for (struct batch *back; (back = tt_ring_pop(&world.returned));)
+        for (struct batch *back; (back = take(&world));)
             settle(&world, back);
     }
     while (world.under_way > 0)
