@@ -39,10 +39,14 @@ static void add_member(struct tt_scheduler_role *self, int64_t now,
 }
 
 /* When the device should have reported the end of a task that starts no earlier than `start_at`. */
-static int64_t overdue_at(const struct tt_scheduler_role *self, const struct tt_task *task,
+static int64_t overdue_at(const struct tt_scheduler_role *self,
+                          const struct tt_granted_device *device, const struct tt_task *task,
                           int64_t start_at) {
     const struct tt_profile *profile = self->settings->models[task->model]->whole;
     int64_t run = tt_profile_tail(profile, task->rows, task->length);
+    int32_t pace = *tt_scheduler_pace_at(self, device->backend, task->model);
+    if (pace > 1000)
+        run += run / 1000 * (pace - 1000);
     int64_t slack = tt_instant_max(self->settings->overdue_ns, run / 4);
     int64_t travel = 2 * self->settings->control_ns + self->settings->data_ns * task->rows;
     return start_at + run + slack + travel;
@@ -55,7 +59,7 @@ static void issue(struct tt_scheduler_role *self, int64_t now,
     const struct tt_task *task = grant->task;
     grant->number = ++self->grant_count; /* ascending in the order of sending */
     grant->accepted_by = now + 2 * self->settings->control_ns + self->settings->overdue_ns;
-    grant->ended_by = overdue_at(self, task, start_at);
+    grant->ended_by = overdue_at(self, device, task, start_at);
     self->granted++;
     tt_outbox_begin(
         &self->outbox, device->backend, TT_FRAME_GRANT, self->primary.epoch,
@@ -315,6 +319,12 @@ void tt_scheduler_grants_issue(struct tt_scheduler_role *self, int64_t now,
     self->parked--;
     issue(self, now, device, grant, tt_instant_max(now, grant->task->start_at));
     set_due(self, device);
+}
+
+void tt_scheduler_role_pace(struct tt_scheduler_role *self, uint16_t backend, int32_t model,
+                            int32_t permille) {
+    tt_assert(backend < self->settings->node_count && model < self->settings->model_count);
+    *tt_scheduler_pace_at(self, backend, model) = permille;
 }
 
 void tt_scheduler_grants_settle(struct tt_scheduler_role *self,

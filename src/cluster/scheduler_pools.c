@@ -61,7 +61,9 @@ bool tt_scheduler_pools_init(struct tt_scheduler_role *self) {
     self->tickets = calloc(models, sizeof(*self->tickets));
     self->lacking = calloc(models, sizeof(*self->lacking));
     self->lacks = calloc(models * (size_t)self->settings->node_count, sizeof(*self->lacks));
-    if (!self->pools || !self->routes || !self->tickets || !self->lacking || !self->lacks)
+    self->paces = calloc(models * (size_t)self->settings->node_count, sizeof(*self->paces));
+    if (!self->pools || !self->routes || !self->tickets || !self->lacking || !self->lacks ||
+        !self->paces)
         return false;
     self->pool_count = count;
     if (count > 1) {
@@ -92,6 +94,7 @@ void tt_scheduler_pools_fini(struct tt_scheduler_role *self) {
     free(self->tickets);
     free(self->lacking);
     free(self->lacks);
+    free(self->paces);
     free(self->moving);
     free(self->grants);
     free(self->devices);

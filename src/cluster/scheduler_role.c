@@ -136,6 +136,11 @@ static void claim(struct tt_scheduler_role *self, int64_t now) {
     self->record(self->context, now, self->primary.epoch);
 }
 
+static void open_again(struct tt_scheduler_role *self, int64_t now) {
+    enum tt_err err = tt_scheduler_pools_open(self, now, NULL);
+    tt_assert(err == TT_OK); /* the same was possible before */
+}
+
 /* It is a spare again, with an empty mechanism. */
 static void step_down(struct tt_scheduler_role *self, int64_t now) {
     tt_assert(self->is_primary);
@@ -145,8 +150,17 @@ static void step_down(struct tt_scheduler_role *self, int64_t now) {
     self->primary.heard_at = now;
     self->claim_at = now + patience(self);
     tt_scheduler_pools_close(self);
-    enum tt_err err = tt_scheduler_pools_open(self, now, NULL);
-    tt_assert(err == TT_OK); /* the same was possible before */
+    open_again(self, now);
+}
+
+bool tt_scheduler_role_retime(struct tt_scheduler_role *self, int64_t now,
+                              void (*change)(void *context), void *context) {
+    if (self->is_primary)
+        return false;
+    tt_scheduler_pools_close(self);
+    change(context);
+    open_again(self, now);
+    return true;
 }
 
 /* The primary was heard, so there is nothing to claim. */

@@ -132,12 +132,13 @@ struct tt_scheduler_role {
     struct tt_scheduler_pool *pools; /* [pool_count] */
     int32_t pool_count;
     bool has_mechanisms, had_mechanisms;
-    uint16_t *routes;           /* [capacity]: the pool that gets its requests */
-    int64_t *tickets;           /* [capacity]: rows that came since this process started */
-    bool *lacks;                /* [node_count][capacity]: backends that do not have the model */
-    int32_t *lacking;           /* [capacity]: of those */
-    int32_t parked;             /* grants */
-    bool holders_changed;       /* since the frontends heard which models are absent */
+    uint16_t *routes;     /* [capacity]: the pool that gets its requests */
+    int64_t *tickets;     /* [capacity]: rows that came since this process started */
+    bool *lacks;          /* [node_count][capacity]: backends that do not have the model */
+    int32_t *lacking;     /* [capacity]: of those */
+    int32_t *paces;       /* [node_count][capacity]: how long the model takes there; 0: not known */
+    int32_t parked;       /* grants */
+    bool holders_changed; /* since the frontends heard which models are absent */
     struct tt_request **moving; /* [request_limit]: during a switch; NULL: there is one pool */
     uint64_t placement_version; /* that `routes` are of */
     int64_t place_by_at;        /* a plan is loaded by then, or dropped */
@@ -173,6 +174,14 @@ void tt_scheduler_role_add_model(struct tt_scheduler_role *self, int64_t now, bo
  * depth of 1 only. */
 void tt_scheduler_role_hold(struct tt_scheduler_role *self, uint16_t backend, int32_t model,
                             bool holds);
+/* On this backend the model takes so many thousandths of what the settings say: its grants are not
+ * overdue before. */
+void tt_scheduler_role_pace(struct tt_scheduler_role *self, uint16_t backend, int32_t model,
+                            int32_t permille);
+/* A spare calls `change`, which may change the profiles of the settings, while no policy reads
+ * them. False: it is primary, and nothing was called. */
+bool tt_scheduler_role_retime(struct tt_scheduler_role *self, int64_t now,
+                              void (*change)(void *context), void *context);
 void tt_scheduler_role_receive(struct tt_scheduler_role *self, int64_t now, uint16_t from,
                                const struct tt_frame *frame);
 void tt_scheduler_role_link(struct tt_scheduler_role *self, int64_t now, uint16_t peer,
@@ -205,6 +214,13 @@ TT_MUST_CHECK enum tt_err tt_scheduler_role_stop_plan(struct tt_scheduler_role *
 int32_t tt_scheduler_role_requests(const struct tt_scheduler_role *self);
 /* O(everything). */
 void tt_scheduler_role_check(const struct tt_scheduler_role *self);
+
+/* The pace of the model on the backend, in thousandths; 0: not known. */
+static inline int32_t *tt_scheduler_pace_at(const struct tt_scheduler_role *self, uint16_t backend,
+                                            int32_t model) {
+    return &self->paces[(size_t)backend * (size_t)tt_cluster_model_capacity(self->settings) +
+                        (size_t)model];
+}
 
 /* ---- scheduler_plans.c; called by the others ---- */
 

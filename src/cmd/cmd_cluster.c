@@ -185,6 +185,20 @@ static void print_domain(const json_t *domain) {
         printf("wanted: not known before 10 s with requests\n");
 }
 
+/* Backends on which models take another time than the primary plans with. */
+static void print_paces(const json_t *nodes) {
+    size_t i, k;
+    const json_t *node, *pace;
+    json_array_foreach(nodes, i, node) {
+        if (!is_primary(node))
+            continue;
+        json_array_foreach(json_object_get(node, "paces"), k, pace)
+            printf("model %s takes %.2f times as long on %s as %s plans with\n",
+                   text_of(pace, "model"), json_real_value(json_object_get(pace, "pace")),
+                   text_of(pace, "node"), text_of(node, "name"));
+    }
+}
+
 /* DONE if a primary is there. */
 static int show_status(const struct cluster *self) {
     json_t *nodes = json_array();
@@ -218,6 +232,7 @@ static int show_status(const struct cluster *self) {
             if (json_is_array(scaling))
                 tt_cluster_scale_print_pools(scaling);
         }
+        print_paces(nodes);
         json_decref(nodes);
         json_decref(domains);
     }

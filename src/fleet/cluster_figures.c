@@ -1,8 +1,12 @@
 #include "fleet/cluster_figures.h"
 
+#include "base/array.h"
 #include "metrics/exposition.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+enum { ONE = 1000, WITHIN = 10 }; /* what is within a hundredth is equal */
 
 enum tt_err tt_cluster_figures_init(struct tt_cluster_figures *self,
                                     const struct tt_scaling_service *scaling) {
@@ -18,6 +22,7 @@ void tt_cluster_figures_fini(struct tt_cluster_figures *self) {
     if (self->has_lock)
         tt_lock_fini(&self->lock);
     free(self->pools);
+    free(self->paces);
     *self = (struct tt_cluster_figures){.pools = NULL};
 }
 
@@ -58,7 +63,58 @@ void tt_cluster_figures_note(struct tt_cluster_figures *self,
     tt_lock_give(&self->lock);
 }
 
+void tt_cluster_figures_pace(struct tt_cluster_figures *self, const char *model, const char *node,
+                             int32_t permille) {
+    bool differs = permille < ONE - WITHIN || permille > ONE + WITHIN;
+    int32_t at = 0;
+    tt_lock_take(&self->lock);
+    while (at < self->pace_count &&
+           (strcmp(self->paces[at].model, model) != 0 || strcmp(self->paces[at].node, node) != 0))
+        at++;
+    if (differs && at == self->pace_count &&
+        TT_ARRAY_RESERVE(self->paces, &self->pace_capacity, at + 1))
+        self->pace_count++;
+    if (differs && at < self->pace_count)
+        self->paces[at] = (struct tt_pace_figure){model, node, permille};
+    else if (at < self->pace_count)
+        self->paces[at] = self->paces[--self->pace_count];
+    tt_lock_give(&self->lock);
+}
+
+void tt_cluster_figures_adopted(struct tt_cluster_figures *self) {
+    int32_t kept = 0;
+    tt_lock_take(&self->lock);
+    for (int32_t i = 0; i < self->pace_count; i++)
+        if (self->paces[i].permille < ONE)
+            self->paces[kept++] = self->paces[i];
+    self->pace_count = kept;
+    tt_lock_give(&self->lock);
+}
+
+void tt_cluster_figures_show_paces(const struct tt_cluster_figures *self,
+                                   struct tt_text *out_json) {
+    tt_text_puts(out_json, ", \"paces\": [");
+    for (int32_t i = 0; i < self->pace_count; i++)
+        tt_text_printf(out_json, "%s{\"model\": \"%s\", \"node\": \"%s\", \"pace\": %d.%03d}",
+                       i ? ", " : "", self->paces[i].model, self->paces[i].node,
+                       self->paces[i].permille / ONE, self->paces[i].permille % ONE);
+    tt_text_puts(out_json, "]");
+}
+
 /* ---- the page ---- */
+
+static void put_paces(const struct tt_cluster_figures *self, struct tt_exposition *page) {
+    static const char name[] = "tutti_cluster_pace";
+    tt_exposition_family(page, name, "gauge",
+                         "Time of a model on a backend, as a share of what the scheduler plans "
+                         "with; only where they differ");
+    for (int32_t i = 0; i < self->pace_count; i++) {
+        tt_exposition_begin(page, name, "");
+        tt_exposition_label(page, "model", self->paces[i].model);
+        tt_exposition_label(page, "node", self->paces[i].node);
+        tt_exposition_real(page, self->paces[i].permille / (double)ONE);
+    }
+}
 
 static void put_plain(struct tt_exposition *page, const char *name, const char *type,
                       const char *help, int64_t value) {
@@ -172,5 +228,7 @@ void tt_cluster_figures_put(struct tt_cluster_figures *self, struct tt_text *pag
         put_pools(self, &exposition);
         put_start_up(self, &exposition);
     }
+    if (self->pace_count > 0)
+        put_paces(self, &exposition);
     tt_lock_give(&self->lock);
 }

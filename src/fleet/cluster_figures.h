@@ -19,6 +19,12 @@ struct tt_pool_figures {
     int64_t calls, failures, late, preempted;
 };
 
+/* A backend on which a model takes another time than the scheduler plans with. */
+struct tt_pace_figure {
+    const char *model, *node; /* borrowed */
+    int32_t permille;
+};
+
 struct tt_cluster_figures {
     struct tt_lock lock; /* of all that follows */
     bool has_lock;
@@ -28,6 +34,9 @@ struct tt_cluster_figures {
     int64_t plans_done, plans_dropped;
     struct tt_pool_figures *pools; /* [pool_count] */
     int32_t pool_count;
+    struct tt_pace_figure *paces; /* [pace_count] */
+    int64_t pace_capacity;
+    int32_t pace_count;
 };
 
 /* Errors: NO_MEMORY. */
@@ -38,6 +47,13 @@ void tt_cluster_figures_fini(struct tt_cluster_figures *self); /* also of zeroed
 void tt_cluster_figures_note(struct tt_cluster_figures *self,
                              const struct tt_placement_service *placement,
                              const struct tt_scaling_service *scaling);
+/* The node's thread: the model takes so many thousandths there; names live as long as this. */
+void tt_cluster_figures_pace(struct tt_cluster_figures *self, const char *model, const char *node,
+                             int32_t permille);
+/* The node's thread: the scheduler plans with the slowest ones now, so none takes longer. */
+void tt_cluster_figures_adopted(struct tt_cluster_figures *self);
+/* The node's thread: appends ", \"paces\": [...]". */
+void tt_cluster_figures_show_paces(const struct tt_cluster_figures *self, struct tt_text *out_json);
 /* Any thread. */
 void tt_cluster_figures_put(struct tt_cluster_figures *self, struct tt_text *page);
 

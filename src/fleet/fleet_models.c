@@ -157,6 +157,7 @@ static void free_model(struct tt_fleet_model *self) {
     free(self->name);
     free(self->version);
     tt_profile_free(self->profile);
+    tt_profile_free(self->slowest);
     *self = (struct tt_fleet_model){.served = NULL};
 }
 
@@ -358,14 +359,75 @@ enum tt_err tt_fleet_models_learn(struct tt_fleet_models *self,
     return TT_OK;
 }
 
-bool tt_fleet_models_differ_in_profile(const struct tt_fleet_models *self, int32_t model,
-                                       const struct tt_model_notice *notice) {
-    const struct tt_profile *own = self->models[model].profile, *other = notice->profile;
-    size_t cells = (size_t)own->length_count * ((size_t)own->max_batch + 1);
-    return own->max_batch != other->max_batch || own->length_count != other->length_count ||
-           memcmp(own->lengths, other->lengths,
-                  (size_t)own->length_count * sizeof(*own->lengths)) != 0 ||
-           memcmp(own->latency_ns, other->latency_ns, cells * sizeof(*own->latency_ns)) != 0;
+/* Of a profile whose batches or lengths may be others. */
+static int64_t latency_by(const struct tt_profile *profile, int32_t batch, int32_t length) {
+    int32_t most = batch < profile->max_batch ? batch : profile->max_batch;
+    return tt_profile_latency(profile, most, length);
+}
+
+int32_t tt_fleet_models_pace(const struct tt_fleet_models *self, int32_t model,
+                             const struct tt_model_notice *notice) {
+    const struct tt_profile *own = self->models[model].profile;
+    int64_t pace = 0;
+    for (int32_t l = 0; l < own->length_count; l++)
+        for (int32_t b = 1; b <= own->max_batch; b++) {
+            int64_t here = tt_profile_latency(own, b, own->lengths[l]);
+            int64_t there = latency_by(notice->profile, b, own->lengths[l]);
+            int64_t ratio = here <= 0                  ? 1000
+                            : there > INT64_MAX / 1000 ? INT32_MAX
+                                                       : there * 1000 / here;
+            pace = ratio > pace ? ratio : pace;
+        }
+    return pace < INT32_MAX ? (int32_t)pace : INT32_MAX;
+}
+
+void tt_fleet_models_note_pace(struct tt_fleet_models *self, int32_t model,
+                               const struct tt_model_notice *notice) {
+    struct tt_fleet_model *own = &self->models[model];
+    struct tt_error ignored;
+    if (!own->slowest && tt_fleet_models_pace(self, model, notice) <= 1000)
+        return;
+    if (!own->slowest && tt_profile_new_table(own->profile, &own->slowest, &ignored)) {
+        own->slowest = NULL; /* out of memory: it counts when the next notice comes */
+        return;
+    }
+    struct tt_profile *slowest = own->slowest;
+    for (int32_t l = 0; l < slowest->length_count; l++)
+        for (int32_t b = 1; b <= slowest->max_batch; b++) {
+            int64_t *cell = &slowest->latency_ns[(int64_t)l * (slowest->max_batch + 1) + b];
+            int64_t there = latency_by(notice->profile, b, slowest->lengths[l]);
+            *cell = there > *cell ? there : *cell;
+        }
+    if (notice->profile->alpha_ns > slowest->alpha_ns)
+        slowest->alpha_ns = notice->profile->alpha_ns;
+    if (notice->profile->beta_ns > slowest->beta_ns)
+        slowest->beta_ns = notice->profile->beta_ns;
+}
+
+static size_t table_bytes(const struct tt_profile *profile) {
+    return (size_t)profile->length_count * ((size_t)profile->max_batch + 1) *
+           sizeof(*profile->latency_ns);
+}
+
+bool tt_fleet_models_has_slower(const struct tt_fleet_models *self) {
+    for (int32_t i = 0; i < self->count; i++) {
+        const struct tt_fleet_model *model = &self->models[i];
+        if (model->slowest && memcmp(model->slowest->latency_ns, model->profile->latency_ns,
+                                     table_bytes(model->profile)) != 0)
+            return true;
+    }
+    return false;
+}
+
+void tt_fleet_models_adopt_slowest(struct tt_fleet_models *self) {
+    for (int32_t i = 0; i < self->count; i++) {
+        struct tt_fleet_model *model = &self->models[i];
+        if (!model->slowest)
+            continue;
+        memcpy(model->profile->latency_ns, model->slowest->latency_ns, table_bytes(model->profile));
+        model->profile->alpha_ns = model->slowest->alpha_ns;
+        model->profile->beta_ns = model->slowest->beta_ns;
+    }
 }
 
 enum tt_err tt_fleet_models_take(struct tt_fleet_models *self, struct tt_port *port,

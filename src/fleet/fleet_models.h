@@ -30,8 +30,10 @@ enum { TT_FLEET_NEW_MODELS = 256, TT_FLEET_NEW_ROWS = 128 };
 struct tt_fleet_model {
     const struct tt_served_model *served; /* borrowed; NULL: it is not loaded */
     char *name, *version;
-    const char *origin; /* the node that gave notice of it; borrowed; NULL: this one */
-    struct tt_profile *profile;
+    const char *origin;         /* the node that gave notice of it; borrowed; NULL: this one */
+    struct tt_profile *profile; /* by which it is scheduled here */
+    struct tt_profile
+        *slowest;        /* that and all that backends state; NULL: they do not take longer */
     uint64_t digest;     /* of the group */
     uint64_t definition; /* all that must stay the same here when it is loaded again; 0: unknown */
     struct tt_step step; /* the whole */
@@ -68,9 +70,17 @@ TT_MUST_CHECK enum tt_err tt_fleet_models_learn(struct tt_fleet_models *self,
                                                 const struct tt_model_notice *notice,
                                                 const char *origin, int32_t *out_number,
                                                 struct tt_error *why);
-/* The notice states another profile than the one by which the model is scheduled here. */
-bool tt_fleet_models_differ_in_profile(const struct tt_fleet_models *self, int32_t model,
-                                       const struct tt_model_notice *notice);
+/* How long the model takes by the notice's profile, in thousandths of the one by which it is
+ * scheduled here: the largest of all batches and lengths. */
+int32_t tt_fleet_models_pace(const struct tt_fleet_models *self, int32_t model,
+                             const struct tt_model_notice *notice);
+/* The notice is a backend's: `slowest` takes its profile into account. */
+void tt_fleet_models_note_pace(struct tt_fleet_models *self, int32_t model,
+                               const struct tt_model_notice *notice);
+/* True: _adopt_slowest would change a profile. */
+bool tt_fleet_models_has_slower(const struct tt_fleet_models *self);
+/* Models are scheduled by `slowest` from now on. No policy may be reading their profiles. */
+void tt_fleet_models_adopt_slowest(struct tt_fleet_models *self);
 /* The server has just loaded the model of this name: its group, whose versions come if they are not
  * known. Errors: as _learn; UNAVAILABLE: no version is ready. */
 TT_MUST_CHECK enum tt_err tt_fleet_models_take(struct tt_fleet_models *self, struct tt_port *port,

@@ -179,6 +179,13 @@ static void on_held(void *context, int32_t model, uint16_t peer, bool is_held) {
         self->role->model_held(self->self, tt_clock_now(), model, peer, is_held);
 }
 
+static void on_paced(void *context, int32_t model, uint16_t peer,
+                     const struct tt_model_notice *notice) {
+    struct tt_fleet_node *self = context;
+    if (self->role->model_paced)
+        self->role->model_paced(self->self, tt_clock_now(), model, peer, notice);
+}
+
 void tt_fleet_node_model_changed(struct tt_fleet_node *self, int32_t group) {
     if (self->has_links) /* else the peers get notice when they link */
         tt_model_exchange_changed(&self->exchange, group);
@@ -325,6 +332,7 @@ static enum tt_err open_exchange(struct tt_fleet_node *self, struct tt_error *wh
                                                       .log = self->options.log,
                                                       .came = on_came,
                                                       .held = on_held,
+                                                      .paced = on_paced,
                                                       .context = self};
     enum tt_err err = tt_model_exchange_init(&self->exchange, &options);
     return err ? tt_fail(err, why, "out of memory") : TT_OK;

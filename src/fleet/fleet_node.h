@@ -27,6 +27,7 @@
 #include <pthread.h>
 
 struct tt_fleet_node;
+struct tt_model_notice;
 struct tt_model_service;
 struct tt_scaling_options;
 struct tt_serving;
@@ -61,6 +62,9 @@ struct tt_fleet_role {
     void (*model_came)(void *self, int64_t now, uint16_t peer, bool serves);
     /* The peer has, or has not, the model loaded. NULL: of no interest. */
     void (*model_held)(void *self, int64_t now, int32_t model, uint16_t peer, bool is_held);
+    /* A backend states how long its model takes. NULL: of no interest. */
+    void (*model_paced)(void *self, int64_t now, int32_t model, uint16_t peer,
+                        const struct tt_model_notice *notice);
     /* The epoch that it obeys or has, and its state for people. */
     uint64_t (*epoch)(const void *self);
     const char *(*state)(const void *self);

@@ -69,21 +69,6 @@ static void warn_of_rival(struct tt_model_exchange *self, int32_t model, uint16_
                  origin ? origin : name_of(self, self->options.number));
 }
 
-/* The scheduler believes one profile for all backends: the first that it got to know. */
-static void warn_of_profile(struct tt_model_exchange *self, int32_t model, uint16_t peer,
-                            const struct tt_model_notice *notice) {
-    const char *origin = self->options.models->models[model].origin;
-    if (role_of(self, peer) != TT_ROLE_BACKEND || !notice->is_served ||
-        !tt_fleet_models_differ_in_profile(self->options.models, model, notice))
-        return;
-    tt_log_limited(self->options.log, TT_LOG_WARNING, NULL,
-                   "cluster: node %s states other run times of model '%s' than node %s; those of "
-                   "node %s count",
-                   name_of(self, peer), notice->name,
-                   origin ? origin : name_of(self, self->options.number),
-                   origin ? origin : name_of(self, self->options.number));
-}
-
 /* Models of the table that the settings do not have yet have come. */
 static void report_new(struct tt_model_exchange *self, uint16_t peer, bool is_served) {
     struct tt_cluster_settings *settings = self->options.settings;
@@ -97,6 +82,12 @@ static void report_new(struct tt_model_exchange *self, uint16_t peer, bool is_se
     }
 }
 
+static void report_pace(struct tt_model_exchange *self, int32_t model, uint16_t peer,
+                        const struct tt_model_notice *notice) {
+    if (role_of(self, peer) == TT_ROLE_BACKEND && notice->is_served)
+        self->options.paced(self->options.context, model, peer, notice);
+}
+
 void tt_model_exchange_receive(struct tt_model_exchange *self, uint16_t peer,
                                const struct tt_received *received) {
     struct tt_fleet_models *models = self->options.models;
@@ -108,12 +99,9 @@ void tt_model_exchange_receive(struct tt_model_exchange *self, uint16_t peer,
         return;
     enum tt_err err =
         tt_model_notice_read(record, received->payload, record->length, &notice, &why);
-    if (!err) {
+    bool is_read = err == TT_OK;
+    if (is_read)
         err = tt_fleet_models_learn(models, &notice, name_of(self, peer), &number, &why);
-        if (!err)
-            warn_of_profile(self, number, peer, &notice);
-        tt_model_notice_fini(&notice);
-    }
     if (!err && tt_model_numbers_set(&self->numbers, peer, record->model, (uint16_t)number))
         err = tt_fail(TT_ERR_NO_MEMORY, &why, "out of memory");
     if (err) {
@@ -126,6 +114,10 @@ void tt_model_exchange_receive(struct tt_model_exchange *self, uint16_t peer,
     report_new(self, peer, is_served);
     if (!err)
         self->options.held(self->options.context, number, peer, is_served);
+    if (!err)
+        report_pace(self, number, peer, &notice);
+    if (is_read)
+        tt_model_notice_fini(&notice);
 }
 
 void tt_model_exchange_changed(struct tt_model_exchange *self, int32_t group) {

@@ -31,6 +31,9 @@ struct tt_model_exchange_options {
     void (*came)(void *context, int32_t model, uint16_t peer, bool serves);
     /* The peer has, or has not, the model loaded. */
     void (*held)(void *context, int32_t model, uint16_t peer, bool is_held);
+    /* A backend states how long its model takes. */
+    void (*paced)(void *context, int32_t model, uint16_t peer,
+                  const struct tt_model_notice *notice);
     void *context;
 };
 

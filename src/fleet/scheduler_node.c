@@ -37,6 +37,38 @@ struct scheduler_node {
     bool was_primary, is_closing;
 };
 
+/* ---- times that differ between hosts ---- */
+
+static void adopt(void *context) {
+    struct scheduler_node *self = context;
+    tt_fleet_models_adopt_slowest(tt_fleet_node_models(self->node));
+}
+
+/* A spare plans with the slowest backend's times at once, a primary from its next term on. */
+static void adopt_slowest(struct scheduler_node *self, int64_t now) {
+    if (tt_fleet_models_has_slower(tt_fleet_node_models(self->node)) &&
+        tt_scheduler_role_retime(&self->role, now, adopt, self))
+        tt_cluster_figures_adopted(&self->figures);
+}
+
+static void model_paced(void *context, int64_t now, int32_t model, uint16_t peer,
+                        const struct tt_model_notice *notice) {
+    struct scheduler_node *self = context;
+    struct tt_fleet_models *models = tt_fleet_node_models(self->node);
+    tt_fleet_models_note_pace(models, model, notice);
+    adopt_slowest(self, now);
+    int32_t pace = tt_fleet_models_pace(models, model, notice);
+    tt_scheduler_role_pace(&self->role, peer, model, pace);
+    tt_cluster_figures_pace(&self->figures, models->models[model].name,
+                            tt_fleet_node_name(self->node, peer), pace);
+    if (pace > 1000)
+        tt_log_limited(tt_fleet_node_options(self->node)->log, TT_LOG_WARNING, NULL,
+                       "cluster: model '%s' takes %d.%03d times as long on node %s as this primary "
+                       "plans with; it counts from the next takeover on (tutti cluster promote)",
+                       models->models[model].name, pace / 1000, pace % 1000,
+                       tt_fleet_node_name(self->node, peer));
+}
+
 static int32_t usable_devices(const struct tt_scheduler_role *role) {
     int32_t count = 0;
     for (int32_t i = 0; i < role->device_count; i++)
@@ -56,6 +88,8 @@ static void show_change(struct scheduler_node *self, int64_t now) {
     if (self->role.is_primary == self->was_primary)
         return;
     self->was_primary = self->role.is_primary;
+    if (!self->was_primary)
+        adopt_slowest(self, now);
     tt_cluster_demand_begin(&self->demand, now, self->was_primary);
     tt_log_write(tt_fleet_node_options(self->node)->log, TT_LOG_INFO, NULL,
                  self->was_primary ? "cluster: this scheduler is primary; epoch %" PRIu64
@@ -463,6 +497,7 @@ static void count(void *context, struct tt_text *out) {
                    tt_scheduler_role_requests(role), role->claims, role->granted, role->returned,
                    role->suspected, role->avoided, role->models.placement.version,
                    tt_placement_stage_name(role->models.placement.stage));
+    tt_cluster_figures_show_paces(&self->figures, out);
     struct tt_cluster_advice advice = tt_cluster_demand_advise(&self->demand);
     if (advice.is_primary)
         put_advice(&advice, out);
@@ -484,6 +519,7 @@ const struct tt_fleet_role tt_scheduler_node_role = {.open = open_role,
                                                      .text = text,
                                                      .model_came = model_came,
                                                      .model_held = model_held,
+                                                     .model_paced = model_paced,
                                                      .service = service,
                                                      .epoch = epoch,
                                                      .state = state,

@@ -87,13 +87,54 @@ static void models_of_one_name_are_told_apart(void **state) {
     tt_fleet_models_notice(&table.models, first, &notice);
     assert_false(notice.is_served);
     assert_int_equal(notice.digest, 5);
-    assert_false(tt_fleet_models_differ_in_profile(&table.models, first, &notice));
+    assert_int_equal(tt_fleet_models_pace(&table.models, first, &notice), 1000);
     struct tt_profile *slower;
     struct tt_error why;
     assert_int_equal(tt_profile_new_linear(TT_MS, 2 * TT_MS, ROWS, &slower, &why), TT_OK);
     notice.profile = slower;
-    assert_true(tt_fleet_models_differ_in_profile(&table.models, first, &notice));
+    assert_int_equal(tt_fleet_models_pace(&table.models, first, &notice), 1500); /* of one row */
     tt_profile_free(slower);
+    table_fini(&table);
+}
+
+/* Two backends, each slower in another place: the scheduler plans with the slower value of each. */
+static void the_slowest_counts(void **state) {
+    (void)state;
+    struct table table;
+    struct tt_error why;
+    table_init(&table);
+    int32_t number = learned(&table, "a", "1", 5);
+    struct tt_fleet_model *model = &table.models.models[number];
+    struct tt_model_notice notice;
+    tt_fleet_models_notice(&table.models, number, &notice);
+    tt_fleet_models_note_pace(&table.models, number, &notice);
+    assert_null(model->slowest);
+    const int64_t lines[2][2] = {{TT_MS / 2, 4 * TT_MS}, {2 * TT_MS, TT_MS / 2}}; /* alpha, beta */
+    struct tt_profile *others[2];
+    for (int32_t i = 0; i < 2; i++) {
+        assert_int_equal(
+            tt_profile_new_linear(lines[i][0], lines[i][1], ROWS / (i + 1), &others[i], &why),
+            TT_OK);
+        notice.profile = others[i];
+        tt_fleet_models_note_pace(&table.models, number, &notice);
+        assert_true(tt_fleet_models_has_slower(&table.models));
+        assert_int_equal(tt_profile_latency(model->profile, 1, 0), 2 * TT_MS); /* as before */
+    }
+    tt_fleet_models_adopt_slowest(&table.models);
+    assert_false(tt_fleet_models_has_slower(&table.models));
+    tt_profile_check(model->profile);
+    for (int32_t b = 1; b <= ROWS; b++) { /* the second one knows half as many rows */
+        int64_t most = 2 * TT_MS + (b - 1) * TT_MS, first = 4 * TT_MS + b * TT_MS / 2;
+        int64_t second = TT_MS / 2 + (b < ROWS / 2 ? b : ROWS / 2) * 2 * TT_MS;
+        most = first > most ? first : most;
+        most = second > most ? second : most;
+        assert_int_equal(tt_profile_latency(model->profile, b, 0), most);
+    }
+    for (int32_t i = 0; i < 2; i++) {
+        notice.profile = others[i];
+        assert_true(tt_fleet_models_pace(&table.models, number, &notice) <= 1000);
+        tt_profile_free(others[i]);
+    }
     table_fini(&table);
 }
 
@@ -207,6 +248,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(models_keep_their_numbers),
         cmocka_unit_test(models_of_one_name_are_told_apart),
+        cmocka_unit_test(the_slowest_counts),
         cmocka_unit_test(what_has_no_room_is_named),
         cmocka_unit_test(broken_tables_are_found),
         cmocka_unit_test(wishes_get_numbers),
