@@ -13,11 +13,13 @@ bool tt_allegiance_claim(struct tt_allegiance *self, int64_t now, uint16_t from,
     return true;
 }
 
-bool tt_allegiance_answer(const struct tt_allegiance *self, int64_t now, uint16_t from,
+bool tt_allegiance_answer(struct tt_allegiance *self, int64_t now, uint16_t from,
                           const struct tt_frame *frame, struct tt_outbox *outbox) {
     if (frame->type == TT_FRAME_BEAT) {
-        bool is_stale = frame->epoch < self->epoch;
-        tt_outbox_signal(outbox, from, is_stale ? TT_FRAME_STALE : TT_FRAME_BEAT, self->epoch);
+        if (frame->epoch < self->epoch)
+            tt_outbox_signal(outbox, from, TT_FRAME_STALE, self->epoch);
+        else if (self->beats++ % 2 == 0)
+            tt_outbox_signal(outbox, from, TT_FRAME_BEAT, self->epoch);
         return true;
     }
     if (frame->type != TT_FRAME_ASK)

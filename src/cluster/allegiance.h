@@ -10,6 +10,7 @@
 struct tt_allegiance {
     uint64_t epoch;   /* the highest claimed; 0: none yet */
     int64_t heard_at; /* the latest frame of that epoch from its scheduler */
+    uint32_t beats;   /* that were not stale */
 };
 
 /* A frame came. An earlier or later life of the same node does not count. */
@@ -23,8 +24,9 @@ static inline void tt_allegiance_hear(struct tt_allegiance *self, int64_t now, u
  * is stale, which was answered. */
 bool tt_allegiance_claim(struct tt_allegiance *self, int64_t now, uint16_t from, uint64_t epoch,
                          struct tt_outbox *outbox);
-/* BEAT and ASK are answered; false for any other frame. */
-bool tt_allegiance_answer(const struct tt_allegiance *self, int64_t now, uint16_t from,
+/* ASK is answered, and every second BEAT, which leaves the primary five answers per silence: each
+ * wakes it. False for any other frame. */
+bool tt_allegiance_answer(struct tt_allegiance *self, int64_t now, uint16_t from,
                           const struct tt_frame *frame, struct tt_outbox *outbox);
 
 #endif
