@@ -219,7 +219,8 @@ void tt_node_links_send_datagram(struct tt_node_links *self, uint16_t number,
     tt_put_u32(bytes + 4, self->options.number);
     tt_put_u64(bytes + 8, ++peer->sent);
     tt_frame_write(frame, bytes + DATAGRAM_HEAD_BYTES);
-    tt_datagram_tag(peer->link->handshake.session, bytes, count, bytes + count);
+    tt_datagram_tagger_sign(&self->tagger, peer->link->handshake.session, bytes, count,
+                            bytes + count);
     uv_buf_t buffer = uv_buf_init((char *)bytes, (unsigned)(count + TT_DATAGRAM_TAG_BYTES));
     /* What does not go out now is lost, as datagrams are. */
     uv_udp_try_send(&self->datagrams, &buffer, 1, (const struct sockaddr *)&peer->address);
@@ -238,7 +239,7 @@ static void take_datagram(struct tt_node_links *self, const uint8_t *bytes, size
     struct tt_node_peer *peer = &self->peers[number];
     size_t signed_bytes = count - TT_DATAGRAM_TAG_BYTES;
     uint8_t tag[TT_DATAGRAM_TAG_BYTES];
-    tt_datagram_tag(peer->link->handshake.session, bytes, signed_bytes, tag);
+    tt_datagram_tagger_sign(&self->tagger, peer->link->handshake.session, bytes, signed_bytes, tag);
     if (!tt_datagram_tag_equals(tag, bytes + signed_bytes) || counter <= peer->seen)
         return;
     peer->seen = counter;
@@ -291,7 +292,7 @@ enum tt_err tt_node_links_open(struct tt_node_links *self, uv_loop_t *loop,
     *self = (struct tt_node_links){.options = *options, .loop = loop};
     tt_assert(options->file->count > 0);
     self->peers = calloc((size_t)options->file->count, sizeof(*self->peers));
-    if (!self->peers)
+    if (!self->peers || tt_datagram_tagger_init(&self->tagger))
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     uv_tcp_init(loop, &self->listener);
     uv_udp_init(loop, &self->datagrams);
@@ -330,6 +331,7 @@ void tt_node_links_close(struct tt_node_links *self) {
 
 void tt_node_links_fini(struct tt_node_links *self) {
     tt_published_view_fini(&self->tls_view);
+    tt_datagram_tagger_fini(&self->tagger);
     free(self->peers);
     self->peers = NULL;
 }

@@ -83,6 +83,7 @@ struct tt_node_links {
     struct tt_node_peer *peers; /* [file->count] */
     struct tt_connection *connections;
     struct tt_frame_record records[TT_FRAME_MAX_RECORDS];
+    struct tt_datagram_tagger tagger;
     uint8_t datagram[128];
     uint8_t sealed[TT_NODE_READ_BYTES]; /* what a connection with TLS received */
     bool has_handles, is_closing;

@@ -255,6 +255,24 @@ static void mounted_keys_are_for_a_group(void **state) {
     unlink(path);
 }
 
+/* The tagger goes on with other keys and other texts, and gives the same tags. */
+static void a_tagger_gives_the_same_tags(void **state) {
+    (void)state;
+    struct tt_datagram_tagger tagger = {NULL};
+    assert_int_equal(tt_datagram_tagger_init(&tagger), TT_OK);
+    for (uint8_t i = 0; i < 100; i++) {
+        uint8_t session[TT_HANDSHAKE_PROOF_BYTES] = {(uint8_t)(i / 3)}, bytes[100] = {i};
+        uint8_t tags[2][TT_DATAGRAM_TAG_BYTES];
+        tt_datagram_tag(session, bytes, i, tags[0]);
+        tt_datagram_tagger_sign(&tagger, session, bytes, i, tags[1]);
+        assert_true(tt_datagram_tag_equals(tags[0], tags[1]));
+        bytes[0]++;
+        tt_datagram_tagger_sign(&tagger, session, bytes, i, tags[1]);
+        assert_int_equal(tt_datagram_tag_equals(tags[0], tags[1]), i == 0);
+    }
+    tt_datagram_tagger_fini(&tagger);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_nodes_meet),
@@ -266,6 +284,7 @@ int main(void) {
         cmocka_unit_test(any_bytes_do_no_harm),
         cmocka_unit_test(keys_are_read_with_care),
         cmocka_unit_test(mounted_keys_are_for_a_group),
+        cmocka_unit_test(a_tagger_gives_the_same_tags),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
