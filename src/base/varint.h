@@ -46,15 +46,14 @@ static inline int tt_varint_get(const uint8_t **at, const uint8_t *end, uint64_t
 }
 
 static inline void tt_put_u32(uint8_t *to, uint32_t value) {
-    for (int i = 0; i < 4; i++)
-        to[i] = (uint8_t)(value >> (8 * i));
+    to[0] = (uint8_t)value;
+    to[1] = (uint8_t)(value >> 8);
+    to[2] = (uint8_t)(value >> 16);
+    to[3] = (uint8_t)(value >> 24);
 }
 
 static inline uint32_t tt_get_u32(const uint8_t *from) {
-    uint32_t value = 0;
-    for (int i = 0; i < 4; i++)
-        value |= (uint32_t)from[i] << (8 * i);
-    return value;
+    return from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
 }
 
 static inline void tt_put_u64(uint8_t *to, uint64_t value) {
