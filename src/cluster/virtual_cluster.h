@@ -39,6 +39,7 @@ enum tt_fault_kind {
     TT_FAULT_RECORD, /* the coordination service does not answer for the duration */
     TT_FAULT_RESIGN, /* the primary hands over */
     TT_FAULT_LEAVE,  /* a backend drains; after the duration another process takes its place */
+    TT_FAULT_SLOW,   /* batches that a backend begins in the duration take 20 times as long */
     TT_FAULT_KINDS,
 };
 

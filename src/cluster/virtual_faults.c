@@ -102,6 +102,8 @@ void tt_virtual_fault_begin(struct tt_virtual_cluster *self, int64_t now, int64_
                 (struct tt_virtual_event){.at = now + self->options->link_timeout_ns,
                                           .kind = TT_EVENT_TIMEOUT,
                                           .number = index});
+    } else if (fault->kind == TT_FAULT_SLOW) {
+        node->slow_until_at = tt_instant_max(node->slow_until_at, now + fault->duration_ns);
     } else if (fault->kind == TT_FAULT_RECORD) {
         self->service.faults++;
     } else if (fault->kind == TT_FAULT_LEAVE) {
@@ -146,6 +148,7 @@ const char *tt_fault_text(const struct tt_fault *fault, char *out, size_t capaci
         [TT_FAULT_RECORD] = "no coordination service; node",
         [TT_FAULT_RESIGN] = "resignation of node",
         [TT_FAULT_LEAVE] = "drain of node",
+        [TT_FAULT_SLOW] = "slowness of node",
     };
     char other[32] = "";
     if (fault->kind == TT_FAULT_CUT && fault->other != TT_CLUSTER_NO_NODE)

@@ -3,6 +3,8 @@
 
 #include "base/instant.h"
 
+enum { SLOWNESS = 20 };
+
 /* ---- what the roles ask for ---- */
 
 static void on_words(void *context, void *user, uint16_t backend, int32_t count) {
@@ -99,6 +101,8 @@ static void on_run(void *context, int64_t now, int32_t device, const struct tt_p
         rows += plan->members[i].is_here ? plan->members[i].rows : 0;
     int64_t run = tt_profile_latency(self->settings->models[plan->model]->whole, rows, 0);
     run = run * (980 + (int64_t)tt_prng_below(&self->prng, 41)) / 1000;
+    if (node->slow_until_at > now)
+        run *= SLOWNESS;
     if (serves && self->options->emits && plan->model == 0)
         plan_words(node, now, run, device, plan);
     tt_virtual_network_schedule(

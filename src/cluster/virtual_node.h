@@ -24,6 +24,7 @@ struct tt_virtual_node {
     bool is_alive;
     uint32_t life;
     int64_t frozen_until_at; /* in the past: it is not */
+    int64_t slow_until_at;   /* the same */
     int64_t tick_at;         /* of the tick to come */
     struct tt_membership member;
     struct tt_plan_record plan;

@@ -150,6 +150,17 @@ static void a_backend_freezes(void **state) {
     assert_int_equal(seen.answers[TT_ANSWER_TIMED_OUT], 0);
 }
 
+/* It is suspected, tried again when its batches have ended, and used as before when it is not slow
+ * any more: nothing is late at the end. */
+static void a_backend_is_slow(void **state) {
+    (void)state;
+    struct seen seen = run_one(TT_FAULT_SLOW, BACKEND, TT_CLUSTER_NO_NODE, 300 * TT_MS);
+    assert_int_equal(seen.claim_count, 1);
+    assert_true(seen.result.suspected > 1);
+    assert_true(seen.result.returned > 0 && seen.not_in_time <= seen.result.returned);
+    assert_int_equal(seen.answers[TT_ANSWER_TIMED_OUT], 0);
+}
+
 static void a_frontend_dies(void **state) {
     (void)state;
     struct seen seen = run_one(TT_FAULT_CRASH, FRONTEND, TT_CLUSTER_NO_NODE, 300 * TT_MS);
@@ -239,6 +250,7 @@ int main(void) {
         cmocka_unit_test(the_spare_dies),
         cmocka_unit_test(a_backend_dies),
         cmocka_unit_test(a_backend_freezes),
+        cmocka_unit_test(a_backend_is_slow),
         cmocka_unit_test(a_frontend_dies),
         cmocka_unit_test(a_frontend_and_a_backend_lose_each_other),
         cmocka_unit_test(a_lost_pair_is_avoided),
