@@ -198,7 +198,11 @@ class Events:
             time.sleep(0.001)
         line = next(filter(None, map(PRIMARY.match, lines[said:])))
         hours, minutes, seconds = line.groups()
-        self.times.append((int(hours) * 3600 + int(minutes) * 60 + float(seconds) - seconds_of_day(at)) % 86400)
+        passed = (int(hours) * 3600 + int(minutes) * 60 + float(seconds) - seconds_of_day(at)) % 86400
+        if passed < 3:
+            self.times.append(passed)
+        else:  # a moment before the event, likewise
+            self.unasked += 1
         return former
 
     def again(self, name):

@@ -59,8 +59,9 @@ static void report_done(struct tt_backend *self, int32_t number, uint64_t plan, 
 static void send_result(struct tt_backend *self, const struct tt_plan *plan,
                         const struct tt_plan_member *member, bool is_computed) {
     tt_outbox_add(&self->outbox, member->frontend, TT_FRAME_RESULT, plan->epoch,
-                  &(struct tt_frame_record){
-                      .id = member->id, .attempt = member->attempt, .code = is_computed});
+                  &(struct tt_frame_record){.id = member->id,
+                                            .attempt = member->attempt,
+                                            .code = is_computed && !member->is_withdrawn});
 }
 
 void tt_backend_answer(struct tt_backend *self, const struct tt_plan *plan,
@@ -334,6 +335,8 @@ static void withdraw_member(struct tt_backend *self, struct tt_plan *plan,
         end_wait(plan, member);
     if (plan->state != TT_PLAN_RUNNING)
         member->is_here = false;
+    else /* what comes of it may be an error that says so: no answer to another attempt */
+        member->is_withdrawn = true;
     if (was_here && self->withdrawn)
         self->withdrawn(self->context, plan, member);
 }

@@ -29,9 +29,10 @@ struct tt_plan_member {
     int32_t length;
     uint16_t frontend, attempt, rows;
     bool awaited, is_here;
-    bool is_answered; /* before the end of the plan */
-    bool is_reading;  /* awaited: the driver reads it without the frontend's help */
-    void *input;      /* the driver's; NULL when the member is made */
+    bool is_answered;  /* before the end of the plan */
+    bool is_reading;   /* awaited: the driver reads it without the frontend's help */
+    bool is_withdrawn; /* while it runs: its frontend has a newer attempt, or no client */
+    void *input;       /* the driver's; NULL when the member is made */
 };
 
 struct tt_plan {
