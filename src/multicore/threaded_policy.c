@@ -9,7 +9,7 @@
 
 /* Times the limit of requests: records in a thread's inbox, its tickets, and requests that it gets
  * between two looks of the domain. */
-enum { RING = 4, TICKETS = 2, ARRIVALS_PER_TURN = 2, MAX_RING = 1 << 28 };
+enum { RING = 4, TICKETS = 2, ARRIVALS_PER_TURN = 2, MAX_RING = 1 << 28, HANDED = 512 };
 
 struct dropped {
     uint64_t id;
@@ -28,8 +28,10 @@ struct tt_policy {
     struct tt_record_ring *dropped;      /* [model thread] */
     int32_t dropped_count;               /* number of rings */
     struct tt_multicore_batch **running; /* [executor] */
-    struct tt_list refused; /* requests that found no room; the next decide drops them */
-    int32_t handed_in;      /* requests since the last decide */
+    struct tt_list refused;           /* requests that found no room; the next decide drops them */
+    int32_t arrivals;                 /* since the last decide */
+    struct tt_device_request *handed; /* [HANDED]: for the threads, with cancellations */
+    int32_t handed_count;
     bool is_started;
     int64_t step_at; /* not started: when the next step is due */
 };
@@ -125,8 +127,31 @@ static void client_dropped(void *context, int32_t thread, int64_t now,
 
 /* ---- the policy, on the server's thread ---- */
 
-/* False: the thread is so far behind that there is no room. */
-static bool hand_in(struct tt_policy *self, int64_t now, const struct tt_request *request,
+/* A thread is so far behind that there is no room for the record. */
+static void refuse(struct tt_policy *self, const struct tt_device_request *record) {
+    struct tt_request *request = waiting(self->domain, record->id);
+    if (record->rows != TT_MULTICORE_COMMAND && request)
+        tt_list_push_back(&self->refused, &request->link);
+}
+
+/* What came since the last decision goes to the threads at once, so that it costs them one turn. */
+static void hand_in_all(struct tt_policy *self, int64_t now) {
+    struct tt_turn_log *log = self->turn_log;
+    for (int32_t done = 0; done < self->handed_count;) {
+        done += tt_multicore_submit(self->multicore, 0, now, &self->handed[done],
+                                    self->handed_count - done);
+        if (done == self->handed_count)
+            break;
+        int32_t thread = self->handed[done].model % self->dropped_count;
+        if (!tt_turn_log_plays(log))
+            refuse(self, &self->handed[done++]);
+        else if (!log->player->demand(log->player, TT_PARTY_MODELS + thread))
+            break;
+    }
+    self->handed_count = 0;
+}
+
+static void hand_in(struct tt_policy *self, int64_t now, const struct tt_request *request,
                     bool cancels) {
     struct tt_device_request record = {.arrived_at = request->arrived_at,
                                        .deadline_at = request->deadline_at,
@@ -138,21 +163,18 @@ static bool hand_in(struct tt_policy *self, int64_t now, const struct tt_request
         record.rows = TT_MULTICORE_COMMAND;
         record.length = TT_MULTICORE_CANCEL;
     }
-    while (tt_multicore_submit(self->multicore, 0, now, &record, 1) == 0) {
-        if (!tt_turn_log_plays(self->turn_log))
-            return false;
-        int32_t thread = request->model % self->dropped_count;
-        if (!self->turn_log->player->demand(self->turn_log->player, TT_PARTY_MODELS + thread))
-            break;
-    }
-    return true;
+    self->handed[self->handed_count++] = record;
+    if (self->handed_count == HANDED)
+        hand_in_all(self, now);
 }
 
 static void arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
     tt_assert(request->step == 0); /* it runs whole graphs only */
     bool has_room = tt_turn_log_plays(self->turn_log) ||
-                    self->handed_in++ < ARRIVALS_PER_TURN * self->options.request_limit;
-    if (!has_room || !hand_in(self, now, request, false))
+                    self->arrivals++ < ARRIVALS_PER_TURN * self->options.request_limit;
+    if (has_room)
+        hand_in(self, now, request, false);
+    else
         tt_list_push_back(&self->refused, &request->link);
 }
 
@@ -161,7 +183,7 @@ static void cancelled(struct tt_policy *self, int64_t now, struct tt_request *re
     if (tt_list_linked(&request->link))
         tt_list_remove(&request->link);
     else
-        (void)hand_in(self, now, request, true);
+        hand_in(self, now, request, true);
 }
 
 static void give_back(struct tt_policy *self, int64_t now, struct tt_multicore_batch *batch) {
@@ -268,7 +290,8 @@ static bool carry_out(struct tt_policy *self, int64_t now, struct tt_mechanism *
 }
 
 static void decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
-    self->handed_in = 0;
+    self->arrivals = 0;
+    hand_in_all(self, now);
     if (self->is_started || tt_turn_log_plays(self->turn_log)) {
         carry_out(self, now, actions);
         return;
@@ -284,6 +307,7 @@ static int64_t next_at(const struct tt_policy *self) {
 
 static void model_changed(struct tt_policy *self, int64_t now, int32_t model,
                           enum tt_change change) {
+    hand_in_all(self, now); /* what came before */
     if (change == TT_CHANGE_ADDED)
         tt_multicore_add_model(self->multicore, 0, now, model,
                                tt_mechanism_prior(self->domain, model));
@@ -338,6 +362,7 @@ static void policy_free(struct tt_policy *take_self) {
         tt_record_ring_fini(&take_self->dropped[t]);
     free((void *)take_self->dropped);
     free(take_self->running);
+    free(take_self->handed);
     free((void *)take_self);
 }
 
@@ -359,7 +384,8 @@ static enum tt_err allocate(struct tt_policy *self, int32_t threads) {
     int32_t executors = self->domain->executor_capacity;
     self->running = calloc((size_t)executors, sizeof(struct tt_multicore_batch *));
     self->dropped = aligned_alloc(64, sizeof(*self->dropped) * (size_t)threads);
-    if (!self->running || !self->dropped ||
+    self->handed = calloc(HANDED, sizeof(*self->handed));
+    if (!self->running || !self->dropped || !self->handed ||
         tt_record_ring_init(&self->begun, executors, sizeof(struct tt_multicore_batch *)) ||
         tt_record_ring_init(&self->ended, executors, sizeof(struct tt_multicore_batch *)))
         return TT_ERR_NO_MEMORY;

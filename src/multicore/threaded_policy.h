@@ -2,9 +2,10 @@
  *
  * To the mechanism it is a policy like any other, on the server's thread: it receives requests,
  * runs batches and drops requests. It decides nothing itself. Arrivals and cancellations go on to
- * the model threads as metadata (multicore/multicore.h). `decide` carries out what the threads have
- * decided since: batches to run, requests to drop. So everything that the mechanism does for a
- * domain (limits, rules, order, traces, the checks of every action) stays the same.
+ * the model threads as metadata (multicore/multicore.h), together at the next `decide`. `decide`
+ * carries out what the threads have decided since: batches to run, requests to drop. So everything
+ * that the mechanism does for a domain (limits, rules, order, traces, the checks of every action)
+ * stays the same.
  *
  * Requests travel as handles. A request that has left meanwhile (cancelled, for example) is omitted
  * from the batch that comes back. The rank thread treats an executor as busy from its grant until

@@ -77,8 +77,9 @@ static void a_batch_comes_back_to_a_model_that_went(void **state) {
         planned = (struct tt_flag){0};
         open_domain(&mechanism, &carrier);
         tt_mechanism_add_model(&mechanism, tt_clock_now(), 0, &models[0]);
-        tt_mechanism_add_executor(&mechanism, tt_clock_now(), 0, 0);
         struct tt_request *request = arrive(&mechanism, 2);
+        tt_mechanism_decide(&mechanism, tt_clock_now()); /* the threads get it */
+        tt_mechanism_add_executor(&mechanism, tt_clock_now(), 0, 0);
         while (!tt_flag_is_raised(&planned))
             usleep(1000);
         tt_mechanism_cancelled(&mechanism, tt_clock_now(), request);
