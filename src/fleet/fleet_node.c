@@ -281,14 +281,13 @@ static enum tt_err fill_settings(struct tt_fleet_node *self, struct tt_error *wh
     if (!self->nodes)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     for (int32_t i = 0; i < self->file.count; i++)
-        self->nodes[i] = (struct tt_cluster_node){.role = self->file.places[i].role,
-                                                  .devices = self->file.places[i].devices *
-                                                             self->file.places[i].grants,
-                                                  .pool = self->file.places[i].pool_number,
-                                                  .name = self->file.places[i].name,
-                                                  .memory_bytes = self->file.places[i].memory_mib *
-                                                                  INT64_C(0x100000),
-                                                  .pool_name = self->file.places[i].pool};
+        self->nodes[i] = (struct tt_cluster_node){
+            .role = self->file.places[i].role,
+            .devices = self->file.places[i].devices * self->file.places[i].grants,
+            .pool = self->file.places[i].pool_number,
+            .name = self->file.places[i].name,
+            .memory_bytes = self->file.places[i].memory_mib * INT64_C(0x100000),
+            .pool_name = self->file.places[i].pool};
     self->settings =
         (struct tt_cluster_settings){.node_count = self->file.count,
                                      .nodes = self->nodes,
