@@ -410,8 +410,8 @@ const struct tt_verb tt_verb_cluster = {
         "the models back. "
         "scale shows how many devices of each pool are wanted, asked for and ready: stop and "
         "resume end and begin changes, pin holds a number, and preempt announces that a backend "
-        "will be lost. load and unload change a model at all nodes, whatever their "
-        "--model-control-mode, and show how far each of them is. The cluster goes on with it if "
+        "will be lost. load and unload change a model at all nodes, whatever their mode of "
+        "model control, and show how far each of them is. The cluster goes on with it if "
         "they are interrupted.\n\n"
         "Exit code: 0 done, or status found a primary; 1 no primary, a node refused, failed or "
         "does not answer, or --wait is over; 2 usage error, or SPEC cannot be read.",

@@ -17,16 +17,17 @@ sys.path.insert(0, str(ROOT / "tests" / "python"))
 from cluster_process import Cluster, await_true  # noqa: E402
 
 
-def listening():
-    """The names of Unix sockets by which nodes of clusters are found."""
-    lines = pathlib.Path("/proc/net/unix").read_text().splitlines()
-    return {line.split()[-1] for line in lines if "@tutti/" in line}
+def listening(process):
+    """The names of the process's Unix sockets by which nodes of clusters are found."""
+    links = (os.readlink(link) for link in pathlib.Path("/proc/%d/fd" % process).iterdir())
+    own = {link.removeprefix("socket:[").rstrip("]") for link in links if link.startswith("socket:[")}
+    lines = [line.split() for line in pathlib.Path("/proc/net/unix").read_text().splitlines()]
+    return {words[-1] for words in lines if words[-1].startswith("@tutti/") and words[-2] in own}
 
 
 class ClusterMemoryTest(unittest.TestCase):
     def setUp(self):
         self.cluster = None
-        self.before = listening()
 
     def tearDown(self):
         if self.cluster:
@@ -143,7 +144,8 @@ class ClusterMemoryTest(unittest.TestCase):
     def test_strangers_of_the_same_host(self):
         """Packets that no link's key has signed, and other users: refused, and the node goes on."""
         cluster = self.begin("--cluster-memory", "required")
-        (name,) = listening() - self.before
+        nodes = [node.process.pid for node in cluster.processes.values()]
+        (name,) = set().union(*(listening(node) for node in nodes))
         head = struct.pack("<IHHHHIQQ", 0x4D435454, 1, 1, 1, 2, 0, 0, 0)  # HELLO of f1 to b1
         offer = struct.pack("<IHHHHIQQ", 0x4D435454, 3, 1, 1, 2, 4096, 256 << 20, 64 << 20)
         packets = [b"x", os.urandom(48), os.urandom(500), head + bytes(16), offer + bytes(16)]
