@@ -146,7 +146,8 @@ class Memory(FaultCase):
         self.repository.put("large", {1: model.SerializeToString()})
         self.assertEqual(self.infer("one"), (1.0, "1"))
         before = resource.prlimit(self.pid(), resource.RLIMIT_AS)
-        room = self.memory("VmSize") + (64 << 20)
+        # A thread's first allocation may reserve 64 MiB of addresses; the rest is for the server, and too little for the model.
+        room = self.memory("VmSize") + (112 << 20)
         resource.prlimit(self.pid(), resource.RLIMIT_AS, (room, before[1]))
         status, answer = self.ask("POST", "/v2/repository/models/large/load")
         self.assertIn(status, (400, 500, 503), answer)
