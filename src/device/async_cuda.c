@@ -112,7 +112,7 @@ static enum tt_err stream_open(struct tt_async_device *device, int32_t index,
     struct cuda_stream *stream = calloc(1, sizeof(*stream));
     if (!stream)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for stream %d", index);
-    enum tt_err err = tt_async_cuda_calls_new(&stream->calls, why);
+    enum tt_err err = tt_async_cuda_calls_new(device, &stream->calls, why);
     if (!err)
         err = enter(self, why);
     if (!err)
@@ -132,8 +132,9 @@ static enum tt_err stream_open(struct tt_async_device *device, int32_t index,
 static void stream_close(struct tt_async_stream *take_stream) {
     struct cuda_device *self = cuda_of(take_stream->device);
     struct cuda_stream *stream = TT_CONTAINER_OF(take_stream, struct cuda_stream, stream);
-    if (keeps(&self->device)) {
+    if (tt_async_device_status(&self->device, NULL)) /* nothing waits for them below */
         tt_async_cuda_calls_mute(stream->calls);
+    if (keeps(&self->device)) {
         tt_async_cuda_keep_calls(&self->kept, stream->calls);
         free(stream);
         return;
@@ -214,12 +215,13 @@ static enum tt_err wait_until(struct tt_async_event *event, int64_t until_at,
 
 /* ---- when events happened ---- */
 
-/* Under base_lock; of a context that may be gone. */
+/* Under base_lock; of a context that may be gone. The stream first: it may still record the event.
+ */
 static void drop_base(struct cuda_device *self) {
-    if (self->base)
-        (void)self->driver.cuEventDestroy_v2(self->base);
     if (self->base_stream)
         (void)self->driver.cuStreamDestroy_v2(self->base_stream);
+    if (self->base)
+        (void)self->driver.cuEventDestroy_v2(self->base);
     self->base = self->base_stream = NULL;
 }
 

@@ -15,17 +15,20 @@ struct tt_async_cuda_call {
 };
 
 struct tt_async_cuda_calls {
-    struct tt_async_cuda_calls *next; /* in quarantine */
-    struct tt_lock lock;              /* guards: */
+    struct tt_async_cuda_calls *next;     /* in quarantine */
+    const struct tt_async_device *device; /* not read once they are muted */
+    struct tt_lock lock;                  /* guards: */
     struct tt_list free_calls;
     struct tt_async_cuda_call *all;
     bool is_muted, is_in_call;
 };
 
-enum tt_err tt_async_cuda_calls_new(struct tt_async_cuda_calls **out_calls, struct tt_error *why) {
+enum tt_err tt_async_cuda_calls_new(const struct tt_async_device *device,
+                                    struct tt_async_cuda_calls **out_calls, struct tt_error *why) {
     struct tt_async_cuda_calls *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a stream");
+    self->device = device;
     tt_lock_init(&self->lock);
     tt_list_init(&self->free_calls);
     *out_calls = self;
@@ -75,7 +78,8 @@ void tt_async_cuda_calls_run(void *context) {
     struct tt_async_cuda_call *call = context;
     struct tt_async_cuda_calls *self = call->owner;
     tt_lock_take(&self->lock);
-    bool makes = self->is_in_call = !self->is_muted;
+    bool makes = self->is_in_call =
+        !self->is_muted && tt_counter_get(&self->device->has_failed) == 0;
     tt_lock_give(&self->lock);
     if (makes)
         call->call(call->context);

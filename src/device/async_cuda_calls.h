@@ -1,7 +1,8 @@
 /* Functions that a stream of a GPU calls at their turn, and the quarantine of a GPU.
  *
  * The driver calls what was put on a stream, also after its caller has given the stream up. So each
- * call passes a record of ours: _mute makes that no call of the stream is made from then on, and
+ * call passes a record of ours: none is made once the device has failed, so none sees what an
+ * earlier one has left undone; _mute makes that no call of the stream is made from then on, and
  * returns when none is under way. Records are used again; they live as long as their stream, or,
  * in quarantine, until the GPU's context has gone or the process ends.
  *
@@ -9,16 +10,14 @@
 #ifndef TT_DEVICE_ASYNC_CUDA_CALLS_H
 #define TT_DEVICE_ASYNC_CUDA_CALLS_H
 
-#include "base/err.h"
-#include "base/threads/lock.h"
-
-#include <stdint.h>
+#include "device/async_device.h"
 
 struct tt_async_cuda_calls;
 struct tt_async_cuda_call;
 
-/* Errors: NO_MEMORY. */
-TT_MUST_CHECK enum tt_err tt_async_cuda_calls_new(struct tt_async_cuda_calls **out_calls,
+/* `device` outlives them, unless they are muted. Errors: NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_async_cuda_calls_new(const struct tt_async_device *device,
+                                                  struct tt_async_cuda_calls **out_calls,
                                                   struct tt_error *why);
 /* NULL-safe. The driver makes none of its calls any more. */
 void tt_async_cuda_calls_free(struct tt_async_cuda_calls *take_self);

@@ -232,7 +232,7 @@ int64_t tt_async_device_now(struct tt_async_device *self);
  * Errors: NO_MEMORY (what was asked for, and what there is). */
 TT_MUST_CHECK enum tt_err tt_async_reserve(struct tt_async_device *self, size_t bytes,
                                            uint64_t *out_address, struct tt_error *why);
-/* No operation that uses it is under way, unless the device has failed. */
+/* No operation that uses it is under way, unless the device has failed; it may be kept. */
 void tt_async_release(struct tt_async_device *self, uint64_t address, size_t bytes);
 /* Host memory that copies read and write without a copy in between. Errors: NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_async_pin(struct tt_async_device *self, size_t bytes, void **out_bytes,
@@ -253,7 +253,8 @@ void tt_async_host_access(struct tt_async_device *self, const void *bytes, size_
 TT_MUST_CHECK enum tt_err tt_async_stream_open(struct tt_async_device *self,
                                                struct tt_async_stream **out_stream,
                                                struct tt_error *why);
-/* Its operations have ended, or the device has failed. Waits for the operation that runs. */
+/* Its operations have ended, or the device has failed. Waits for the operation that runs; on a
+ * device that keeps, only for the call that runs, and the rest may go on. */
 void tt_async_stream_close(struct tt_async_stream *take_stream);
 /* What `enqueue` of a kernel gets; NULL where kernels are C functions. */
 static inline void *tt_async_stream_native(struct tt_async_stream *self) {

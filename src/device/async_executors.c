@@ -416,7 +416,8 @@ void tt_async_executors_call(struct tt_async_executors *self,
 int64_t tt_async_executors_started_at(struct tt_async_executors *self,
                                       const struct tt_async_task *task) {
     struct executor *executor = executor_of(self, task->head.executor);
-    return begun_at(executor, place_of(self, executor, task->number), task);
+    int64_t at = begun_at(executor, place_of(self, executor, task->number), task);
+    return at == TT_NEVER ? task->head.submitted_at : at;
 }
 
 int64_t tt_async_executors_computed_at(struct tt_async_executors *self,

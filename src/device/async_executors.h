@@ -102,11 +102,11 @@ void tt_async_executors_submit(struct tt_async_executors *self, struct tt_async_
  * function as `done` is called, so it may submit, and comes before that. */
 void tt_async_executors_call(struct tt_async_executors *self,
                              struct tt_async_completion *completion);
-/* When the task began; it has begun, and has not come back. Needs `notes_starts`. Not in calls on
- * streams. */
+/* When the task began; it has begun, and has not come back. If the device has failed meanwhile:
+ * when it was submitted. Needs `notes_starts`. Not in calls on streams. */
 int64_t tt_async_executors_started_at(struct tt_async_executors *self,
                                       const struct tt_async_task *task);
-/* The same: when its work ended; it has. */
+/* The same: when its work ended; it has. If the device has failed: now. */
 int64_t tt_async_executors_computed_at(struct tt_async_executors *self,
                                        const struct tt_async_task *task);
 /* The stream on which the executor's kernels run, until _end. */
