@@ -1,6 +1,6 @@
-/* Copies host memory that is not pinned to a device, and waits: for weights, when a model is
- * loaded. It passes a pinned buffer on a stream of its own. Life: open; put as often as needed;
- * close. One thread. Implemented in async_upload.c. */
+/* Copies host memory that is not pinned to a device, and waits: for weights and initial values,
+ * when a model is loaded. It passes a pinned buffer on a stream of its own. Life: open; put as
+ * often as needed; close. One thread. Implemented in async_upload.c. */
 #ifndef TT_DEVICE_ASYNC_UPLOAD_H
 #define TT_DEVICE_ASYNC_UPLOAD_H
 

@@ -1,6 +1,6 @@
 #include "engine/streams/stream_cells.h"
 
-#include "base/instant.h"
+#include "device/async_upload.h"
 
 #include <stdlib.h>
 
@@ -96,33 +96,19 @@ static enum tt_err make_slots(struct tt_stream_cells *self, int32_t asked, struc
     return err ? tt_fail_in(err, why, "%zu slots for cells", slots) : TT_OK;
 }
 
-/* Copies the rows of each initial value to the device, and waits. */
+/* Copies the rows of each initial value to the device. */
 static enum tt_err make_initial(struct tt_stream_cells *self, struct tt_error *why) {
-    struct tt_async_stream *stream = NULL;
-    struct tt_async_event *copied = NULL;
-    enum tt_err err = tt_async_stream_open(self->device, &stream, why);
-    if (!err)
-        err = tt_async_event_open(self->device, &copied, why);
+    struct tt_async_upload *upload = NULL;
+    enum tt_err err = tt_async_upload_open(self->device, &upload, why);
     for (int32_t t = 0; !err && t < self->set->cells->type_count; t++) {
         const struct tt_cell_plan *plan = &self->set->plans[t];
-        for (int32_t i = 0; !err && i < plan->input_count; i++) {
-            const struct tt_cell_input *input = &plan->inputs[i];
-            if (!input->initial)
-                continue;
-            size_t bytes = input->row_bytes * (size_t)plan->max_batch;
-            err = tt_async_reserve(self->device, bytes, &self->initial[t][i], why);
-            if (!err)
-                err = tt_async_copy_in(stream, self->initial[t][i], input->initial, bytes, why);
-            if (!err)
-                err = tt_async_record(stream, copied, why);
-            if (!err)
-                err = tt_async_event_wait(copied, TT_NEVER, why);
-        }
+        for (int32_t i = 0; !err && i < plan->input_count; i++)
+            if (plan->inputs[i].initial)
+                err = tt_async_upload_put(upload, plan->inputs[i].initial,
+                                          plan->inputs[i].row_bytes * (size_t)plan->max_batch,
+                                          &self->initial[t][i], why);
     }
-    if (copied)
-        tt_async_event_close(copied);
-    if (stream)
-        tt_async_stream_close(stream);
+    tt_async_upload_close(upload);
     return err;
 }
 

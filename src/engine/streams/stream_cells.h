@@ -31,6 +31,7 @@ struct tt_stream_copy {
 struct tt_stream_copies {
     struct tt_stream_copy *copies;
     int32_t count;
+    const void *of; /* whose rows the last one copies: an input, an output or a further state */
 };
 
 /* What a place needs for a task of cells of its model. */

@@ -35,9 +35,13 @@ static const struct tt_cell_plan *plan_of(const struct resolving *self, int32_t 
     return &home_of(self, cell)->set->plans[self->cell[cell].home_type];
 }
 
-/* One more copy; it joins the last one if both go on from there. */
-static void add_copy(struct tt_stream_copies *copies, uint64_t to, uint64_t from, size_t bytes) {
-    struct tt_stream_copy *last = copies->count > 0 ? &copies->copies[copies->count - 1] : NULL;
+/* One more copy; it joins the last one if both go on from there. Rows of something else may follow
+ * these, too, but in other memory, and a GPU's driver refuses a copy from one to the next. */
+static void add_copy(struct tt_stream_copies *copies, const void *of, uint64_t to, uint64_t from,
+                     size_t bytes) {
+    struct tt_stream_copy *last =
+        copies->count > 0 && copies->of == of ? &copies->copies[copies->count - 1] : NULL;
+    copies->of = of;
     if (last && to == last->to + last->bytes && from == last->from + last->bytes)
         last->bytes += bytes;
     else
@@ -82,7 +86,7 @@ static void read_range(struct resolving *self, int32_t i) {
         const struct tt_engine_cell *cell = &self->cell[k];
         if (!cell->moves_in)
             continue;
-        add_copy(&self->work->gathers,
+        add_copy(&self->work->gathers, input,
                  tt_stream_cells_row(self->cells, input->state, cell->staging_slot),
                  row_read(self, i, k), bytes);
         moved += bytes;
@@ -98,7 +102,8 @@ static void read_state(struct resolving *self, int32_t i) {
     uint64_t first = row_read(self, i, 0);
     bool adjacent = true;
     for (int32_t k = 1; adjacent && k < self->count; k++)
-        adjacent = row_read(self, i, k) == first + input->row_bytes * (uint64_t)k;
+        adjacent = home_of(self, k) == home_of(self, 0) &&
+                   row_read(self, i, k) == first + input->row_bytes * (uint64_t)k;
     if (adjacent) {
         self->task->spared_bytes += (int64_t)bytes;
         self->work->in[i] = first;
@@ -106,8 +111,9 @@ static void read_state(struct resolving *self, int32_t i) {
     }
     self->work->in[i] = self->work->arena + self->offsets->inputs[i];
     for (int32_t k = 0; k < self->count; k++)
-        add_copy(&self->work->gathers, self->work->in[i] + input->row_bytes * (uint64_t)k,
-                 row_read(self, i, k), input->row_bytes);
+        add_copy(&self->work->gathers, &plan_of(self, k)->inputs[i],
+                 self->work->in[i] + input->row_bytes * (uint64_t)k, row_read(self, i, k),
+                 input->row_bytes);
     self->task->gathered_bytes += (int64_t)bytes;
 }
 
@@ -156,10 +162,10 @@ static void scatter(struct resolving *self, int32_t o) {
         const struct tt_engine_cell *cell = &self->cell[k];
         if (in_place && (!cell->moves_out || (!cell->is_read && !output->is_told)))
             continue;
-        add_copy(
-            &self->work->scatters,
-            tt_stream_cells_row(home_of(self, k), plan_of(self, k)->outputs[o].tensor, cell->slot),
-            self->work->out[o] + bytes * (uint64_t)k, bytes);
+        const struct tt_cell_output *own = &plan_of(self, k)->outputs[o];
+        add_copy(&self->work->scatters, own,
+                 tt_stream_cells_row(home_of(self, k), own->tensor, cell->slot),
+                 self->work->out[o] + bytes * (uint64_t)k, bytes);
         self->task->gathered_bytes += (int64_t)bytes;
     }
 }
@@ -174,7 +180,7 @@ static void tell(struct resolving *self, int32_t o) {
         const struct tt_cell_tensor *tensor = &home->set->tensors[output->tensor];
         bool tells_all = plan->emits_integer && plan->emit == output->tensor;
         if (output->is_told && (tells_all || cell->is_answer))
-            add_copy(&self->work->told, (uintptr_t)tt_cell_row(tensor, cell->slot),
+            add_copy(&self->work->told, output, (uintptr_t)tt_cell_row(tensor, cell->slot),
                      tt_stream_cells_row(home, output->tensor, cell->slot), tensor->row_bytes);
     }
 }
@@ -187,7 +193,7 @@ static void copy_states(struct resolving *self, int32_t o) {
         for (int32_t k = 0; k < self->count; k++) {
             const struct tt_stream_cells *home = home_of(self, k);
             const struct tt_cell_output *own = &plan_of(self, k)->outputs[o];
-            add_copy(&self->work->scatters,
+            add_copy(&self->work->scatters, &own->copies[c],
                      tt_stream_cells_row(home, own->copies[c], self->cell[k].slot),
                      tt_stream_cells_row(home, own->tensor, self->cell[k].slot), bytes);
         }

@@ -78,8 +78,8 @@ static bool note_outcome(struct tt_stream_place *place, struct tt_device_task *h
     int32_t stopped = tt_stream_place_stopped(place);
     bool done = head->outcome == TT_OUTCOME_DONE;
     bool ends = done && stopped < 0 && tt_stream_place_ends_model(place);
-    if (done && !ends && place->computed_at > 0) /* no outputs follow; the notice comes later */
-        head->ended_at = place->computed_at;
+    if (done && !ends) /* no outputs follow; the notice comes later */
+        head->ended_at = place->computed_at > 0 ? place->computed_at : place->async.computed_at;
     if (!place->gives_answers) /* else it is set, and read */
         task->head.started_at = head->started_at;
     task->head.ended_at = head->ended_at;
@@ -319,7 +319,8 @@ static void put_task(struct tt_stream_engine *self, struct tt_device_task *head)
         return;
     }
     place->async.head.outcome = TT_OUTCOME_FAILED;
-    place->async.head.started_at = place->async.head.ended_at = tt_async_device_now(self->device);
+    place->async.head.started_at = place->async.head.ended_at = place->async.computed_at =
+        tt_async_device_now(self->device);
     came_back(self, &place->async.head);
 }
 

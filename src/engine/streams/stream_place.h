@@ -52,6 +52,8 @@ struct tt_stream_place {
     enum tt_err brought;      /* why the inputs' copies were refused, or TT_OK */
     bool is_refused;          /* the task named was refused, and so is this one */
     struct tt_error why;      /* of a refusal */
+    /* Of a task of cells; NULL: it is one of requests, and has no valid members. */
+    struct tt_stream_cell_work *cells;
     void (*lost)(struct tt_stream_place *self); /* the kernel of a lost task has returned */
     void (*answer)(void *context);  /* the outputs of a member have come: a tt_stream_answer */
     struct tt_lock lock;            /* guards: */
@@ -66,8 +68,6 @@ struct tt_stream_place {
     struct tt_stream_place *before; /* of the task named, in its turn `before_turn`; NULL */
     uint64_t before_turn;
     bool was_cut;
-    /* Of a task of cells; NULL: it is one of requests, and has no valid members. */
-    struct tt_stream_cell_work *cells;
 };
 _Static_assert(offsetof(struct tt_stream_place, async) == 0,
                "an asynchronous task is its beginning");
