@@ -857,15 +857,10 @@ void tt_mechanism_run_add_cell(struct tt_mechanism *self, struct tt_cell_subgrap
     tt_assert(task != NULL);
     struct tt_request *request = subgraph->request;
     tt_assert(request->state == TT_REQUEST_QUEUED || request->state == TT_REQUEST_RUNNING);
-    if (__builtin_expect(subgraph->model != task->model, 0)) {
-        tt_assert(tt_step_same_cell(self->models[subgraph->model], subgraph->first_step,
-                                    subgraph->last_step, self->models[task->model],
-                                    task->first_step, task->last_step));
-        task->is_mixed = true;
-    } else {
-        tt_assert(subgraph->first_step == task->first_step);
-        tt_assert(subgraph->last_step == task->last_step);
-    }
+    bool is_other = subgraph->model != task->model;
+    tt_assert(is_other ||
+              (subgraph->first_step == task->first_step && subgraph->last_step == task->last_step));
+    task->is_mixed |= is_other;
     /* C5: a subgraph stays on one executor while cells of it are in flight. */
     tt_assert(subgraph->executor < 0 || subgraph->executor == task->executor);
     tt_assert(task->count < task->capacity);
@@ -882,11 +877,24 @@ void tt_mechanism_run_add_cell(struct tt_mechanism *self, struct tt_cell_subgrap
         begin_cells(self, request);
 }
 
+/* C1: the cells of other models are of the same type. */
+static void check_mixed(const struct tt_mechanism *self, const struct tt_task *task) {
+    for (int32_t i = 0; i < task->count; i++) {
+        const struct tt_cell_subgraph *subgraph = task->items[i].subgraph;
+        tt_assert(subgraph->model == task->model ||
+                  tt_step_same_cell(self->models[subgraph->model], subgraph->first_step,
+                                    subgraph->last_step, self->models[task->model],
+                                    task->first_step, task->last_step));
+    }
+}
+
 /* All cells are in the task, so the cells that read them may follow in the next one. */
 static void submit_cells(const struct tt_mechanism *self, struct tt_task *task) {
     tt_assert(task->rows <=
               tt_step_max_rows(self->models[task->model], task->first_step, task->last_step));
     task->walk = TT_WALK_ONCE;
+    if (task->is_mixed)
+        check_mixed(self, task);
     const struct tt_task_item *items = task->items;
     for (int32_t i = 0, count = task->count; i < count; i++)
         tt_cell_subgraph_submitted(items[i].request->graph, items[i].subgraph, items[i].cell);

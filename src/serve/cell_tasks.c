@@ -72,6 +72,14 @@ static bool may_answer(const struct tt_cell_run *run, const struct tt_task_item 
            (run->emits || subgraph->open_ended || repeat == run->unfolded->specs[spec].repeat - 1);
 }
 
+/* Of the task's cells in the order of their rows. */
+static void mark_answers(const struct tt_task *task, const struct tt_engine_task *engine_task) {
+    for (int32_t row = 0; row < task->count; row++) {
+        struct tt_engine_cell *cell = &engine_task->cells[row];
+        cell->is_answer = may_answer(cell->user, &task->items[cell->number]);
+    }
+}
+
 static void start_cells(struct tt_cell_tasks *self, ptrdiff_t first, struct tt_served_model *model,
                         const struct tt_task *task, struct tt_engine_task *engine_task) {
     engine_task->kind = TT_ENGINE_CELLS;
@@ -85,7 +93,6 @@ static void start_cells(struct tt_cell_tasks *self, ptrdiff_t first, struct tt_s
     const struct tt_task_item *members = task->items;
     struct tt_engine_cell *cell = engine_task->cells;
     struct tt_error *why = self->whys + first;
-    bool tells_answers = model->engine_model->engine->ops->tells_answers;
     for (int32_t row = 0, count = task->count; row < count; row++, cell++, why++) {
         int32_t i = items[row], slot = exits[row];
         const struct tt_task_item *item = &members[i];
@@ -100,13 +107,13 @@ static void start_cells(struct tt_cell_tasks *self, ptrdiff_t first, struct tt_s
         cell->moves_in = base >= 0 && sources[i] != base + row;
         cell->moves_out = moves_out;
         cell->is_read = !moves_out || run->specs[cell->spec].readers > 0;
-        if (tells_answers)
-            cell->is_answer = may_answer(run, item);
         cell->staging_slot = base + row;
         if (moves_out)
             cell->exit = exits[row];
         cell->why = why;
     }
+    if (model->engine_model->engine->ops->tells_answers)
+        mark_answers(task, engine_task);
 }
 
 /* C1: cells of several models, each in the slots of its own. */
@@ -199,9 +206,10 @@ static void note_failure(struct tt_inference *inference, const struct tt_engine_
                                    : tt_fail(TT_ERR_NO_MEMORY, &inference->why, "out of memory");
 }
 
-static void finish_cell(struct tt_cell_slots *slots, struct tt_task *task,
-                        const struct tt_engine_task *engine_task,
-                        const struct tt_engine_cell *cell) {
+/* Inlined in both callers: it runs for each cell. */
+static inline __attribute__((always_inline)) void
+finish_cell(struct tt_cell_slots *slots, struct tt_task *task,
+            const struct tt_engine_task *engine_task, const struct tt_engine_cell *cell) {
     struct tt_cell_run *run = cell->user;
     struct tt_task_item *item = &task->items[cell->number];
     if (cell->moves_in) {
