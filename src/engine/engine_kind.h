@@ -210,7 +210,8 @@ struct tt_engine_gpu_options {
     void *keep_context;
     void *const *streams; /* native ones (device/async_device.h); they outlive it */
     int32_t stream_count;
-    int64_t memory_bytes; /* of the GPU, that the runtime may take for each stream */
+    int64_t memory_bytes; /* of the GPU, that the runtime may take for each stream and step, beside
+                             what `keep` keeps */
 };
 
 struct tt_engine_on_gpu;

@@ -1,6 +1,6 @@
 /* ONNX Runtime on the streams of a device whose memory this process can access: `lay_out` and
- * `compute` of engine/engine_kind.h. The sessions are those of the model's executors. Values lie
- * where the caller says, so nothing is copied. Implemented in ort_compute.c. */
+ * `compute` of engine/engine_kind.h. The sessions are those of the model's first executor. Values
+ * lie where the caller says, so nothing is copied. Implemented in ort_compute.c. */
 #ifndef TT_ENGINE_ONNXRUNTIME_ORT_COMPUTE_H
 #define TT_ENGINE_ONNXRUNTIME_ORT_COMPUTE_H
 

@@ -2,11 +2,11 @@
  * engine/engine_kind.h.
  *
  * The provider takes its stream when a session is made (user_compute_stream), so there is a session
- * per stream and step. With several streams they share the weights (ort_gpu_weights.h). A run puts
- * its kernels on that stream and returns: its options switch synchronisation off. Inputs and
- * outputs are values over addresses on the GPU, and bound, so nothing is copied. The arena of each
- * session is bounded; what a run gives back to it is used again only by later runs of the same
- * stream.
+ * per stream and step. With several streams they share the weights (ort_gpu_weights.h); those of
+ * cells are not shared. A run puts its kernels on that stream and returns: its options switch
+ * synchronisation off. Inputs and outputs are values over addresses on the GPU, and bound, so
+ * nothing is copied. The arena of each session is bounded, not the sum of them; what a run gives
+ * back to it is used again only by later runs of the same stream.
  *
  * Nodes that the provider leaves to the CPU make a run wait for the stream. The library of the CPU
  * has no CUDA provider; `make cuda` fetches one that has it.
