@@ -56,7 +56,7 @@ def ask(client, model, body):
 
 class StagesAhead:
     device, environment = "", {}
-    notices_ends = False  # a GPU's ends are known when the host is notified; its starts are the device's
+    compares_clocks_s = None  # how often a GPU's clock is compared with the host's: only across that two instants may be out of order
 
     @classmethod
     def setUpClass(cls):
@@ -84,15 +84,17 @@ class StagesAhead:
         """How many stages were decided ahead, and how many overlapped with the first stage of another batch. Batches are neither joined nor halved, so they go through every stage in one order."""
         stages = [sorted((e for e in batches if e["args"]["first_step"] == s), key=lambda e: e["ts"]) for s in range(STAGES)]
         self.assertEqual(sum(map(len, stages)), len(batches))
-        ahead = 0
+        ahead = disordered = 0
         for first, second in zip(stages, stages[1:]):
             self.assertEqual([e["args"]["requests"] for e in first], [e["args"]["requests"] for e in second])
             for before, after in zip(first, second):
                 self.assertEqual((before["args"]["outcome"], after["args"]["outcome"]), ("done", "done"))
-                if not self.notices_ends:
-                    self.assertGreaterEqual(after["ts"], before["ts"] + before["dur"] - 1)  # whole us
+                disordered += after["ts"] < before["ts"] + before["dur"] - 1  # whole us
                 self.assertGreaterEqual(after["ts"], before["ts"])
                 ahead += after["ts"] - after["args"]["decided_us_before"] < before["ts"] + before["dur"] - 1
+        span_s = (max(e["ts"] + e["dur"] for e in batches) - min(e["ts"] for e in batches)) / 1e6
+        comparisons = int(span_s / self.compares_clocks_s) if self.compares_clocks_s else 0
+        self.assertLessEqual(disordered, CLIENTS * comparisons)  # a batch in flight has at most one such pair
         self.assertEqual(sum(e["args"]["requests"] for e in stages[0]), requests)
         overlaps = sum(
             a["ts"] < b["ts"] + b["dur"] and b["ts"] < a["ts"] + a["dur"]
@@ -146,7 +148,7 @@ class OnHostDevice(StagesAhead, unittest.TestCase):
 
 @needing("onnx")
 class OnGpu(StagesAhead, unittest.TestCase):
-    device, environment, notices_ends = "device { kind: CUDA }", GPU, True
+    device, environment, compares_clocks_s = "device { kind: CUDA }", GPU, 8
 
 
 if __name__ == "__main__":
