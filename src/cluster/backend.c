@@ -329,7 +329,7 @@ void tt_backend_read(struct tt_backend *self, int64_t now, uint16_t from, uint64
 static void withdraw_member(struct tt_backend *self, struct tt_plan *plan,
                             struct tt_plan_member *member) {
     bool was_here = member->is_here;
-    if (member->is_answered)
+    if (member->is_answered || member->is_withdrawn)
         return;
     if (member->awaited)
         end_wait(plan, member);

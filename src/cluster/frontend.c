@@ -273,8 +273,8 @@ static void on_result(struct tt_frontend *self, uint16_t from,
         return;
     }
     bool is_latest = request->backend == from && request->fetched == record->attempt;
-    if ((record->code != 1 && request->backend != from) || (request->streams && !is_latest))
-        return; /* another attempt is under way */
+    if ((record->code != 1 || request->streams) && !is_latest)
+        return; /* another attempt is under way, perhaps on the same backend */
     if (request->backend != from)
         withdraw(self, request);
     end(self, request, record->code == 1 ? TT_ANSWER_DONE : TT_ANSWER_FAILED, 0);

@@ -102,6 +102,41 @@ static void a_plan_runs_without_those_that_went(void **state) {
     virtual_world_fini(&world);
 }
 
+/* A driver that answers each member when it ends: what was withdrawn meanwhile is no answer,
+ * either, and the end of the plan adds nothing. */
+static void members_that_answer_by_themselves(void **state) {
+    (void)state;
+    struct virtual_world world;
+    struct tt_backend backend;
+    struct devices devices;
+    virtual_world_init(&world);
+    grant(&backend, &devices, &world);
+    give_input(&backend, 1, 3);
+    give_input(&backend, 2, 1);
+    assert_int_equal(devices.runs, 1);
+    struct tt_plan_member *first = &devices.running->members[0], *second = first + 1;
+    tt_backend_emitted(&backend, devices.running, first, 1);
+    cancel(&backend, FRONTEND, 1, 3);
+    cancel(&backend, FRONTEND, 1, 3); /* again: nothing is withdrawn twice */
+    assert_int_equal(devices.withdrawn_running, 1);
+    tt_backend_answer(&backend, devices.running, first, true);
+    tt_backend_check(&backend);
+    tt_backend_answer(&backend, devices.running, second, true);
+    cancel(&backend, FRONTEND, 2, 1); /* too late: it has its result */
+    assert_false(second->is_withdrawn);
+    tt_backend_ran(&backend, 2 * TT_MS, 0, true);
+    assert_int_equal(sent(&backend, TT_FRAME_DONE), 1);
+    assert_int_equal(sent(&backend, TT_FRAME_RESULT), 2);
+    for (int64_t i = 0; i < backend.outbox.frame_count; i++) {
+        struct tt_frame frame = tt_outbox_frame(&backend.outbox, i);
+        for (int32_t k = 0; frame.type == TT_FRAME_RESULT && k < frame.count; k++)
+            assert_int_equal(frame.records[k].code, frame.records[k].id == 2);
+    }
+    assert_true(tt_backend_is_idle(&backend));
+    tt_backend_fini(&backend);
+    virtual_world_fini(&world);
+}
+
 /* A backend that shares memory with the frontend. */
 static void read_inputs(void *context, struct tt_plan *plan) {
     (void)context;
@@ -269,6 +304,7 @@ static void nothing_is_left_of_clients_that_go(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_runs_without_those_that_went),
+        cmocka_unit_test(members_that_answer_by_themselves),
         cmocka_unit_test(inputs_that_are_read_are_not_awaited),
         cmocka_unit_test(a_plan_of_none_ends_at_once),
         cmocka_unit_test(a_frontend_recalls_from_both),

@@ -63,6 +63,11 @@ static void result(struct scene *self, uint16_t backend, uint16_t attempt) {
             &(struct tt_frame_record){.id = self->id, .attempt = attempt, .code = 1});
 }
 
+static void fail_result(struct scene *self, uint16_t backend, uint16_t attempt) {
+    receive(self, backend, TT_FRAME_RESULT,
+            &(struct tt_frame_record){.id = self->id, .attempt = attempt});
+}
+
 static void give_back(struct scene *self, uint16_t attempt, uint16_t node, bool died) {
     receive(
         self, SCHEDULER, TT_FRAME_RETURN,
@@ -201,6 +206,22 @@ static void two_attempts_on_one_backend(void **state) {
     end(&scene, TT_ANSWER_DONE, 1);
 }
 
+/* The same without words: an attempt that failed, such as one that was withdrawn, says nothing of
+ * the one that was fetched after it. */
+static void an_attempt_that_failed_before_the_latest(void **state) {
+    (void)state;
+    struct scene scene;
+    begin(&scene);
+    scene.frontend.requests[tt_frontend_index(scene.id)].streams = false;
+    link_to(&scene, BACKEND, TT_LINK_LOST);
+    assert_int_equal(attempt(&scene), 2);
+    fetch(&scene, BACKEND, 2);
+    fail_result(&scene, BACKEND, 1);
+    assert_int_equal(scene.client.answers, 0);
+    fail_result(&scene, BACKEND, 2);
+    end(&scene, TT_ANSWER_FAILED, 0);
+}
+
 static void words_that_nobody_asked_for(void **state) {
     (void)state;
     struct scene scene;
@@ -268,6 +289,7 @@ int main(void) {
         cmocka_unit_test(after_a_word_it_ends_with_its_backend),
         cmocka_unit_test(after_a_word_it_stays_with_a_suspect),
         cmocka_unit_test(two_attempts_on_one_backend),
+        cmocka_unit_test(an_attempt_that_failed_before_the_latest),
         cmocka_unit_test(words_that_nobody_asked_for),
         cmocka_unit_test(worlds_with_faults),
     };
