@@ -79,6 +79,26 @@ void tt_text_put_integer(struct tt_text *self, int64_t value) {
     tt_text_append(self, digits, tt_text_write_integer(value, digits));
 }
 
+/* Eight at a time: a top bit is set where a byte is not plain, and sometimes elsewhere; the bytes
+ * are then looked at one by one. */
+size_t tt_text_plain_bytes(const char *bytes, size_t length, char special, char other) {
+    static const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
+    const uint64_t specials = ones * (unsigned char)special, others = ones * (unsigned char)other;
+    size_t i = 0;
+    for (; i + 8 <= length; i += 8) {
+        uint64_t eight;
+        memcpy(&eight, bytes + i, sizeof(eight));
+        uint64_t a = eight ^ specials, b = eight ^ others;
+        uint64_t low = (eight - ones * 0x20) & ~eight, high = eight | (eight + ones);
+        if ((low | high | ((a - ones) & ~a) | ((b - ones) & ~b)) & tops)
+            break;
+    }
+    while (i < length && bytes[i] >= 0x20 && bytes[i] < 0x7f && bytes[i] != special &&
+           bytes[i] != other)
+        i++;
+    return i;
+}
+
 void tt_text_put_xml(struct tt_text *self, const char *string) {
     for (const char *c = string; *c; c++)
         switch (*c) {

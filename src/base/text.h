@@ -29,6 +29,9 @@ static inline void tt_text_puts(struct tt_text *self, const char *string) {
 void tt_text_printf(struct tt_text *self, const char *format, ...) TT_PRINTF(2, 3);
 /* The same, with special characters of XML and HTML escaped, and without control characters. */
 void tt_text_put_xml(struct tt_text *self, const char *string);
+/* How many of the first bytes are printable ASCII other than these two: what a writer that escapes
+ * others can copy at once. */
+size_t tt_text_plain_bytes(const char *bytes, size_t length, char special, char other);
 /* The number in decimal, without printf, for what is written for every request. */
 void tt_text_put_integer(struct tt_text *self, int64_t value);
 /* The same into TT_INTEGER_TEXT_BYTES at `out`, without a NUL; returns the number of bytes. */

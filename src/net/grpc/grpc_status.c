@@ -21,31 +21,18 @@ enum tt_grpc_status tt_grpc_status_of(enum tt_err err) {
     }
 }
 
-/* How many of the first bytes, in eights, stand in a header as they are. A top bit is set where a
- * byte does not. */
-static size_t plain_eights(const char *bytes, size_t length) {
-    static const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
-    size_t i = 0;
-    for (; i + 8 <= length; i += 8) {
-        uint64_t eight;
-        memcpy(&eight, bytes + i, sizeof(eight));
-        uint64_t percent = eight ^ ones * '%';
-        uint64_t low = (eight - ones * 0x20) & ~eight, high = eight | (eight + ones);
-        if ((low | high | ((percent - ones) & ~percent)) & tops)
-            break;
-    }
-    return i;
+/* How many of the first bytes stand in a header as they are. */
+static size_t plain_bytes(const char *bytes, size_t length) {
+    return tt_text_plain_bytes(bytes, length, '%', '%');
 }
 
 void tt_grpc_status_put(struct tt_text *out, const char *sentence) {
     static const char digits[] = "0123456789ABCDEF";
     size_t length = strlen(sentence), from = 0; /* from there to `i` it stands as it is */
     (void)tt_text_reserve(out, length);         /* what fails here fails below */
-    for (size_t i = plain_eights(sentence, length); i < length;
-         i++, i += plain_eights(sentence + i, length - i)) {
+    for (size_t i = plain_bytes(sentence, length); i < length;
+         i++, i += plain_bytes(sentence + i, length - i)) {
         unsigned char c = (unsigned char)sentence[i];
-        if (c >= 0x20 && c < 0x7f && c != '%')
-            continue;
         const char coded[] = {'%', digits[c >> 4], digits[c & 15]};
         tt_text_append(out, sentence + from, i - from);
         tt_text_append(out, coded, sizeof(coded));

@@ -215,26 +215,9 @@ bool tt_is_utf8(const char *bytes, size_t length) {
     return true;
 }
 
-/* How many of the first bytes stand in a JSON string as they are. Eight at a time: a top bit is set
- * where a byte does not, and sometimes elsewhere; the bytes are then looked at one by one. */
+/* How many of the first bytes stand in a JSON string as they are, beside what is not ASCII. */
 static size_t plain_bytes(const char *bytes, size_t length) {
-    static const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
-    size_t i = 0;
-    for (; i + 8 <= length; i += 8) {
-        uint64_t eight;
-        memcpy(&eight, bytes + i, sizeof(eight));
-        uint64_t quote = eight ^ ones * '"', backslash = eight ^ ones * '\\';
-        uint64_t low = (eight - ones * 0x20) & ~eight, high = eight | (eight + ones);
-        uint64_t special = ((quote - ones) & ~quote) | ((backslash - ones) & ~backslash);
-        if ((low | high | special) & tops)
-            break;
-    }
-    for (; i < length; i++) {
-        unsigned char c = (unsigned char)bytes[i];
-        if (c < 0x20 || c >= 0x7f || c == '"' || c == '\\')
-            break;
-    }
-    return i;
+    return tt_text_plain_bytes(bytes, length, '"', '\\');
 }
 
 void tt_json_write_string(struct tt_text *out_text, const char *bytes, size_t length) {

@@ -95,6 +95,24 @@ static void what_xml_reads_as_its_own_is_escaped(void **state) {
     tt_text_fini(&text);
 }
 
+/* Texts of any length with one byte of each value, and random ones, against a look at each byte. */
+static void plain_bytes_are_those_of_a_naive_model(void **state) {
+    (void)state;
+    unsigned seed = (unsigned)test_seed((uint64_t)time(NULL));
+    for (int round = 0; round < 20000; round++) {
+        char bytes[40];
+        size_t length = (size_t)rand_r(&seed) % sizeof(bytes), naive = 0;
+        for (size_t i = 0; i < length; i++)
+            bytes[i] = (char)(rand_r(&seed) % 20 ? 'a' + rand_r(&seed) % 26 : rand_r(&seed) % 256);
+        if (length > 0)
+            bytes[(size_t)rand_r(&seed) % length] = (char)(round % 256);
+        while (naive < length && bytes[naive] >= ' ' && bytes[naive] <= '~' &&
+               bytes[naive] != '"' && bytes[naive] != '%')
+            naive++;
+        assert_int_equal(tt_text_plain_bytes(bytes, length, '"', '%'), naive);
+    }
+}
+
 static void formatted_text_of_every_length(void **state) {
     (void)state;
     for (int length = 0; length < 600; length++) {
@@ -214,6 +232,7 @@ int main(void) {
         cmocka_unit_test(an_empty_text_is_an_empty_string),
         cmocka_unit_test(appends_of_all_kinds_match_a_naive_model),
         cmocka_unit_test(what_xml_reads_as_its_own_is_escaped),
+        cmocka_unit_test(plain_bytes_are_those_of_a_naive_model),
         cmocka_unit_test(formatted_text_of_every_length),
         cmocka_unit_test(an_impossible_size_fails_once_and_for_all),
         cmocka_unit_test(files_come_back_as_they_went),
