@@ -4,6 +4,7 @@
 #include "base/instant.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { AVOIDED_SILENCES = 10 };
 
@@ -159,6 +160,9 @@ bool tt_scheduler_role_retime(struct tt_scheduler_role *self, int64_t now,
         return false;
     tt_scheduler_pools_close(self);
     change(context);
+    memset(self->paces, 0,
+           (size_t)self->settings->node_count * (size_t)tt_cluster_model_capacity(self->settings) *
+               sizeof(*self->paces));
     open_again(self, now);
     return true;
 }

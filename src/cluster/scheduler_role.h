@@ -179,7 +179,8 @@ void tt_scheduler_role_hold(struct tt_scheduler_role *self, uint16_t backend, in
 void tt_scheduler_role_pace(struct tt_scheduler_role *self, uint16_t backend, int32_t model,
                             int32_t permille);
 /* A spare calls `change`, which may change the profiles of the settings, while no policy reads
- * them. False: it is primary, and nothing was called. */
+ * them, and forgets the paces, which were shares of them. False: it is primary, and nothing was
+ * called. */
 bool tt_scheduler_role_retime(struct tt_scheduler_role *self, int64_t now,
                               void (*change)(void *context), void *context);
 void tt_scheduler_role_receive(struct tt_scheduler_role *self, int64_t now, uint16_t from,

@@ -13,7 +13,8 @@
  *
  * Latencies never decrease with the batch size: a measured dip is raised to the value of the
  * smaller batch. The search for the largest batch that fits depends on it. A profile is immutable
- * once made, and shared by pointer. Only those of a belief change. */
+ * once made, and shared by pointer. Only those of a belief change, and those of a cluster's
+ * scheduler while no policy reads them. */
 #ifndef TT_CORE_PROFILE_H
 #define TT_CORE_PROFILE_H
 

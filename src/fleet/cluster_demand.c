@@ -17,6 +17,15 @@ void tt_cluster_demand_add(struct tt_cluster_demand *self, const struct tt_step_
     tt_lock_give(&self->lock);
 }
 
+void tt_cluster_demand_retime(struct tt_cluster_demand *self,
+                              const struct tt_cluster_settings *settings) {
+    tt_lock_take(&self->lock);
+    for (int32_t m = 0; m < self->model_count; m++)
+        self->models[m].curve =
+            tt_batch_curve_of(settings->models[m]->whole, 0, settings->models[m]->max_batch);
+    tt_lock_give(&self->lock);
+}
+
 enum tt_err tt_cluster_demand_init(struct tt_cluster_demand *self,
                                    const struct tt_cluster_settings *settings) {
     size_t capacity = (size_t)tt_cluster_model_capacity(settings);

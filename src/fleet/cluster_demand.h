@@ -52,6 +52,9 @@ void tt_cluster_demand_fini(struct tt_cluster_demand *self);
 
 /* A model has come. */
 void tt_cluster_demand_add(struct tt_cluster_demand *self, const struct tt_step_model *model);
+/* The profiles of the models have changed. */
+void tt_cluster_demand_retime(struct tt_cluster_demand *self,
+                              const struct tt_cluster_settings *settings);
 /* The first attempt of a request came. */
 static inline void tt_cluster_demand_arrived(struct tt_cluster_demand *self, int64_t now,
                                              uint16_t model, uint16_t rows) {

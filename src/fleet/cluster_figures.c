@@ -82,12 +82,8 @@ void tt_cluster_figures_pace(struct tt_cluster_figures *self, const char *model,
 }
 
 void tt_cluster_figures_adopted(struct tt_cluster_figures *self) {
-    int32_t kept = 0;
     tt_lock_take(&self->lock);
-    for (int32_t i = 0; i < self->pace_count; i++)
-        if (self->paces[i].permille < ONE)
-            self->paces[kept++] = self->paces[i];
-    self->pace_count = kept;
+    self->pace_count = 0;
     tt_lock_give(&self->lock);
 }
 

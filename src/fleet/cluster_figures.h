@@ -50,7 +50,8 @@ void tt_cluster_figures_note(struct tt_cluster_figures *self,
 /* The node's thread: the model takes so many thousandths there; names live as long as this. */
 void tt_cluster_figures_pace(struct tt_cluster_figures *self, const char *model, const char *node,
                              int32_t permille);
-/* The node's thread: the scheduler plans with the slowest ones now, so none takes longer. */
+/* The node's thread: the scheduler plans with the slowest ones now. None takes longer, and how much
+ * faster the others are is not known before they state it again. */
 void tt_cluster_figures_adopted(struct tt_cluster_figures *self);
 /* The node's thread: appends ", \"paces\": [...]". */
 void tt_cluster_figures_show_paces(const struct tt_cluster_figures *self, struct tt_text *out_json);

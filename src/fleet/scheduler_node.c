@@ -42,13 +42,16 @@ struct scheduler_node {
 static void adopt(void *context) {
     struct scheduler_node *self = context;
     tt_fleet_models_adopt_slowest(tt_fleet_node_models(self->node));
+    tt_cluster_demand_retime(&self->demand, tt_fleet_node_settings(self->node));
+    tt_cluster_figures_adopted(&self->figures);
 }
 
-/* A spare plans with the slowest backend's times at once, a primary from its next term on. */
+/* A spare plans with the slowest backend's times at once, a primary from its next term on. A search
+ * that it began as primary reads the former ones on another thread: its end wakes the node. */
 static void adopt_slowest(struct scheduler_node *self, int64_t now) {
-    if (tt_fleet_models_has_slower(tt_fleet_node_models(self->node)) &&
-        tt_scheduler_role_retime(&self->role, now, adopt, self))
-        tt_cluster_figures_adopted(&self->figures);
+    if (!self->role.is_primary && !self->placement.search &&
+        tt_fleet_models_has_slower(tt_fleet_node_models(self->node)))
+        (void)tt_scheduler_role_retime(&self->role, now, adopt, self);
 }
 
 static void model_paced(void *context, int64_t now, int32_t model, uint16_t peer,
@@ -292,6 +295,7 @@ static void woken(void *context) {
     struct scheduler_node *self = context;
     if (self->threads.count > 0)
         tt_scheduler_role_decided(&self->role);
+    adopt_slowest(self, tt_clock_now());
 }
 
 /* A client that came to the wrong address gets an answer. */

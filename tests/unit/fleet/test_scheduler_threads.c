@@ -52,7 +52,7 @@ struct others {
     int32_t asked_count, open;
     uint64_t plans[WORLD_NODES][DEVICES]; /* 0: the device is idle */
     bool is_up[WORLD_NODES];
-    int64_t granted, dropped, cancelled, returned, takeovers;
+    int64_t granted, dropped, cancelled, returned, takeovers, retimed;
 };
 
 static void wake(void *context) {
@@ -220,6 +220,23 @@ static void restart(struct others *self) {
     tt_scheduler_role_link(&self->role, tt_clock_now(), node, TT_LINK_UP);
 }
 
+/* Backends have stated longer times. */
+static void slow_down(void *context) {
+    struct others *self = context;
+    struct tt_profile *profile = self->world.profile;
+    for (int32_t i = 1; i <= profile->max_batch; i++)
+        profile->latency_ns[i] += TT_US;
+    self->retimed++;
+}
+
+/* No thread of a policy may be reading the profiles while they change. */
+static void retime(struct others *self) {
+    *tt_scheduler_pace_at(&self->role, WORLD_FIRST_BACKEND, 0) = 2000;
+    assert_true(tt_scheduler_role_retime(&self->role, tt_clock_now(), slow_down, self));
+    assert_int_equal(*tt_scheduler_pace_at(&self->role, WORLD_FIRST_BACKEND, 0), 0);
+    tt_scheduler_role_check(&self->role);
+}
+
 /* The other scheduler claims an epoch, and this one the next. What was granted runs on. */
 static void take_over(struct others *self) {
     take_outbox(self);
@@ -229,6 +246,8 @@ static void take_over(struct others *self) {
     assert_false(self->role.is_primary);
     assert_int_equal(tt_scheduler_role_requests(&self->role), 0);
     tt_outbox_clear(&self->role.outbox);
+    if (chance(self, 2))
+        retime(self);
     assert_true(tt_scheduler_role_promote(&self->role, tt_clock_now()));
     self->takeovers++;
 }
@@ -299,6 +318,10 @@ static void every_request_ends(int32_t threads) {
                   (int)others.returned, (int)others.takeovers);
     assert_true(others.granted > 0 && others.dropped > 0 && others.cancelled > 0);
     assert_true(others.returned > 0 && others.takeovers > 0);
+    int64_t retimed = others.retimed;
+    assert_true(others.role.is_primary);
+    assert_false(tt_scheduler_role_retime(&others.role, tt_clock_now(), slow_down, &others));
+    assert_int_equal(others.retimed, retimed); /* a primary's policies read them */
     others_fini(&others);
 }
 
@@ -337,6 +360,8 @@ static void a_spare_needs_no_threads(void **state) {
     others_init(&others, 3);
     refuses_threads = true;
     take_over(&others);
+    while (others.retimed == 0)
+        take_over(&others);
     play(&others);
     refuses_threads = false;
     assert_true(others.granted > 0);
