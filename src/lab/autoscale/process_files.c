@@ -32,12 +32,14 @@ const char *tt_process_path(const struct tt_process_fleet *self, const char *nam
     return out;
 }
 
-static enum tt_err write_file(const struct tt_process_fleet *self, const char *name,
-                              struct tt_text *take_text, struct tt_error *why) {
+/* After an error nothing is written, and it is returned. */
+static enum tt_err write_file(const struct tt_process_fleet *self, enum tt_err err,
+                              const char *name, struct tt_text *take_text, struct tt_error *why) {
     char path[TT_PROCESS_PATH_BYTES];
-    enum tt_err err = take_text->failed
-                          ? tt_fail(TT_ERR_NO_MEMORY, why, "out of memory")
-                          : tt_text_write_file(tt_process_path(self, name, path), take_text, why);
+    if (!err && take_text->failed)
+        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    if (!err)
+        err = tt_text_write_file(tt_process_path(self, name, path), take_text, why);
     tt_text_fini(take_text);
     return err;
 }
@@ -71,17 +73,17 @@ static enum tt_err write_model(const struct tt_process_fleet *self,
                    "output { name: \"y\" data_type: TYPE_INT32 dims: 1 }\n",
                    model->max_batch);
     snprintf(name, sizeof(name), "%s/config.pbtxt", folder);
-    err = err ? err : write_file(self, name, &text, why);
+    err = write_file(self, err, name, &text, why);
     tt_text_init(&text);
     tt_text_printf(&text, "slo_ms: %.6f\n", (double)model->slo_ns / (double)TT_MS);
     snprintf(name, sizeof(name), "%s/tutti.pbtxt", folder);
-    err = err ? err : write_file(self, name, &text, why);
+    err = write_file(self, err, name, &text, why);
     tt_text_init(&text);
     for (int32_t rows = 1; rows <= model->max_batch; rows++)
         tt_text_printf(&text, "point { batch: %d latency_ns: %" PRId64 " }\n", rows,
                        tt_profile_latency(model->profile, rows, 0));
     snprintf(name, sizeof(name), "%s/profile.pbtxt", folder);
-    return err ? err : write_file(self, name, &text, why);
+    return write_file(self, err, name, &text, why);
 }
 
 /* ---- nodes ---- */
@@ -131,11 +133,7 @@ static enum tt_err write_nodes(struct tt_process_fleet *self,
         err = put_node(self, "frontend", i, 0, &text, why);
     for (int32_t i = 1; !err && i <= options->backends; i++)
         err = put_node(self, "backend", i, options->devices / options->backends, &text, why);
-    if (err) {
-        tt_text_fini(&text);
-        return err;
-    }
-    err = write_file(self, "nodes", &text, why);
+    err = write_file(self, err, "nodes", &text, why);
     return err ? err : tt_cluster_file_read(tt_process_path(self, "nodes", path), &self->file, why);
 }
 
