@@ -64,7 +64,7 @@ static void model_paced(void *context, int64_t now, int32_t model, uint16_t peer
     tt_scheduler_role_pace(&self->role, peer, model, pace);
     tt_cluster_figures_pace(&self->figures, models->models[model].name,
                             tt_fleet_node_name(self->node, peer), pace);
-    if (pace > 1000)
+    if (pace > 1000 && self->role.is_primary)
         tt_log_limited(tt_fleet_node_options(self->node)->log, TT_LOG_WARNING, NULL,
                        "cluster: model '%s' takes %d.%03d times as long on node %s as this primary "
                        "plans with; it counts from the next takeover on (tutti cluster promote)",
