@@ -10,10 +10,9 @@
  * same port for UDP). Backends of one pool have the same models; they may name it, and say how much
  * memory a device has. With grants=N each device of a backend has N batches at once, which its
  * models' own policies batch further: schedulers see N times as many devices, and plan as if all of
- * them were busy. A line of a time
- * has its name and its value. The order of the nodes gives
- * their numbers. All processes of a cluster read the same file: `digest` is over what it says, and
- * nodes with different digests refuse each other.
+ * them were busy. A line of a time has its name and its value. The order of the nodes gives their
+ * numbers. All processes of a cluster read the same file: `digest` is over what it says, and nodes
+ * with different digests refuse each other.
  *
  * Implemented in cluster_file.c. */
 #ifndef TT_FLEET_CLUSTER_FILE_H

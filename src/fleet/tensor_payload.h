@@ -1,10 +1,10 @@
 /* Tensors as the payload of a record: the inputs of a request, or its outputs or error.
  *
  * Inputs: the count, whose highest bit says that the words of the answer are wanted as they come,
- * then per tensor a head and its bytes. Outputs: the error, then count and
- * tensors as before; if the error is not 0, the rest is the message. A tensor's head is its rank,
- * its size in bytes, and its dimensions. All numbers are u64, little-endian. Each tensor's bytes
- * are filled up to a multiple of 8.
+ * then per tensor a head and its bytes. Outputs: the error, then count and tensors as before; if
+ * the error is not 0, the rest is the message. A tensor's head is its rank, its size in bytes, and
+ * its dimensions. All numbers are u64, little-endian. Each tensor's bytes are filled up to a
+ * multiple of 8.
  *
  * The reader trusts nothing: ranks, sizes and counts are read once and checked against what is
  * there, so the bytes may be memory that another process changes. What the tensors mean for a model
