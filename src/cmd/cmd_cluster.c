@@ -193,9 +193,10 @@ static void print_paces(const json_t *nodes) {
         if (!is_primary(node))
             continue;
         json_array_foreach(json_object_get(node, "paces"), k, pace)
-            printf("model %s takes %.2f times as long on %s as %s plans with\n",
-                   text_of(pace, "model"), json_real_value(json_object_get(pace, "pace")),
-                   text_of(pace, "node"), text_of(node, "name"));
+            printf("model %s version %s takes %.2f times as long on %s as %s plans with\n",
+                   text_of(pace, "model"), text_of(pace, "version"),
+                   json_real_value(json_object_get(pace, "pace")), text_of(pace, "node"),
+                   text_of(node, "name"));
     }
 }
 

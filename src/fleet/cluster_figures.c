@@ -2,6 +2,7 @@
 
 #include "base/array.h"
 #include "metrics/exposition.h"
+#include "net/json/json_tensor.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,19 +64,22 @@ void tt_cluster_figures_note(struct tt_cluster_figures *self,
     tt_lock_give(&self->lock);
 }
 
-void tt_cluster_figures_pace(struct tt_cluster_figures *self, const char *model, const char *node,
-                             int32_t permille) {
-    bool differs = permille < ONE - WITHIN || permille > ONE + WITHIN;
+static bool is_same(const struct tt_pace_figure *a, const struct tt_pace_figure *b) {
+    return strcmp(a->model, b->model) == 0 && strcmp(a->version, b->version) == 0 &&
+           strcmp(a->node, b->node) == 0;
+}
+
+void tt_cluster_figures_pace(struct tt_cluster_figures *self, const struct tt_pace_figure *pace) {
+    bool differs = pace->permille < ONE - WITHIN || pace->permille > ONE + WITHIN;
     int32_t at = 0;
     tt_lock_take(&self->lock);
-    while (at < self->pace_count &&
-           (strcmp(self->paces[at].model, model) != 0 || strcmp(self->paces[at].node, node) != 0))
+    while (at < self->pace_count && !is_same(&self->paces[at], pace))
         at++;
     if (differs && at == self->pace_count &&
         TT_ARRAY_RESERVE(self->paces, &self->pace_capacity, at + 1))
         self->pace_count++;
     if (differs && at < self->pace_count)
-        self->paces[at] = (struct tt_pace_figure){model, node, permille};
+        self->paces[at] = *pace;
     else if (at < self->pace_count)
         self->paces[at] = self->paces[--self->pace_count];
     tt_lock_give(&self->lock);
@@ -87,13 +91,23 @@ void tt_cluster_figures_adopted(struct tt_cluster_figures *self) {
     tt_lock_give(&self->lock);
 }
 
+static void show_text(struct tt_text *out_json, const char *name, const char *value) {
+    tt_text_printf(out_json, "\"%s\": ", name);
+    tt_json_write_string(out_json, value, strlen(value)); /* of a folder: it may have quotes */
+    tt_text_puts(out_json, ", ");
+}
+
 void tt_cluster_figures_show_paces(const struct tt_cluster_figures *self,
                                    struct tt_text *out_json) {
     tt_text_puts(out_json, ", \"paces\": [");
-    for (int32_t i = 0; i < self->pace_count; i++)
-        tt_text_printf(out_json, "%s{\"model\": \"%s\", \"node\": \"%s\", \"pace\": %d.%03d}",
-                       i ? ", " : "", self->paces[i].model, self->paces[i].node,
-                       self->paces[i].permille / ONE, self->paces[i].permille % ONE);
+    for (int32_t i = 0; i < self->pace_count; i++) {
+        const struct tt_pace_figure *pace = &self->paces[i];
+        tt_text_puts(out_json, i ? ", {" : "{");
+        show_text(out_json, "model", pace->model);
+        show_text(out_json, "version", pace->version);
+        show_text(out_json, "node", pace->node);
+        tt_text_printf(out_json, "\"pace\": %d.%03d}", pace->permille / ONE, pace->permille % ONE);
+    }
     tt_text_puts(out_json, "]");
 }
 
@@ -107,6 +121,7 @@ static void put_paces(const struct tt_cluster_figures *self, struct tt_expositio
     for (int32_t i = 0; i < self->pace_count; i++) {
         tt_exposition_begin(page, name, "");
         tt_exposition_label(page, "model", self->paces[i].model);
+        tt_exposition_label(page, "version", self->paces[i].version);
         tt_exposition_label(page, "node", self->paces[i].node);
         tt_exposition_real(page, self->paces[i].permille / (double)ONE);
     }

@@ -21,7 +21,7 @@ struct tt_pool_figures {
 
 /* A backend on which a model takes another time than the scheduler plans with. */
 struct tt_pace_figure {
-    const char *model, *node; /* borrowed */
+    const char *model, *version, *node; /* borrowed */
     int32_t permille;
 };
 
@@ -47,9 +47,8 @@ void tt_cluster_figures_fini(struct tt_cluster_figures *self); /* also of zeroed
 void tt_cluster_figures_note(struct tt_cluster_figures *self,
                              const struct tt_placement_service *placement,
                              const struct tt_scaling_service *scaling);
-/* The node's thread: the model takes so many thousandths there; names live as long as this. */
-void tt_cluster_figures_pace(struct tt_cluster_figures *self, const char *model, const char *node,
-                             int32_t permille);
+/* The node's thread: a backend states it; names live as long as this. */
+void tt_cluster_figures_pace(struct tt_cluster_figures *self, const struct tt_pace_figure *pace);
 /* The node's thread: the scheduler plans with the slowest ones now. None takes longer, and how much
  * faster the others are is not known before they state it again. */
 void tt_cluster_figures_adopted(struct tt_cluster_figures *self);

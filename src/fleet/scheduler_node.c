@@ -62,8 +62,11 @@ static void model_paced(void *context, int64_t now, int32_t model, uint16_t peer
     adopt_slowest(self, now);
     int32_t pace = tt_fleet_models_pace(models, model, notice);
     tt_scheduler_role_pace(&self->role, peer, model, pace);
-    tt_cluster_figures_pace(&self->figures, models->models[model].name,
-                            tt_fleet_node_name(self->node, peer), pace);
+    tt_cluster_figures_pace(&self->figures,
+                            &(struct tt_pace_figure){.model = models->models[model].name,
+                                                     .version = models->models[model].version,
+                                                     .node = tt_fleet_node_name(self->node, peer),
+                                                     .permille = pace});
     if (pace > 1000 && self->role.is_primary)
         tt_log_limited(tt_fleet_node_options(self->node)->log, TT_LOG_WARNING, NULL,
                        "cluster: model '%s' takes %d.%03d times as long on node %s as this primary "

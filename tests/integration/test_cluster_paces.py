@@ -38,9 +38,9 @@ class ClusterPacesTest(unittest.TestCase):
         await_true(lambda: self.paces("s1"), 60, "the primary sees it")
         pace = self.paces("s1")[("echo", "b2")]
         self.assertGreater(pace, 100)
-        self.assertIn("model echo takes %.2f times as long on b2 as s1 plans with" % pace,
+        self.assertIn("model echo version 1 takes %.2f times as long on b2 as s1 plans with" % pace,
                       cluster.command("status", cluster.spec).stdout)  # fmt: skip
-        await_true(lambda: 'tutti_cluster_pace{model="echo",node="b2"}' in cluster.get("s1", "/metrics")[1].decode(), 60, "metrics")
+        await_true(lambda: 'tutti_cluster_pace{model="echo",version="1",node="b2"}' in cluster.get("s1", "/metrics")[1].decode(), 60, "metrics")
         clients = Clients(cluster, ["f1"])
         await_true(lambda: cluster.status()["b2"]["batches"] >= 3, 120, "it has run some batches")
         clients.stop()
