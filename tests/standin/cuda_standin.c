@@ -85,8 +85,10 @@ static struct {
             .gpu_count = 1,
             .memory_bytes = 64 << 20};
 
-static _Thread_local uintptr_t current;
-static _Thread_local bool is_in_call; /* a stream's thread runs code of the caller's */
+/* Static thread-local memory: LeakSanitizer mistakes that of libraries which were opened later. */
+#define STATIC_LOCAL __attribute__((tls_model("initial-exec"))) _Thread_local
+static STATIC_LOCAL uintptr_t current;
+static STATIC_LOCAL bool is_in_call; /* a stream's thread runs code of the caller's */
 
 static void lock(void) { pthread_mutex_lock(&driver.lock); }
 static void unlock(void) { pthread_mutex_unlock(&driver.lock); }

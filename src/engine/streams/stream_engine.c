@@ -82,7 +82,8 @@ static bool note_outcome(struct tt_stream_place *place, struct tt_device_task *h
         head->ended_at = place->computed_at > 0 ? place->computed_at : place->async.computed_at;
     if (!place->gives_answers) /* else it is set, and read */
         task->head.started_at = head->started_at;
-    task->head.ended_at = head->ended_at;
+    /* A start that was read when answers came may be later if the device failed meanwhile. */
+    task->head.ended_at = tt_instant_max(head->ended_at, task->head.started_at);
     task->head.outcome = done && stopped >= 0 ? TT_OUTCOME_PREEMPTED : head->outcome;
     task->head.last_step_done = !done          ? task->head.first_step - 1
                                 : stopped >= 0 ? stopped
