@@ -1,12 +1,8 @@
-/* C1: a batch of cells of several models, whose types compute the same (engine/onnxruntime/
- * cell_step.h). Each cell reads and writes the slots of its own model, so all rows are gathered and
- * scattered. */
-#include "base/array.h"
+#include "engine/onnxruntime/cell_mixed.h"
+
 #include "base/clock.h"
-#include "engine/onnxruntime/cell_step.h"
 #include "engine/onnxruntime/ort_check.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static struct tt_cell_set *home_of(const struct tt_engine_cell *cell) {
