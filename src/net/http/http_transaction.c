@@ -123,22 +123,19 @@ int tt_http_transaction_compose(struct tt_http_transaction *self, struct tt_http
         reply->content_type = NULL;
         reply->status = 503;
     }
-    size_t parts_bytes = exchange->parts.size_bytes;
+    bool has_parts = exchange->parts.size_bytes > 0;
     *out_head = (struct tt_http_head){.status = reply->status,
                                       .content_type = reply->content_type,
-                                      .content_bytes = reply->body.length + parts_bytes,
-                                      .json_bytes = parts_bytes ? (int64_t)reply->body.length : -1,
+                                      .json_bytes = has_parts ? (int64_t)reply->body.length : -1,
                                       .allow = reply->allow,
                                       .headers = reply->headers,
                                       .trace = answer_context(self),
                                       .retry_after_s = reply->retry_after_s};
     int count = tt_http_answer_pieces(exchange, out_pieces);
-    if (exchange->page)
-        out_head->content_bytes = exchange->page->text.length;
-    if (exchange->is_packed) {
+    for (int i = 0; i < count; i++)
+        out_head->content_bytes += out_pieces[i].count;
+    if (exchange->is_packed)
         out_head->coding = exchange->coding;
-        out_head->content_bytes = exchange->packed.length;
-    }
     self->body_bytes = self->is_head ? 0 : (int64_t)out_head->content_bytes;
     return self->is_head ? 0 : count;
 }
