@@ -19,9 +19,9 @@
 #include "serve/model_command.h"
 
 struct tt_dashboard_access;
-/* What replies are made from; all borrowed. */
 struct tt_model_pages;
 
+/* What replies are made from; all borrowed. */
 struct tt_http_context {
     struct tt_kserve_service service;
     struct tt_model_pages *pages; /* of the thread */
