@@ -74,9 +74,11 @@ void tt_catalogue_check(const struct tt_catalogue *self) {
     }
 }
 
-struct tt_catalogue *tt_catalogue_ref(struct tt_catalogue *self) {
-    tt_refcount_ref(&self->users);
-    return self;
+struct tt_catalogue *tt_catalogue_ref(const struct tt_catalogue *self) {
+    struct tt_catalogue *shared = (struct tt_catalogue *)(uintptr_t)self;
+    if (shared)
+        tt_refcount_ref(&shared->users);
+    return shared;
 }
 
 void tt_catalogue_unref(struct tt_catalogue *take_self) {
@@ -153,7 +155,7 @@ void tt_catalogue_board_publish(struct tt_catalogue_board *self,
 struct tt_catalogue *tt_catalogue_board_get(struct tt_catalogue_board *self,
                                             int64_t *out_generation) {
     tt_lock_take(&self->lock);
-    struct tt_catalogue *catalogue = self->catalogue ? tt_catalogue_ref(self->catalogue) : NULL;
+    struct tt_catalogue *catalogue = tt_catalogue_ref(self->catalogue);
     *out_generation = tt_counter_get(&self->generation);
     tt_lock_give(&self->lock);
     return catalogue;

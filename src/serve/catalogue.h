@@ -53,7 +53,8 @@ TT_MUST_CHECK enum tt_err tt_catalogue_add(struct tt_catalogue *self,
 void tt_catalogue_seal(struct tt_catalogue *self);
 /* Asserts the order of a sealed catalogue, and that a version has a model exactly while READY. */
 void tt_catalogue_check(const struct tt_catalogue *self);
-struct tt_catalogue *tt_catalogue_ref(struct tt_catalogue *self);
+/* NULL-safe. The catalogue is constant but for the count of its users. */
+struct tt_catalogue *tt_catalogue_ref(const struct tt_catalogue *self);
 void tt_catalogue_unref(struct tt_catalogue *take_self); /* NULL-safe */
 
 /* What a sealed catalogue serves, by model: one that is wanted is missing while no version serves

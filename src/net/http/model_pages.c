@@ -79,18 +79,10 @@ static void write_rest(const struct tt_http_context *context, struct tt_text *pa
         context->more_metrics(context->more_metrics_context, page);
 }
 
-/* The newest catalogue; NULL: none yet. */
-static struct tt_catalogue *catalogue_of(const struct tt_http_context *context) {
-    /* Constant but for the count of its users. */
-    return (struct tt_catalogue *)(uintptr_t)tt_port_catalogue(context->service.port);
-}
-
 static enum tt_err begin_metrics(void *context, struct tt_error *why) {
     struct tt_model_pages *self = context;
     (void)why;
-    self->catalogue = catalogue_of(self->context);
-    if (self->catalogue)
-        tt_catalogue_ref(self->catalogue);
+    self->catalogue = tt_catalogue_ref(tt_port_catalogue(self->context->service.port));
     tt_text_init(&self->rest);
     write_rest(self->context, &self->rest);
     return TT_OK;
@@ -169,7 +161,7 @@ bool tt_model_pages_start(struct tt_exchange *exchange, enum tt_route_kind kind)
     const struct tt_http_context *context = exchange->context;
     struct tt_model_pages *pages = context->pages;
     bool is_metrics = kind == TT_ROUTE_METRICS;
-    const struct tt_catalogue *catalogue = catalogue_of(context);
+    const struct tt_catalogue *catalogue = tt_port_catalogue(context->service.port);
     tt_assert(is_metrics || kind == TT_ROUTE_STATISTICS);
     exchange->reply.status = 200;
     exchange->reply.content_type =

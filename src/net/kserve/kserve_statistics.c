@@ -84,10 +84,7 @@ enum tt_err tt_kserve_statistics_init(struct tt_kserve_statistics *out_statistic
     do { /* again where the names are those of a catalogue that was published meanwhile */
         tt_kserve_statistics_fini(&statistics);
         generation = tt_port_generation(service->port);
-        /* Constant but for the count of its users. */
-        struct tt_catalogue *catalogue =
-            (struct tt_catalogue *)(uintptr_t)tt_port_catalogue(service->port);
-        statistics.catalogue = catalogue ? tt_catalogue_ref(catalogue) : NULL;
+        statistics.catalogue = tt_catalogue_ref(tt_port_catalogue(service->port));
         tt_serving_stats(service->port, target ? target->model : NULL,
                          target ? target->version : "", add_model, &walk);
     } while (!walk.failed && generation != tt_port_generation(service->port));
