@@ -27,7 +27,7 @@ import time
 import urllib.request
 
 import grpc_loop
-from own_server import ROOT, Server
+from own_server import ROOT, Server, cpu_seconds
 
 MODEL = """backend: "emulated"
 max_batch_size: 64
@@ -117,10 +117,6 @@ def listener(port):
         except OSError:
             continue
     sys.exit("no process listens at port %d" % port)
-
-
-def cpu_seconds(pid):
-    return time.clock_gettime(~pid << 3 | 2)  # clock_getcpuclockid(3)
 
 
 def answered(server, model):

@@ -26,7 +26,8 @@ import subprocess
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+from own_server import ROOT, cpu_seconds
+
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
 MODEL = """
@@ -54,11 +55,6 @@ def load(program, address, *arguments, model="identity"):
     return json.loads(done.stdout)
 
 
-def used_s(pid):
-    """Processor time of the process so far, of all its threads, in nanoseconds' steps (clock_getcpuclockid)."""
-    return time.clock_gettime(~pid << 3 | 2)
-
-
 def seconds_of_day(instant):
     local = time.localtime(instant)
     return local.tm_hour * 3600 + local.tm_min * 60 + local.tm_sec + instant % 1
@@ -68,9 +64,9 @@ def measure(program, address, pids, seconds, model="identity"):
     """Many clients, then one; what each costs."""
     result = {}
     for name, clients in (("many", 64), ("one", 1)):
-        before = {node: used_s(pid) for node, pid in pids.items()}
+        before = {node: cpu_seconds(pid) for node, pid in pids.items()}
         seen = load(program, address, "--concurrency", clients, "--duration", seconds, model=model)
-        used = {node: used_s(pid) - before[node] for node, pid in pids.items()}
+        used = {node: cpu_seconds(pid) - before[node] for node, pid in pids.items()}
         answered = max(seen["total"]["ok"], 1)
         result[name] = {
             "requests_per_s": answered / seconds,

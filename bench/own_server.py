@@ -43,6 +43,11 @@ def in_turn(entries, number, of):
     return entries[at:] + entries[:at]
 
 
+def cpu_seconds(pid):
+    """Processor time of all threads of the process so far, of those that have ended, too."""
+    return time.clock_gettime(~pid << 3 | 2)  # clock_getcpuclockid(3), which Python does not have
+
+
 class Server:
     """`tutti serve` of a repository, all of whose models it serves: at `address`, http://HOST:PORT. `under`: what runs it,
     such as valgrind; `environment`: what it has beside ours."""
@@ -71,8 +76,7 @@ class Server:
         self.reader.start()
 
     def cpu_seconds(self):
-        """Processor time of all its threads so far, of those that have ended, too."""
-        return time.clock_gettime(~self.process.pid << 3 | 2)  # clock_getcpuclockid(3), which Python does not have
+        return cpu_seconds(self.process.pid)
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
