@@ -25,15 +25,10 @@ import test_access  # noqa: E402
 from access_case import BODY, Case, until  # noqa: E402
 from h2.errors import ErrorCodes  # noqa: E402
 from http2_client import Http2Connection  # noqa: E402
+from plain_grpc import CONTINUATION, DATA, GOAWAY, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, frame  # noqa: E402
 from server_process import free_port  # noqa: E402
 
 INFER = "/v2/models/floats/infer"
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, CONTINUATION = 0, 1, 3, 4, 6, 7, 9
-
-
-def frame(kind, flags, stream, payload=b""):
-    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
 
 
 class Http2Case(Case):

@@ -3,8 +3,13 @@ what the server says about a call is looked for in the bytes."""
 import socket
 import struct
 
-DATA, HEADERS, RST_STREAM, SETTINGS, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 7, 8
+DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9
 FRAME_BYTES = 16384
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+def frame(kind, flags, stream, payload=b""):
+    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
 
 
 def literal(name, value):
@@ -15,7 +20,7 @@ def literal(name, value):
 class PlainGrpc:
     def __init__(self, port):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
-        self.socket.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        self.socket.sendall(PREFACE)
         self.frame(SETTINGS, 0, 0, b"")
         self.window = {0: 65535, 1: 65535}
         self.first_window = 65535
@@ -23,7 +28,7 @@ class PlainGrpc:
         self.ended = False
 
     def frame(self, kind, flags, stream, payload):
-        self.socket.sendall(struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload)
+        self.socket.sendall(frame(kind, flags, stream, payload))
 
     def begin(self, path, message_bytes):
         """The headers of stream 1, and the head of a message of that length."""

@@ -31,7 +31,7 @@ os.environ.setdefault("TUTTI_PROGRAM", os.environ.get("PROGRAM", str(ROOT / "bui
 
 from fault_board import SHIM, Board  # noqa: E402
 from plain_client import PROGRAM, Server  # noqa: E402
-from plain_grpc import DATA, HEADERS, RST_STREAM, literal  # noqa: E402
+from plain_grpc import CONTINUATION, DATA, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, frame, literal  # noqa: E402
 from server_process import free_port  # noqa: E402
 
 SECONDS = float(os.environ.get("SOAK_SECONDS", 1800))
@@ -43,7 +43,7 @@ GOOD = 4  # clients
 DEADLINE_US = 2_000_000
 MIB = 1 << 20
 INFER = "/v2/models/good/infer"
-SETTINGS = """backend: "emulated" max_batch_size: 8
+CONFIG = """backend: "emulated" max_batch_size: 8
 input { name: "input" data_type: TYPE_FP32 dims: 16 }
 output { name: "y" data_type: TYPE_FP32 dims: 16 }
 """
@@ -66,12 +66,7 @@ def body(values):
 BOMBS = [pack(b" " * (30 * MIB)), pack(b'{"inputs":[' + b"{}," * (8 * MIB)), pack(b"[" * (20 * MIB)), pack(body([0] * 16) + b" " * (60 * MIB))]
 
 
-CHANGE, PING, CONTINUATION = 4, 6, 9  # frames of HTTP/2: CHANGE is SETTINGS
-END_STREAM, END_HEADERS = 1, 4  # flags
-
-
-def frame(kind, flags, stream, payload=b""):
-    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+END_STREAM, END_HEADERS = 1, 4  # flags of frames of HTTP/2
 
 
 def head(method, path, **more):
@@ -95,7 +90,7 @@ class Soak:
         models = pathlib.Path(folder) / "models"
         for name in ("good", "other", "wide"):
             (models / name / "1").mkdir(parents=True)
-            (models / name / "config.pbtxt").write_text(SETTINGS.replace("16", "-1") if name == "wide" else SETTINGS)
+            (models / name / "config.pbtxt").write_text(CONFIG.replace("16", "-1") if name == "wide" else CONFIG)
             (models / name / "profile.pbtxt").write_text("linear { alpha_ms: 0.05 beta_ms: 0.2 }")
         board = pathlib.Path(folder) / "board"
         board.write_bytes(bytes(ctypes.sizeof(Board)))
@@ -231,7 +226,7 @@ class Soak:
 
     def dial_h2(self, address, settings=b""):
         found = socket.create_connection(address, timeout=5)
-        found.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(CHANGE, 0, 0, settings))
+        found.sendall(PREFACE + frame(SETTINGS, 0, 0, settings))
         return found
 
     def h2_reset(self, draw):
@@ -255,7 +250,7 @@ class Soak:
         start, again = draw.choice([
             (frame(HEADERS, 0, 1, head("GET", "/metrics")), frame(CONTINUATION, 0, 1, literal("x", "y" * 100) * 100)),
             (b"", frame(PING, 0, 0, bytes(8)) * 1000),
-            (b"", frame(CHANGE, 0, 0, struct.pack(">HI", 3, 1)) * 1000),
+            (b"", frame(SETTINGS, 0, 0, struct.pack(">HI", 3, 1)) * 1000),
             (frame(HEADERS, END_HEADERS, 1, head("POST", INFER)), frame(DATA, 0, 1) * 1000),
         ])  # fmt: skip
         with self.dial_h2(draw.choice([self.address, self.grpc_address])) as found:
