@@ -16,7 +16,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-enum { READ_BYTES = 65536, EVENTS = 64, HEADER_NAME_BYTES = 40 };
+enum { READ_BYTES = 65536, TLS_RECORD_BYTES = 16384, EVENTS = 64, HEADER_NAME_BYTES = 40 };
 
 enum link_state { LINK_CONNECTING, LINK_IDLE, LINK_BUSY, LINK_DEAD };
 
@@ -213,15 +213,35 @@ static void tls_flush(struct tt_http_link *link) {
     /* Errors show when it is read, and the rest goes out on the next EPOLLOUT. */
 }
 
-/* Encrypts the whole call at once. */
-static void tls_send(struct tt_http_link *link) {
+/* Encrypts the whole call at once. A record costs both sides more than its bytes: all but the last
+ * are full. */
+static void tls_encrypt(struct tt_http_link *link) {
     struct tt_http_call *call = link->call;
-    if (link->sent == 0) {
-        call->sent_at = tt_clock_now();
-        for (int32_t i = 0; i < call->part_count && !link->tls->is_failed; i++) {
-            (void)tt_tls_session_write(link->tls, call->parts[i].iov_base, call->parts[i].iov_len);
-            link->sent += call->parts[i].iov_len;
+    char record[TLS_RECORD_BYTES];
+    size_t filled = 0;
+    for (int32_t i = 0; i < call->part_count; i++) {
+        const char *from = call->parts[i].iov_base;
+        size_t left = call->parts[i].iov_len;
+        link->sent += left;
+        while (left) {
+            size_t count = left < sizeof(record) - filled ? left : sizeof(record) - filled;
+            memcpy(record + filled, from, count);
+            filled += count;
+            from += count;
+            left -= count;
+            if (filled == sizeof(record)) {
+                (void)tt_tls_session_write(link->tls, record, filled);
+                filled = 0;
+            }
         }
+    }
+    (void)tt_tls_session_write(link->tls, record, filled);
+}
+
+static void tls_send(struct tt_http_link *link) {
+    if (link->sent == 0) {
+        link->call->sent_at = tt_clock_now();
+        tls_encrypt(link);
     }
     if (link->tls->is_failed)
         link_close(link, TT_HTTP_BROKEN, "TLS failed");
