@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tutti beside Triton Inference Server: processor time of the server per request, and one client's p50, in turns.
 
-usage: beside_triton.py --triton COMMAND [--tutti PROGRAM] [--rounds N] [--requests N] [--model NAME]
+usage: beside_triton.py --triton COMMAND [--tutti PROGRAM] [--rounds N] [--requests N] [--model NAME] [--busy-poll-us N]
 
 COMMAND starts Triton in the foreground with HTTP at 127.0.0.1:18000, gRPC at 18001 and metrics at 18002, and a model NAME
 (id_dyn) that returns its 16 floats: INPUT0 to OUTPUT0, FP32 [-1, 16]. Tutti serves the same as an emulated model whose batches
@@ -64,7 +64,8 @@ def run(*words, **options):
 class Tutti:
     def __init__(self, given, folder):
         self.grpc_port = free_port()
-        self.server = Server(given.tutti, folder / "models", "--grpc-port", self.grpc_port, executors=None)
+        flags = ["--grpc-port", self.grpc_port, "--busy-poll-us", given.busy_poll_us]
+        self.server = Server(given.tutti, folder / "models", *flags, executors=None)
         self.pid = self.server.process.pid
         self.urls = {"http": self.server.address, "grpc": "127.0.0.1:%d" % self.grpc_port}
         self.urls["metrics"] = self.server.address + "/metrics"
@@ -215,6 +216,7 @@ def main():
     arguments.add_argument("--triton", required=True)
     arguments.add_argument("--tutti", default=os.path.join(ROOT, "build", "tutti"))
     arguments.add_argument("--model", default="id_dyn")
+    arguments.add_argument("--busy-poll-us", type=int, default=0, help="of Tutti")
     arguments.add_argument("--rounds", type=int, default=4)
     arguments.add_argument("--requests", type=int, default=20000)
     given = arguments.parse_args()

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """The processor time that the server takes per HTTP request on kept connections: plain, with TLS, with TLS and tokens.
 
-usage: tls_cost.py [--tutti PROGRAM] [--clients N] [--requests N] [--rounds N] [--values N]
+usage: tls_cost.py [--tutti PROGRAM] [--clients N] [--requests N] [--rounds N] [--values N] [--rate R]
 
-An emulated model of N floats, whose batches take 1 us; `tutti load` keeps the clients in a closed loop. The servers run one
+An emulated model of N floats, whose batches take 1 us; `tutti load` keeps the clients in a closed loop, or sends R requests per second,
+so that a client that TLS slows down too does not send less, which costs the server more wake-ups for each request. The servers run one
 after the other in turns; a round gives each its user and system time per request. A short load with as many clients is subtracted,
 so handshakes do not count. The ratio is the median over the rounds of TLS / plain of the same round. Needs the command openssl;
 prints a Markdown table."""
@@ -46,8 +47,8 @@ def microseconds(given, folder, way):
     tls = ["--tls-cert", folder + "/cert.pem", "--tls-key", folder + "/key.pem"] if "TLS" in way else []
     tokens = ["--tokens", folder + "/tokens"] if "tokens" in way else []
     server = Server(given.tutti, folder + "/models", "--grpc-port", 0, *tls, *tokens, executors=None)
-    load = [given.tutti, "load", server.address, "--model", "identity", "--concurrency", given.clients, "--binary"]
-    load += ["--duration", 600, "--json"]
+    load = [given.tutti, "load", server.address, "--model", "identity", "--binary", "--duration", 600, "--json"]
+    load += ["--rate", given.rate, "--connections", given.clients] if given.rate else ["--concurrency", given.clients]
     load += ["--tls-ca", folder + "/cert.pem"] if tls else []
     load += ["--token-file", folder + "/token"] if tokens or tls else []
 
@@ -72,6 +73,7 @@ def main():
     arguments.add_argument("--requests", type=int, default=40000)
     arguments.add_argument("--rounds", type=int, default=5)
     arguments.add_argument("--values", type=int, default=16)
+    arguments.add_argument("--rate", type=float)
     given = arguments.parse_args()
     ways = ("plain", "TLS", "TLS and 64 tokens")
     found = {way: [] for way in ways}

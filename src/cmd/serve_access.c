@@ -110,6 +110,7 @@ enum tt_err tt_serve_access_open_admin(struct tt_serve_access *self, struct tt_s
     options.metrics_tcp_port = 0;
     options.is_admin = true;
     options.threads = 1;
+    options.busy_poll_us = 0;
     options.quotas = NULL; /* it has its own, so that others cannot fill it */
     options.drain_ms = 0;  /* it is closed after the other port's drain */
     options.tracer = NULL;

@@ -52,6 +52,7 @@ enum tt_err tt_serve_dashboard_open(const char *address, bool is_admin, struct t
     options.tcp_port = self->address.tcp_port;
     options.metrics_tcp_port = 0;
     options.threads = 1;
+    options.busy_poll_us = 0;
     options.quotas = NULL; /* its connections are few, and not the other port's */
     options.drain_ms = 0;  /* it is closed after the other port's drain */
     options.dashboard = &self->access;

@@ -346,5 +346,32 @@ class Secure(Case):
         return made["token"], made["line"] + "\n"
 
 
+class BusyPolling(Case):
+    """--busy-poll-us: between short waits a thread watches its connections, and does not sleep."""
+
+    REQUESTS = 200
+
+    def sleeps(self):
+        status = pathlib.Path(f"/proc/{self.server.process.pid}/status").read_text()
+        return int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", status, re.M).group(1))
+
+    def sleeps_for_requests(self, microseconds):
+        self.start(1, "--busy-poll-us", str(microseconds))
+        connection = self.connect()
+        self.ask(connection, "a", 0)
+        before = self.sleeps()
+        for i in range(self.REQUESTS):
+            self.ask(connection, "a", i)
+        sleeps = self.sleeps() - before
+        other = self.connect()  # is noticed by a thread that watches
+        self.ask(other, "b", 1)
+        self.stop()
+        return sleeps
+
+    def test_a_thread_that_watches_does_not_sleep(self):
+        self.assertGreaterEqual(self.sleeps_for_requests(0), self.REQUESTS)
+        self.assertLess(self.sleeps_for_requests(1000000), self.REQUESTS // 2)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=1)

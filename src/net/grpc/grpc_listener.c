@@ -135,6 +135,7 @@ static enum tt_err add_worker(struct tt_grpc_listener *self, struct tt_serving *
             return tt_fail(TT_ERR_NO_MEMORY, why, "no memory for TLS");
         }
     }
+    worker->server.busy_poll_ns = self->options.busy_poll_us * 1000;
     worker->server.drain_ms = self->worker_count ? 0 : self->options.drain_ms;
     worker->server.is_quiet = true;
     start(self, worker, serving);

@@ -1,5 +1,6 @@
 #include "net/sockets/socket_server.h"
 
+#include "base/clock.h"
 #include "base/log/log.h"
 #include "base/loopback.h"
 #include "net/sockets/socket_inbox.h"
@@ -9,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +50,7 @@ static void adopt(struct tt_socket_server *self, struct tt_handed_socket socket)
         tt_counter_add(&self->lost_count, 1);
         tt_log_limited(self->log, TT_LOG_WARNING, NULL, "no memory for a connection");
     }
+    self->has_new_socket = true;
     start_tick(self);
 }
 
@@ -126,6 +129,7 @@ static void accept_one(struct tt_socket_server *self, int which) {
                                                which, self->spare_fd < 0);
     self->accept_waits[which] = !is_taken;
     self->given_count += is_taken && !is_elsewhere;
+    self->has_new_socket = true;
     start_tick(self);
 }
 
@@ -187,8 +191,22 @@ static void on_after_wait(uv_check_t *check) {
     tt_loop_turn_next(&self->turn);
     if (!self->port)
         return;
+    /* The time to wake up is a part of what it waited. */
+    if (self->busy_poll_ns > 0)
+        self->waited_shortly = tt_clock_now() - self->waits_since <= 2 * self->busy_poll_ns;
     tt_port_flush(self->port);
     flush(self);
+}
+
+/* To wake a thread of another processor takes tens of microseconds. So it watches its sockets
+ * before it sleeps, if its last wait was short: this one probably is, too. */
+static void watch(struct tt_socket_server *self) {
+    struct pollfd sockets = {.fd = uv_backend_fd(&self->loop), .events = POLLIN};
+    int64_t until = self->waits_since + self->busy_poll_ns;
+    bool may_wait = uv_backend_timeout(&self->loop) != 0 && !self->has_new_socket;
+    self->has_new_socket = false;
+    while (may_wait && self->waited_shortly && poll(&sockets, 1, 0) == 0 && tt_clock_now() < until)
+        continue;
 }
 
 static void on_before_wait(uv_prepare_t *prepare) {
@@ -199,6 +217,10 @@ static void on_before_wait(uv_prepare_t *prepare) {
     do
         tt_port_rest(self->port);
     while (flush(self));
+    if (self->busy_poll_ns > 0) {
+        self->waits_since = tt_clock_now();
+        watch(self);
+    }
 }
 
 void tt_socket_server_check_stopped(struct tt_socket_server *self) {

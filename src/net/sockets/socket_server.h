@@ -76,6 +76,10 @@ struct tt_socket_server {
     struct tt_loop_turn turn;   /* what its connections may still do in this one */
     struct tt_counter turns;    /* of the loop so far; any thread reads it */
     int64_t drain_ms, grace_ms; /* grace: of the last _stop */
+    int64_t busy_poll_ns; /* it watches its sockets for so long before it sleeps; set before _run */
+    int64_t waits_since;
+    bool waited_shortly; /* the last time */
+    bool has_new_socket; /* the loop does not watch it yet */
     bool has_loop, draining, stopping, stopped;
     bool is_local; /* its sockets are Unix sockets; set before _init */
     bool is_quiet; /* logs no stop: another server of the process does; set before _init */
