@@ -272,8 +272,12 @@ static void finish(struct tt_scheduler_role *self, int64_t now, struct tt_grante
     set_due(self, device);
     task->outcome = is_computed ? TT_OUTCOME_DONE : TT_OUTCOME_FAILED;
     task->last_step_done = is_computed ? task->last_step : task->first_step - 1;
-    task->started_at = -1;
-    task->ended_at = now;
+    /* As far as this scheduler knows: its backend reports the end only. */
+    task->started_at =
+        tt_instant_max(tt_instant_max(task->dispatched_at, task->start_at), device->idle_since_at);
+    task->ended_at = device->idle_since_at = now;
+    if (!is_computed || task->started_at > now)
+        task->started_at = -1;
     struct tt_mechanism *mechanism = &device->pool->mechanism;
     tt_mechanism_finished(mechanism, now, task);
     device->pool->wants_decision = true;

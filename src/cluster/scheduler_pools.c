@@ -146,6 +146,8 @@ static void close_first(struct tt_scheduler_role *self, int32_t count) {
     self->is_closing = true;
     for (int32_t i = 0; i < count; i++) {
         tt_policy_destroy(&self->pools[i].mechanism);
+        if (self->policy->destroyed)
+            self->policy->destroyed(self->policy->context, &self->pools[i].mechanism);
         tt_mechanism_fini(&self->pools[i].mechanism);
         self->pools[i].wants_decision = false;
     }

@@ -50,6 +50,8 @@ struct tt_scheduler_policy {
                           const struct tt_policy_setup *setup,
                           const struct tt_mechanism_options *limits, bool is_again,
                           struct tt_error *why);
+    /* tt_policy_destroy is over; the mechanism ends next. NULL: not wanted. */
+    void (*destroyed)(void *context, struct tt_mechanism *mechanism);
     void *context;
 };
 
@@ -92,6 +94,7 @@ struct tt_grant {
 struct tt_granted_device {
     struct tt_grant *grants; /* [depth], a ring from `oldest` */
     int32_t oldest, count;
+    int64_t idle_since_at;    /* the end of its latest grant */
     uint16_t backend, device; /* as its backend numbers it */
     struct tt_scheduler_pool *pool;
     int32_t executor; /* of the pool's mechanism */

@@ -400,7 +400,7 @@ static enum tt_err open_role(struct tt_fleet_node *node, void **out_self, struct
     self->node = node;
     const struct tt_fleet_options *options = tt_fleet_node_options(node);
     tt_scheduler_threads_init(&self->threads, options->scheduler_threads, tt_fleet_node_wake, node,
-                              options->log);
+                              options->log, tt_serving_recorder(options->serving));
     enum tt_err err = tt_scheduler_role_init(&self->role, tt_fleet_node_settings(node),
                                              tt_fleet_node_number(node), tt_clock_now(),
                                              &self->threads.policy, why);

@@ -237,30 +237,6 @@ static void ended(void *context, int64_t now, struct tt_request *request, enum t
 
 /* ---- making ---- */
 
-/* What each of its scheduler's threads reads goes into a stream of its own. */
-static enum tt_err record_parties(struct tt_domain *self, struct tt_recorder *recorder,
-                                  struct tt_error *why) {
-    struct tt_policy *policy = self->mechanism.policy;
-    struct tt_record_party party = {.parties = tt_threaded_policy_parties(policy),
-                                    .models = self->mechanism.model_capacity,
-                                    .executors = self->mechanism.executor_capacity};
-    struct tt_turn_log **turn_logs = calloc((size_t)party.parties, sizeof(struct tt_turn_log *));
-    self->party_recordings = calloc((size_t)party.parties, sizeof(struct tt_recorder_stream *));
-    enum tt_err err = turn_logs && self->party_recordings
-                          ? TT_OK
-                          : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
-    for (; !err && party.party < party.parties; party.party++) {
-        err = tt_recorder_add_party(recorder, self->recording, &party,
-                                    &self->party_recordings[party.party], &turn_logs[party.party],
-                                    why);
-        self->party_count += !err;
-    }
-    if (!err)
-        tt_threaded_policy_use_turn_logs(policy, turn_logs);
-    free(turn_logs);
-    return err;
-}
-
 static struct tt_network_delay given_delay(const struct tt_limits *limits) {
     return (struct tt_network_delay){limits->control_delay_us * TT_US,
                                      limits->data_delay_us * TT_US};
@@ -285,8 +261,8 @@ static enum tt_err observe(struct tt_domain *self, const struct tt_domain_option
                                           self->is_threaded ? options->scheduler_threads : 0};
     for (int32_t i = 0; i < options->option_count; i++)
         record.options[i] = options->options[i];
-    err = tt_recorder_add(options->recorder, &self->mechanism, &record, &self->recording, why);
-    return err || !self->is_threaded ? err : record_parties(self, options->recorder, why);
+    return tt_recorder_streams_add(options->recorder, &self->mechanism, &record, &self->recording,
+                                   why);
 }
 
 /* The arrays of places, and what is as long. */
@@ -427,10 +403,7 @@ void tt_domain_free(struct tt_domain *take_domain) {
     }
     free(take_domain->policy);
     tt_domain_meter_fini(&take_domain->meter);
-    tt_recorder_leave(take_domain->recording);
-    for (int32_t p = 0; p < take_domain->party_count; p++)
-        tt_recorder_leave(take_domain->party_recordings[p]);
-    free(take_domain->party_recordings);
+    tt_recorder_streams_leave(&take_domain->recording);
     tt_trace_leave(take_domain->tap);
     free(take_domain);
 }

@@ -15,7 +15,7 @@
 #include "base/threads/ring.h"
 #include "core/mechanism.h"
 #include "policy/policy.h"
-#include "record/recorder.h"
+#include "record/recorder_streams.h"
 #include "record/trace.h"
 #include "serve/cell_tasks.h"
 #include "serve/domain_answers.h"
@@ -70,9 +70,7 @@ struct tt_domain {
     struct tt_domain_meter meter;
     struct tt_domain_watch watch;
     struct tt_pace pace;
-    struct tt_recorder_stream *recording;         /* NULL: not recorded */
-    struct tt_recorder_stream **party_recordings; /* [party_count], if it is threaded */
-    int32_t party_count;
+    struct tt_recorder_streams recording;
     struct tt_trace_tap *tap; /* NULL: no trace is kept */
     struct tt_domain *next;
 };

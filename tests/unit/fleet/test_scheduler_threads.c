@@ -289,7 +289,7 @@ static void others_init(struct others *self, int32_t threads) {
     self->world.settings.beat_ns = 60 * TT_S;
     tt_prng_init(&self->prng, test_seed(5), (uint64_t)threads);
     tt_eventcount_init(&self->news);
-    tt_scheduler_threads_init(&self->threads, threads, wake, self, &self->log);
+    tt_scheduler_threads_init(&self->threads, threads, wake, self, &self->log, NULL);
     assert_int_equal(tt_scheduler_role_init(&self->role, &self->world.settings, 0, tt_clock_now(),
                                             &self->threads.policy, &why),
                      TT_OK);
@@ -344,7 +344,7 @@ static void a_start_without_threads_fails(void **state) {
     struct tt_scheduler_role role;
     struct tt_error why = {{0}};
     virtual_world_init(&world);
-    tt_scheduler_threads_init(&threads, 3, wake, NULL, NULL);
+    tt_scheduler_threads_init(&threads, 3, wake, NULL, NULL, NULL);
     refuses_threads = true;
     assert_int_equal(tt_scheduler_role_init(&role, &world.settings, 0, 0, &threads.policy, &why),
                      TT_ERR_IO);
