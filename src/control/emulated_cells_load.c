@@ -119,6 +119,21 @@ static void take_kinds(struct tt_served_model *served) {
     served->step_model.max_batch = tt_step_max_rows(&served->step_model, 0, cells->type_count - 1);
 }
 
+/* The engine's model, and the profile of whole sequences. */
+static enum tt_err load_engine(const struct tt_emulated_cells_options *options,
+                               const struct tt_cells *cells, const struct tt_profile_file *file,
+                               const struct tt_engine_model_spec *spec,
+                               struct tt_engine_model **out_loaded, struct tt_profile **out_whole,
+                               struct tt_error *why) {
+    enum tt_err err = tt_cell_profile_whole(cells, file->steps, out_whole, why);
+    if (err)
+        return err;
+    err = tt_engine_load(options->runtime, options->engine, spec, out_loaded, why);
+    if (err)
+        tt_profile_free(*out_whole);
+    return err;
+}
+
 /* The description is kept; to the engine the model is one step. */
 static enum tt_err load_whole(const struct tt_emulated_cells_options *options,
                               const struct tt_profile_file *file, struct tt_served_model *served,
@@ -134,14 +149,9 @@ static enum tt_err load_whole(const struct tt_emulated_cells_options *options,
                                               .max_batch = cells->signature.max_batch};
     struct tt_engine_model *loaded;
     struct tt_profile *whole;
-    enum tt_err err = tt_cell_profile_whole(cells, file->steps, &whole, why);
+    enum tt_err err = load_engine(options, cells, file, &spec, &loaded, &whole, why);
     if (err)
         return err;
-    err = tt_engine_load(options->runtime, options->engine, &spec, &loaded, why);
-    if (err) {
-        tt_profile_free(whole);
-        return err;
-    }
     return tt_served_model_loaded(served, loaded, whole, NULL)
                ? tt_fail(TT_ERR_NO_MEMORY, why, "out of memory")
                : TT_OK;
@@ -172,14 +182,9 @@ static enum tt_err load(const struct tt_emulated_cells_options *options,
                                         .emulation = &emulation};
     struct tt_engine_model *loaded;
     struct tt_profile *whole;
-    enum tt_err err = tt_cell_profile_whole(cells, file->steps, &whole, why);
+    enum tt_err err = load_engine(options, cells, file, &spec, &loaded, &whole, why);
     if (err)
         return err;
-    err = tt_engine_load(options->runtime, options->engine, &spec, &loaded, why);
-    if (err) {
-        tt_profile_free(whole);
-        return err;
-    }
     struct tt_profile **steps = file->steps;
     file->steps = NULL;
     file->step_count = 0;

@@ -1,5 +1,7 @@
 #include "engine/onnxruntime/cell_batch.h"
 
+#include "engine/onnxruntime/ort_check.h"
+
 #include <stdlib.h>
 
 enum { ALIGNMENT_BYTES = 64 };
@@ -26,4 +28,15 @@ void *tt_cell_scratch_room(struct tt_gather_buffer *buffer, size_t bytes) {
     free(buffer->bytes);
     *buffer = (struct tt_gather_buffer){.bytes = fresh, .capacity_bytes = capacity};
     return fresh;
+}
+
+enum tt_err tt_cell_batch_call(const struct tt_cell_batch *self, struct tt_error *why) {
+    const struct tt_ort_library *library = self->model->library;
+    const struct tt_ort_step *step = &self->model->steps[self->type];
+    return tt_ort_check(library,
+                        library->api->Run(step->session, self->run_options, step->input_names,
+                                          self->scratch->bound_inputs, (size_t)step->input_count,
+                                          step->output_names, (size_t)step->output_count,
+                                          self->scratch->bound_outputs),
+                        why);
 }

@@ -36,4 +36,8 @@ struct tt_cell_batch {
     struct tt_engine_task *task; /* receives times and byte counts */
 };
 
+/* Calls the session of the type with the inputs and outputs that are bound. INVALID, INTERNAL. */
+TT_MUST_CHECK enum tt_err tt_cell_batch_call(const struct tt_cell_batch *self,
+                                             struct tt_error *why);
+
 #endif

@@ -92,8 +92,6 @@ static enum tt_err bind(const struct tt_cell_batch *batch, enum tt_dtype dtype,
 
 static enum tt_err run(const struct tt_cell_batch *batch, const struct tt_cell_plan *plan,
                        const void *const *in, void *const *out, struct tt_error *why) {
-    const struct tt_ort_library *library = batch->model->library;
-    const struct tt_ort_step *step = &batch->model->steps[batch->type];
     struct tt_cell_scratch *scratch = batch->scratch;
     enum tt_err err = TT_OK;
     for (int32_t i = 0; !err && i < plan->input_count; i++) {
@@ -109,12 +107,7 @@ static enum tt_err run(const struct tt_cell_batch *batch, const struct tt_cell_p
                    &scratch->bound_outputs[o], why);
     }
     if (!err)
-        err = tt_ort_check(library,
-                           library->api->Run(step->session, batch->run_options, step->input_names,
-                                             scratch->bound_inputs, (size_t)step->input_count,
-                                             step->output_names, (size_t)step->output_count,
-                                             scratch->bound_outputs),
-                           why);
+        err = tt_cell_batch_call(batch, why);
     tt_ort_values_settle(&scratch->values);
     return err;
 }

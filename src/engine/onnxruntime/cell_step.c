@@ -241,8 +241,6 @@ static void put_down(const struct tt_cell_batch *batch, const struct places *pla
 }
 
 enum tt_err tt_cell_step_run(struct tt_cell_batch *batch, struct tt_error *why) {
-    const struct tt_ort_library *library = batch->model->library;
-    const struct tt_ort_step *step = &batch->model->steps[batch->type];
     struct tt_cell_scratch *scratch = batch->scratch;
     tt_assert(batch->count <= plan_of(batch)->max_batch);
     if (!ensure_rows(scratch, batch->count))
@@ -254,12 +252,7 @@ enum tt_err tt_cell_step_run(struct tt_cell_batch *batch, struct tt_error *why) 
         err = bind_outputs(batch, &places, why);
     int64_t bound_at = tt_clock_now();
     if (!err)
-        err = tt_ort_check(library,
-                           library->api->Run(step->session, batch->run_options, step->input_names,
-                                             scratch->bound_inputs, (size_t)step->input_count,
-                                             step->output_names, (size_t)step->output_count,
-                                             scratch->bound_outputs),
-                           why);
+        err = tt_cell_batch_call(batch, why);
     batch->task->input_ns += bound_at - began_at;
     batch->task->infer_ns += tt_clock_now() - bound_at;
     batch->task->cell_count += batch->count;
