@@ -39,7 +39,7 @@ LAYERS = [
     ["control", "metrics", "etcd", "actuate", "net/kserve", "net/dashboard", "net/sockets", "net/http2"],
     ["net/http", "net/grpc", "fleet", "embed"],
     ["lab/scenario"],
-    ["lab/closed_form", "lab/load"],
+    ["lab/closed_form", "lab/load", "lab/processes"],
     ["lab/run", "lab/clairvoyant"],
     ["lab/experiment"],
     ["lab/report"],

@@ -8,22 +8,13 @@
  * that the scheduler has started, and removes the folder. If this process is killed by SIGKILL, its
  * processes go on.
  *
- * Blocks. One thread. Implemented in process_fleet.c (life), process_files.c (the folder). */
+ * Blocks. One thread. Implemented in process_fleet.c. */
 #ifndef TT_LAB_AUTOSCALE_PROCESS_FLEET_H
 #define TT_LAB_AUTOSCALE_PROCESS_FLEET_H
 
 #include "actuate/emulated_provider.h"
-#include "fleet/visit.h"
 #include "lab/autoscale/fleet_world.h"
-
-#include <signal.h>
-#include <sys/types.h>
-
-enum {
-    TT_PROCESS_FRONTENDS = 16, /* each keeps 1024 requests in the cluster; others wait there */
-    TT_PROCESS_MOST_BACKENDS = 64,
-    TT_PROCESS_PATH_BYTES = 256
-};
+#include "lab/processes/process_cluster.h"
 
 struct tt_process_fleet_options {
     const struct tt_fleet_world_model *models; /* read during _open only */
@@ -46,16 +37,9 @@ struct tt_process_view {
 };
 
 struct tt_process_fleet {
-    char folder[TT_PROCESS_PATH_BYTES];
-    struct tt_cluster_file file;
-    struct tt_cluster_key key;                                         /* none */
-    struct tt_cluster_tls tls;                                         /* none */
-    int reserved[1 + TT_PROCESS_FRONTENDS + TT_PROCESS_MOST_BACKENDS]; /* sockets: ports of nodes */
-    int32_t reserved_count;
-    pid_t children[1 + TT_PROCESS_FRONTENDS]; /* the scheduler, frontends */
-    int32_t child_count;
-    char *urls[TT_PROCESS_FRONTENDS];
-    int32_t backends;
+    struct tt_process_cluster cluster;
+    const struct tt_process_fleet_options *options; /* during _open */
+    bool is_pinned;                                 /* its first devices are asked for */
 };
 
 /* Errors: IO; UNAVAILABLE: a process has ended, with what it said last; TIMEOUT: they do not serve;
@@ -71,15 +55,5 @@ TT_MUST_CHECK enum tt_err tt_process_fleet_look(struct tt_process_fleet *self,
  * their numbers. */
 TT_MUST_CHECK enum tt_err tt_process_fleet_close(struct tt_process_fleet *self,
                                                  struct tt_error *why);
-
-/* ---- process_files.c ---- */
-
-/* Makes the folder with `models` and `nodes`, and reads the nodes. */
-TT_MUST_CHECK enum tt_err tt_process_files_write(struct tt_process_fleet *self,
-                                                 const struct tt_process_fleet_options *options,
-                                                 struct tt_error *why);
-/* The path of a file in the folder. */
-const char *tt_process_path(const struct tt_process_fleet *self, const char *name,
-                            char out[TT_PROCESS_PATH_BYTES]);
 
 #endif

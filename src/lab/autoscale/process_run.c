@@ -243,12 +243,13 @@ static enum tt_err with_processes(struct run *run, struct tt_error *why) {
     enum tt_err err = tt_process_fleet_open(&run->fleet, &fleet, why);
     if (err)
         return err;
-    const struct tt_process_clients_options clients = {.models = run->models,
-                                                       .model_count = options->model_count,
-                                                       .urls = (const char *const *)run->fleet.urls,
-                                                       .url_count = TT_PROCESS_FRONTENDS,
-                                                       .connection_limit = connection_limit(),
-                                                       .seed = options->seed};
+    const struct tt_process_clients_options clients = {
+        .models = run->models,
+        .model_count = options->model_count,
+        .urls = (const char *const *)run->fleet.cluster.urls,
+        .url_count = TT_PROCESS_FRONTENDS,
+        .connection_limit = connection_limit(),
+        .seed = options->seed};
     err = tt_process_clients_open(&clients, &run->clients, why);
     if (!err)
         err = run_steps(run, why);
@@ -264,10 +265,10 @@ enum tt_err tt_autoscale_run_processes(const struct tt_autoscale_options *option
                                        struct tt_error *why) {
     struct run run;
     int32_t backends = options->processes->backends;
-    if (backends > TT_PROCESS_MOST_BACKENDS || options->capacity % backends != 0)
+    if (backends > TT_PROCESS_BACKENDS || options->capacity % backends != 0)
         return tt_fail(TT_ERR_INVALID, why,
                        "%d backends cannot share %d devices evenly; at most %d are possible",
-                       backends, options->capacity, TT_PROCESS_MOST_BACKENDS);
+                       backends, options->capacity, TT_PROCESS_BACKENDS);
     enum tt_err err = begin(&run, options, why);
     if (!err)
         err = with_processes(&run, why);

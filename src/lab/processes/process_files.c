@@ -1,7 +1,6 @@
-/* The folder of a fleet of processes: models, the description of the cluster, and its ports. */
+/* The folder of a cluster of processes: models, the description of the cluster, and its ports. */
 #include "base/instant.h"
-#include "lab/autoscale/process_fleet.h"
-#include "lab/scenario/allocate.h"
+#include "lab/processes/process_cluster.h"
 #include "profile/machine.h"
 
 #include <errno.h>
@@ -14,26 +13,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { CONTROL };
+
 /* The defaults of a cluster in slow motion. At least so wide that a pause of a machine whose few
  * cores many processes share makes no node suspected. */
 static const struct {
     const char *name;
     double usual, least, most;
 } times[] = {
-    {"silence-ms", 20, 2000, 60000},  {"overdue-ms", 25, 2000, 60000},
-    {"fetch-ms", 50, 4000, 60000},    {"patience-ms", 1000, 5000, 60000},
-    {"grace-ms", 1000, 10000, 60000}, {"control-us", 100, 1000, 1000000},
+    [CONTROL] = {"control-us", 100, 1000, 1000000},
+    {"silence-ms", 20, 2000, 60000},
+    {"overdue-ms", 25, 2000, 60000},
+    {"fetch-ms", 50, 4000, 60000},
+    {"patience-ms", 1000, 5000, 60000},
+    {"grace-ms", 1000, 10000, 60000},
 };
 
-const char *tt_process_path(const struct tt_process_fleet *self, const char *name,
-                            char out[TT_PROCESS_PATH_BYTES]) {
-    int length = snprintf(out, TT_PROCESS_PATH_BYTES, "%s/%s", self->folder, name);
-    tt_assert(length < TT_PROCESS_PATH_BYTES); /* the folder's name is short */
-    return out;
-}
-
 /* After an error nothing is written, and it is returned. */
-static enum tt_err write_file(const struct tt_process_fleet *self, enum tt_err err,
+static enum tt_err write_file(const struct tt_process_cluster *self, enum tt_err err,
                               const char *name, struct tt_text *take_text, struct tt_error *why) {
     char path[TT_PROCESS_PATH_BYTES];
     if (!err && take_text->failed)
@@ -44,7 +41,7 @@ static enum tt_err write_file(const struct tt_process_fleet *self, enum tt_err e
     return err;
 }
 
-static enum tt_err make_folder(const struct tt_process_fleet *self, const char *name,
+static enum tt_err make_folder(const struct tt_process_cluster *self, const char *name,
                                struct tt_error *why) {
     char path[TT_PROCESS_PATH_BYTES];
     if (mkdir(tt_process_path(self, name, path), 0700) == 0)
@@ -54,8 +51,21 @@ static enum tt_err make_folder(const struct tt_process_fleet *self, const char *
 
 /* ---- models ---- */
 
-static enum tt_err write_model(const struct tt_process_fleet *self,
-                               const struct tt_fleet_world_model *model, struct tt_error *why) {
+static bool has_lengths(const struct tt_profile *profile) {
+    return profile->length_count > 1 || profile->lengths[0] > 0;
+}
+
+static void print_points(const struct tt_process_model *model, struct tt_text *out) {
+    const struct tt_profile *profile = model->profile;
+    for (int32_t i = 0; i < profile->length_count; i++)
+        for (int32_t rows = 1; rows <= model->max_batch; rows++)
+            tt_text_printf(out, "point { batch: %d length: %d latency_ns: %" PRId64 " }\n", rows,
+                           profile->lengths[i],
+                           tt_profile_latency(profile, rows, profile->lengths[i]));
+}
+
+static enum tt_err write_model(const struct tt_process_cluster *self,
+                               const struct tt_process_model *model, struct tt_error *why) {
     char folder[TT_PROCESS_PATH_BYTES / 2], name[TT_PROCESS_PATH_BYTES];
     struct tt_text text;
     int length = snprintf(folder, sizeof(folder), "models/%s", model->name);
@@ -69,19 +79,20 @@ static enum tt_err write_model(const struct tt_process_fleet *self,
     tt_text_init(&text);
     tt_text_printf(&text,
                    "backend: \"emulated\"\nmax_batch_size: %d\n"
-                   "input { name: \"x\" data_type: TYPE_INT32 dims: 1 }\n"
+                   "input { name: \"x\" data_type: TYPE_INT32 dims: %d }\n"
                    "output { name: \"y\" data_type: TYPE_INT32 dims: 1 }\n",
-                   model->max_batch);
+                   model->max_batch, has_lengths(model->profile) ? -1 : 1);
     snprintf(name, sizeof(name), "%s/config.pbtxt", folder);
     err = write_file(self, err, name, &text, why);
     tt_text_init(&text);
-    tt_text_printf(&text, "slo_ms: %.6f\n", (double)model->slo_ns / (double)TT_MS);
+    if (model->slo_ns != TT_NEVER)
+        tt_text_printf(&text, "slo_ms: %.6f\n", (double)model->slo_ns / (double)TT_MS);
+    if (has_lengths(model->profile))
+        tt_text_puts(&text, "length { pad: true }\n"); /* the longest of a batch counts */
     snprintf(name, sizeof(name), "%s/tutti.pbtxt", folder);
     err = write_file(self, err, name, &text, why);
     tt_text_init(&text);
-    for (int32_t rows = 1; rows <= model->max_batch; rows++)
-        tt_text_printf(&text, "point { batch: %d latency_ns: %" PRId64 " }\n", rows,
-                       tt_profile_latency(model->profile, rows, 0));
+    print_points(model, &text);
     snprintf(name, sizeof(name), "%s/profile.pbtxt", folder);
     return write_file(self, err, name, &text, why);
 }
@@ -90,7 +101,7 @@ static enum tt_err write_model(const struct tt_process_fleet *self,
 
 /* A port that the system gives to no other socket: this one is bound and never listens, and a node
  * that sets SO_REUSEADDR, as ours do, listens there. */
-static enum tt_err reserve_port(struct tt_process_fleet *self, int32_t *out_port,
+static enum tt_err reserve_port(struct tt_process_cluster *self, int32_t *out_port,
                                 struct tt_error *why) {
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
@@ -106,7 +117,7 @@ static enum tt_err reserve_port(struct tt_process_fleet *self, int32_t *out_port
     return TT_OK;
 }
 
-static enum tt_err put_node(struct tt_process_fleet *self, const char *role, int32_t number,
+static enum tt_err put_node(struct tt_process_cluster *self, const char *role, int32_t number,
                             int32_t devices, struct tt_text *out, struct tt_error *why) {
     int32_t port = 0;
     enum tt_err err = reserve_port(self, &port, why);
@@ -119,26 +130,34 @@ static enum tt_err put_node(struct tt_process_fleet *self, const char *role, int
     return TT_OK;
 }
 
-static enum tt_err write_nodes(struct tt_process_fleet *self,
-                               const struct tt_process_fleet_options *options,
+static enum tt_err write_nodes(struct tt_process_cluster *self,
+                               const struct tt_process_cluster_options *options,
                                struct tt_error *why) {
     struct tt_text text;
     char path[TT_PROCESS_PATH_BYTES];
     tt_text_init(&text);
     for (size_t i = 0; i < TT_COUNT(times); i++)
-        tt_text_printf(&text, "%s %.0f\n", times[i].name,
-                       fmin(fmax(times[i].usual * options->slower, times[i].least), times[i].most));
+        if (options->control_ns == 0 || i != CONTROL)
+            tt_text_printf(
+                &text, "%s %.0f\n", times[i].name,
+                fmin(fmax(times[i].usual * options->slower, times[i].least), times[i].most));
+    if (options->control_ns > 0)
+        tt_text_printf(&text, "%s %" PRId64 "\n", times[CONTROL].name,
+                       tt_instant_max(options->control_ns / TT_US, 1));
     enum tt_err err = put_node(self, "scheduler", 1, 0, &text, why);
-    for (int32_t i = 1; !err && i <= TT_PROCESS_FRONTENDS; i++)
+    for (int32_t i = 1; !err && i <= options->frontends; i++)
         err = put_node(self, "frontend", i, 0, &text, why);
-    for (int32_t i = 1; !err && i <= options->backends; i++)
-        err = put_node(self, "backend", i, options->devices / options->backends, &text, why);
+    for (int32_t i = 1; !err && i <= options->backends; i++) {
+        bool has_more = i <= options->devices % options->backends;
+        err = put_node(self, "backend", i, options->devices / options->backends + has_more, &text,
+                       why);
+    }
     err = write_file(self, err, "nodes", &text, why);
     return err ? err : tt_cluster_file_read(tt_process_path(self, "nodes", path), &self->file, why);
 }
 
-enum tt_err tt_process_files_write(struct tt_process_fleet *self,
-                                   const struct tt_process_fleet_options *options,
+enum tt_err tt_process_files_write(struct tt_process_cluster *self,
+                                   const struct tt_process_cluster_options *options,
                                    struct tt_error *why) {
     enum tt_err err = tt_machine_scratch(self->folder, sizeof(self->folder) / 2, why);
     if (!err)
