@@ -40,11 +40,11 @@ static const struct tt_flag_row flag_rows[] = {
     TT_OPERAND(TT_FLAG_TEXT, "FILE", file, true, "the experiment"),
     TT_HEADING("What runs"),
     TT_PAIRS("world", "NAME", settings, TT_FLAG_MAX_PAIRS,
-             "simulated, emulated or real, instead of the file's", .key = "world",
-             .choices = "simulated|emulated|real"),
+             "simulated, emulated, real or cluster, instead of the file's", .key = "world",
+             .choices = "simulated|emulated|real|cluster"),
     TT_TEXT("worlds", "A,B,...", worlds, NULL,
             "run the experiment in each of these worlds, and print the results side by side",
-            .choices = "simulated|emulated|real"),
+            .choices = "simulated|emulated|real|cluster"),
     TT_SWITCH("goodput", goodput,
               "search the highest rate at which every model's bad rate is at most 1 %"),
     TT_SWITCH("bound", bound,
@@ -381,9 +381,10 @@ static int run(void *options) {
 
 const struct tt_verb tt_verb_experiment = {
     .name = "experiment",
-    .summary = "run an experiment (simulated, emulated or real) and report",
+    .summary = "run an experiment (simulated, emulated, real or on a cluster) and report",
     .usage = "FILE [OPTIONS]",
     .description =
-        "Runs an experiment: in virtual time, on emulated devices, or on the real model. "
+        "Runs an experiment: in virtual time, on emulated devices, on the real model, or on a "
+        "cluster of processes. "
         "With sweeps or --goodput, many runs in parallel processes.",
     TT_VERB_RUNS(flag_rows, run)};

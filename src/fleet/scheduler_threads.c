@@ -104,5 +104,6 @@ void tt_scheduler_threads_init(struct tt_scheduler_threads *self, int32_t count,
         .wake = wake,
         .log = log,
         .recorder = recorder,
-        .policy = {.name = "deferred", .create = create, .destroyed = destroyed, .context = self}};
+        .policy = {
+            .name = TT_CLUSTER_POLICY, .create = create, .destroyed = destroyed, .context = self}};
 }

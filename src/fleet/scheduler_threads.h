@@ -15,6 +15,8 @@
 
 #include "cluster/scheduler_role.h"
 
+#define TT_CLUSTER_POLICY "deferred"
+
 struct tt_log;
 struct tt_recorder;
 struct tt_recorded_pool;

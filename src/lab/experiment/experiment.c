@@ -261,7 +261,7 @@ static enum tt_err set_world(Tutti__Experiment *message, const char *name, struc
     const ProtobufCEnumValue *value =
         protobuf_c_enum_descriptor_get_value_by_name(&tutti__experiment_world__descriptor, upper);
     if (!value)
-        return bad_value("world", name, "simulated, emulated or real", why);
+        return bad_value("world", name, "simulated, emulated, real or cluster", why);
     message->world = (Tutti__ExperimentWorld)value->value;
     return TT_OK;
 }

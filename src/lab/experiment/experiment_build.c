@@ -388,6 +388,7 @@ static enum tt_world world_of(const Tutti__Experiment *message) {
     switch (message->world) {
     case TUTTI__EXPERIMENT_WORLD__EMULATED: return TT_WORLD_EMULATED;
     case TUTTI__EXPERIMENT_WORLD__REAL: return TT_WORLD_REAL;
+    case TUTTI__EXPERIMENT_WORLD__CLUSTER: return TT_WORLD_CLUSTER;
     case TUTTI__EXPERIMENT_WORLD__SIMULATED:
     default: return TT_WORLD_SIMULATED;
     }
@@ -413,6 +414,8 @@ enum tt_err tt_experiment_build(const struct tt_experiment *self, struct tt_scen
         err = build_policy(self, &scenario, why);
     if (!err)
         err = check_pool(self, &scenario, why);
+    if (!err)
+        err = tt_experiment_build_cluster(self, &scenario, why);
     if (!err)
         err = tt_experiment_check_world(self, &scenario, why);
     if (err) {

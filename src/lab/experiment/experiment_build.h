@@ -1,6 +1,6 @@
 /* The parts of tt_experiment_build, for experiment_build.c: models (experiment_models.c), their
- * profiles (experiment_profiles.c), the search for workers (experiment_workers.c), and the limits
- * of each world (experiment_world.c). */
+ * profiles (experiment_profiles.c), the search for workers (experiment_workers.c), a cluster
+ * (experiment_cluster.c), and the limits of each world (experiment_world.c). */
 #ifndef TT_LAB_EXPERIMENT_EXPERIMENT_BUILD_H
 #define TT_LAB_EXPERIMENT_EXPERIMENT_BUILD_H
 
@@ -25,6 +25,11 @@ TT_MUST_CHECK enum tt_err tt_experiment_build_profiles(const struct tt_experimen
 TT_MUST_CHECK enum tt_err tt_experiment_find_workers(const struct tt_experiment *self,
                                                      struct tt_scenario *scenario,
                                                      struct tt_error *why);
+/* The layout of world CLUSTER, and whether such a cluster can run the scenario. INVALID, with the
+ * line. In other worlds nothing is checked. */
+TT_MUST_CHECK enum tt_err tt_experiment_build_cluster(const struct tt_experiment *self,
+                                                      struct tt_scenario *scenario,
+                                                      struct tt_error *why);
 /* Whether the scenario has what its world needs, and nothing that this world cannot run. INVALID,
  * with the line. */
 TT_MUST_CHECK enum tt_err tt_experiment_check_world(const struct tt_experiment *self,

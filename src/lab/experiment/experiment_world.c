@@ -7,7 +7,8 @@ static enum tt_err check_timing(const struct tt_experiment *self,
                                 const struct tt_scenario *scenario, struct tt_error *why) {
     const Tutti__Experiment *message = self->message;
     const char *world = tt_world_name(scenario->world);
-    if (scenario->d_ctrl_ns > 0 || scenario->d_data_ns > 0)
+    bool has_delays = scenario->d_ctrl_ns > 0 && scenario->world != TT_WORLD_CLUSTER;
+    if (has_delays || scenario->d_data_ns > 0)
         return tt_experiment_wrong(self, message->network, NULL, why,
                                    "network delays are simulated only; leave `network` out to run "
                                    "in the %s world",

@@ -3,6 +3,7 @@
 #include "lab/report/live_report.h"
 #include "lab/report/report.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- running ---- */
@@ -20,8 +21,8 @@ static enum tt_err add_world(struct tt_worlds *self, const char *name, size_t le
         return TT_OK;
     }
     return tt_fail(TT_ERR_INVALID, why,
-                   "there is no world '%.*s'; there are: simulated, emulated, real", (int)length,
-                   name);
+                   "there is no world '%.*s'; there are: simulated, emulated, real, cluster",
+                   (int)length, name);
 }
 
 enum tt_err tt_worlds_init(struct tt_worlds *self, struct tt_experiment *experiment,
@@ -98,6 +99,11 @@ struct row {
 
 static double ms(int64_t ns) { return (double)ns / 1e6; }
 
+/* NAN: not known in this world. */
+static double late_p99(const struct tt_live_spread *spread) {
+    return spread->count > 0 ? ms(spread->p99) : NAN;
+}
+
 static int64_t dropped_of(const struct tt_measure_model *total) {
     int64_t sum = 0;
     for (int32_t i = 0; i < TT_MEASURE_REASONS; i++)
@@ -124,8 +130,8 @@ FIGURE(batch, total->batch_rows.count
 FIGURE(busy, 100 * tt_measure_utilisation(&result->measure))
 FIGURE(lag_mean, ms(result->live.lag_ns.mean))
 FIGURE(lag_p99, ms(result->live.lag_ns.p99))
-FIGURE(decision_p99, ms(result->live.decision_late_ns.p99))
-FIGURE(start_p99, ms(result->live.start_late_ns.p99))
+FIGURE(decision_p99, late_p99(&result->live.decision_late_ns))
+FIGURE(start_p99, late_p99(&result->live.start_late_ns))
 FIGURE(run_p50, (double)result->live.run_ppm.p50 / 1e6)
 FIGURE(run_p99, (double)result->live.run_ppm.p99 / 1e6)
 
@@ -165,7 +171,11 @@ static void put_row(const struct tt_worlds *self, const struct row *row, struct 
         struct tt_measure_model total;
         tt_measure_total(&run->result.measure, &total);
         double window_s = (double)tt_measure_window_ns(&run->result.measure) / 1e9;
-        tt_text_printf(out, " %12.*f", row->decimals, row->of(&run->result, &total, window_s));
+        double value = row->of(&run->result, &total, window_s);
+        if (isnan(value))
+            tt_text_printf(out, " %12s", "-");
+        else
+            tt_text_printf(out, " %12.*f", row->decimals, value);
         tt_measure_model_fini(&total);
     }
     tt_text_puts(out, "\n");

@@ -1,7 +1,6 @@
 #include "lab/run/live_run.h"
 
 #include "base/clock.h"
-#include "base/processors.h"
 #include "base/threads/eventcount.h"
 #include "base/threads/flag.h"
 #include "lab/run/live_models.h"
@@ -93,13 +92,6 @@ static struct tt_live_request *take_live(struct player *self) {
     return live;
 }
 
-static void add_left_out(struct tt_live_figures *figures, bool applies, const char *what) {
-    size_t used = strlen(figures->left_out);
-    if (applies && !strstr(figures->left_out, what))
-        snprintf(figures->left_out + used, sizeof(figures->left_out) - used, "%s%s",
-                 used ? ", " : "", what);
-}
-
 /* The time from now until the deadline; 1 ns if it has passed. */
 static int64_t timeout_of(const struct player *self, const struct tt_sim_arrival *arrival,
                           int64_t now) {
@@ -164,7 +156,7 @@ static enum tt_err send(struct player *self, struct tt_error *why) {
     now = tt_clock_now();
     if (arrival->at >= self->run->scenario->warm_up_ns)
         tt_histogram_add(&self->lag_ns, since(self, now) - arrival->at);
-    add_left_out(&self->figures, arrival->exit_step >= 0, "exit_step");
+    tt_live_figures_leave_out(&self->figures, arrival->exit_step >= 0, "exit_step");
     struct tt_inference_options options = {.timeout_ns = timeout_of(self, arrival, now)};
     tt_inference_submit(live->inference, &options, done, live);
     return TT_OK;
@@ -330,23 +322,20 @@ static void note_left_out(const struct tt_scenario *s, struct tt_live_figures *f
         pool |= device->pool_slots > 0;
     }
     bool real = s->world == TT_WORLD_REAL;
-    add_left_out(figures, real && s->jitter_permille > 0, "jitter");
-    add_left_out(figures, real && (s->noise.spread_permille > 0 || s->noise.outlier_permille > 0),
-                 "noise");
-    add_left_out(figures, real && s->abort_ns > 0, "abort_ms");
-    add_left_out(figures, s->perturbation_count > 0, "perturb");
-    add_left_out(figures, copies && (cells || (real && bytes)), "copies");
-    add_left_out(figures, real && decodes, "lengths of outputs");
-    add_left_out(figures, real && rates, "cell_task_us");
-    add_left_out(figures, pool, "pool_slots");
+    tt_live_figures_leave_out(figures, real && s->jitter_permille > 0, "jitter");
+    tt_live_figures_leave_out(
+        figures, real && (s->noise.spread_permille > 0 || s->noise.outlier_permille > 0), "noise");
+    tt_live_figures_leave_out(figures, real && s->abort_ns > 0, "abort_ms");
+    tt_live_figures_leave_out(figures, s->perturbation_count > 0, "perturb");
+    tt_live_figures_leave_out(figures, copies && (cells || (real && bytes)), "copies");
+    tt_live_figures_leave_out(figures, real && decodes, "lengths of outputs");
+    tt_live_figures_leave_out(figures, real && rates, "cell_task_us");
+    tt_live_figures_leave_out(figures, pool, "pool_slots");
 }
 
 static void describe(struct player *self) {
     struct tt_live_figures *figures = &self->figures;
-    figures->is_live = true;
-    (void)tt_machine_processor(figures->machine, sizeof(figures->machine));
-    (void)tt_machine_date(figures->date, sizeof(figures->date));
-    figures->cores = tt_processors_usable();
+    tt_live_figures_begin(figures);
     note_left_out(self->run->scenario, figures);
 }
 

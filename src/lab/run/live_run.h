@@ -24,6 +24,8 @@ struct tt_live_run {
     struct tt_sim_source source;
     enum tt_err (*made)(void *context, struct tt_mechanism *mechanism, struct tt_error *why);
     void *made_context; /* `made` (may be NULL) is called before the mechanism's first event */
+    /* World CLUSTER: an executed request waited so long; the context is the sink's. */
+    void (*waited)(void *context, int32_t model, int64_t arrived_at, int64_t wait_ns);
 };
 
 /* Fills in everything of `result` but the measure. Errors: those of making the world; INVALID if a

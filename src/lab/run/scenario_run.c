@@ -2,7 +2,7 @@
 
 #include "base/instant.h"
 #include "lab/load/arrival_source.h"
-#include "lab/run/live_run.h"
+#include "lab/run/cluster_run.h"
 #include "lab/run/run_csv.h"
 #include "lab/scenario/allocate.h"
 
@@ -201,6 +201,11 @@ static enum tt_err trace_live(void *context, struct tt_mechanism *mechanism, str
                       : TT_OK;
 }
 
+static void on_waited(void *context, int32_t model, int64_t arrived_at, int64_t wait_ns) {
+    struct run *run = context;
+    tt_measure_waited(&run->measure, model, arrived_at, wait_ns);
+}
+
 static enum tt_err play(struct run *run, bool check, const struct tt_scenario_outputs *outputs,
                         const volatile sig_atomic_t *stop, struct tt_scenario_result *result,
                         struct tt_error *why) {
@@ -214,9 +219,11 @@ static enum tt_err play(struct run *run, bool check, const struct tt_scenario_ou
                                         .step_ended = on_step_ended},
                                .source = {.context = &run->source, .next = tt_arrival_source_next},
                                .made = trace_live,
-                               .made_context = run};
+                               .made_context = run,
+                               .waited = on_waited};
     run->tasks.is_unordered = true;
-    enum tt_err err = tt_live_run(&live, result, why);
+    enum tt_err err = run->scenario->world == TT_WORLD_CLUSTER ? tt_cluster_run(&live, result, why)
+                                                               : tt_live_run(&live, result, why);
     if (err)
         return err;
     bool early = result->interrupted || result->cut;

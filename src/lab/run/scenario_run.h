@@ -1,6 +1,7 @@
 /* Runs a scenario in its world and measures it.
  *
- * _run makes the simulation, or the server in this process (live_run.h), lets every arrival come,
+ * _run makes the simulation, the server in this process (live_run.h) or a cluster of processes
+ * (cluster_run.h), lets every arrival come,
  * and takes the world down again. It leaves the scenario unchanged. The figures count requests
  * that arrived after the warm-up. */
 #ifndef TT_LAB_RUN_SCENARIO_RUN_H

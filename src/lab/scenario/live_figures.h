@@ -37,5 +37,9 @@ struct tt_live_figures {
 };
 
 struct tt_live_spread tt_live_spread_of(const struct tt_histogram *histogram);
+/* Fills in the machine and the date. */
+void tt_live_figures_begin(struct tt_live_figures *self);
+/* Adds `what` to `left_out`, once, if it applies. */
+void tt_live_figures_leave_out(struct tt_live_figures *self, bool applies, const char *what);
 
 #endif

@@ -58,13 +58,20 @@ void tt_measure_ended(struct tt_measure *self, const struct tt_sim_ending *endin
         else
             model->late++;
         tt_histogram_add(&model->latency_ns, ending->ended_at - ending->arrived_at);
-        tt_histogram_add(&model->queueing_ns, ending->started_at - ending->arrived_at);
+        if (ending->started_at >= 0)
+            tt_histogram_add(&model->queueing_ns, ending->started_at - ending->arrived_at);
         model->cut_short += ending->cut_short;
         break;
     case TT_ENDING_DROPPED: model->dropped[ending->reason]++; break;
     case TT_ENDING_FAILED: model->failed++; break;
     case TT_ENDING_CANCELLED: model->cancelled++; break;
     }
+}
+
+void tt_measure_waited(struct tt_measure *self, int32_t model, int64_t arrived_at,
+                       int64_t wait_ns) {
+    if (arrived_at >= self->warm_up_ns)
+        tt_histogram_add(&self->models[model].queueing_ns, wait_ns);
 }
 
 void tt_measure_step_started(struct tt_measure *self, int64_t now, const struct tt_task *task) {

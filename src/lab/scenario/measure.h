@@ -43,6 +43,8 @@ void tt_measure_fini(struct tt_measure *self);
 
 /* Called by the observer of the run. */
 void tt_measure_ended(struct tt_measure *self, const struct tt_sim_ending *ending);
+/* A request that was executed waited so long, where its ending does not say when it started. */
+void tt_measure_waited(struct tt_measure *self, int32_t model, int64_t arrived_at, int64_t wait_ns);
 void tt_measure_step_started(struct tt_measure *self, int64_t now, const struct tt_task *task);
 void tt_measure_step_ended(struct tt_measure *self, int64_t now, const struct tt_task *task,
                            int32_t step);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 const char *tt_world_name(enum tt_world world) {
-    static const char *const names[] = {"simulated", "emulated", "real", "recorded"};
+    static const char *const names[] = {"simulated", "emulated", "real", "cluster", "recorded"};
     return names[world];
 }
 

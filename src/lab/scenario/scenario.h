@@ -18,10 +18,11 @@ enum tt_world {
     TT_WORLD_SIMULATED,            /* virtual time */
     TT_WORLD_EMULATED,             /* real time; devices wait as long as the profiles say */
     TT_WORLD_REAL,                 /* real time; models of a repository on this machine */
+    TT_WORLD_CLUSTER,              /* real time; processes of this machine, emulated devices */
     TT_WORLDS,                     /* the number of worlds that can run a scenario */
     TT_WORLD_RECORDED = TT_WORLDS, /* of a recording's figures; nothing runs */
 };
-/* "simulated", "emulated", "real", "recorded"; static storage. */
+/* "simulated", "emulated", "real", "cluster", "recorded"; static storage. */
 const char *tt_world_name(enum tt_world world);
 
 struct tt_scenario_model {
@@ -41,8 +42,15 @@ struct tt_scenario_model {
     struct tt_cell_rates cell_rates;
 };
 
+/* Of world CLUSTER; the others do not read it. */
+struct tt_scenario_cluster {
+    int32_t frontends, backends;
+    int64_t reply_ns; /* of each objective, for the way to a frontend and back */
+};
+
 struct tt_scenario {
     enum tt_world world;
+    struct tt_scenario_cluster cluster;
     char *repository; /* of models; NULL: none */
     struct tt_scenario_model *models;
     int32_t model_count;
