@@ -11,11 +11,15 @@
 enum {
     DRAWS = 1024,          /* of the table of exponential variates */
     REPORT_EVERY = 16384,  /* moves */
-    EXCHANGE_MOVES = 2000, /* an exchange of two sub-clusters takes as long as so many moves */
+    EXCHANGE_MOVES = 5000, /* an exchange of two sub-clusters takes as long as so many moves */
     EXCHANGES_PER_REPORT = 256,
-    RUNS = 8, /* the least number of them; an early end of exchanges leaves time for more */
+    FRESH_EVERY = 4, /* runs */
+    RUNS = 16,       /* the least number of them; an early end of exchanges leaves time for more */
+    KINDS = 8, /* of replacements: 0 exchanges targets, 1 changes one; up to NEIGHBOURS the other
+                  model comes from the same sub-cluster */
+    NEIGHBOURS = 5,
     HOT = 8,
-    COLD = 4000 /* the energy at the start over the first and the last temperature */
+    COLD = 400 /* the energy at the start over the first and the last temperature */
 };
 
 struct search {
@@ -24,8 +28,9 @@ struct search {
     struct tt_place_state state;
     struct tt_place_exchange exchange;
     struct tt_prng prng;
-    double draws[DRAWS]; /* exponential, of mean 1 */
-    int32_t *best;       /* the best assignment so far, and its objective */
+    double draws[DRAWS];           /* exponential, of mean 1 */
+    int32_t *by_home, *home_first; /* models by their present sub-cluster, and each one's first */
+    int32_t *best;                 /* the best assignment so far, and its objective */
     double best_objective;
     int64_t tried;
     bool stopped;
@@ -159,27 +164,36 @@ static int32_t draw_target(struct search *self) {
     return best;
 }
 
-/* Gives a moved model back, or elsewhere if it came from nowhere, and moves another. */
-static struct move give_back(struct search *self, int32_t model) {
+/* A model that lies where `model` did before it moved. */
+static int32_t draw_neighbour(struct search *self, int32_t model) {
+    int32_t home = self->problem->models[model].now, first = self->home_first[home];
+    return self->by_home[first + below(self, self->home_first[home + 1] - first)];
+}
+
+/* Changes which models move while as many do: one moved model gets another target, two exchange
+ * theirs, or one goes back and another moves instead. That one often comes from the same
+ * sub-cluster or goes to the same one, for most of what the other did is right. */
+static struct move replace(struct search *self, int32_t model) {
     const struct tt_place_state *state = &self->state;
     int32_t back = state->moved[below(self, state->moved_count)];
-    int32_t home = self->problem->models[back].now;
-    struct move move = {.model = {back}, .count = 1};
-    bool stays = home == TT_PLACE_NOWHERE || below(self, 8) == 0;
-    move.to[0] = stays ? draw_target(self) : home;
-    if (!stays && model != back) {
-        move.model[1] = model;
-        move.to[1] = draw_target(self);
-        move.count = 2;
+    int32_t home = self->problem->models[back].now, kind = below(self, KINDS);
+    if (kind == 0) {
+        int32_t other = state->moved[below(self, state->moved_count)];
+        return (struct move){{back, other}, {state->at[other], state->at[back]}, 2};
     }
-    return move;
+    int32_t instead =
+        kind < NEIGHBOURS && home != TT_PLACE_NOWHERE ? draw_neighbour(self, back) : model;
+    int32_t to = below(self, 2) ? state->at[back] : draw_target(self);
+    if (kind == 1 || home == TT_PLACE_NOWHERE || instead == back)
+        return (struct move){{back}, {draw_target(self)}, 1};
+    return (struct move){{back, instead}, {home, to}, 2};
 }
 
 static struct move propose(struct search *self) {
     const struct tt_place_state *state = &self->state;
     int32_t model = draw_model(self);
     if (is_tight(self, model) && state->moved_count > 0 && below(self, 8) > 0)
-        return give_back(self, model);
+        return replace(self, model);
     int32_t other = below(self, self->problem->model_count);
     if (below(self, 2) == 0)
         return (struct move){{model, other}, {state->at[other], state->at[model]}, 2};
@@ -270,10 +284,10 @@ static void run_once(struct search *self, int64_t anneals, int64_t until) {
     }
 }
 
-/* The start of another run: the best so far, or every other time one that knows nothing of it, for
+/* The start of another run: the best so far, or every fourth time one that knows nothing of it, for
  * a run may end in a valley that no later one leaves. */
 static void start_again(struct search *self, int32_t run) {
-    if (run % 2 == 0) {
+    if (run % FRESH_EVERY < FRESH_EVERY - 1) {
         tt_place_state_load(&self->state, self->best);
         return;
     }
@@ -304,16 +318,39 @@ static enum tt_err run_all(struct search *self) {
     return TT_OK;
 }
 
+/* Errors: NO_MEMORY. */
+static enum tt_err list_homes(struct search *self) {
+    const struct tt_place_problem *problem = self->problem;
+    int32_t clusters = problem->cluster_count;
+    self->home_first = calloc((size_t)clusters + 1, sizeof(int32_t));
+    self->by_home = calloc((size_t)problem->model_count, sizeof(int32_t));
+    if (!self->home_first || !self->by_home)
+        return TT_ERR_NO_MEMORY;
+    for (int32_t i = 0; i < problem->model_count; i++)
+        if (problem->models[i].now != TT_PLACE_NOWHERE)
+            self->home_first[problem->models[i].now]++;
+    for (int32_t j = 1; j <= clusters; j++)
+        self->home_first[j] += self->home_first[j - 1];
+    for (int32_t i = problem->model_count - 1; i >= 0; i--)
+        if (problem->models[i].now != TT_PLACE_NOWHERE)
+            self->by_home[--self->home_first[problem->models[i].now]] = i;
+    return TT_OK;
+}
+
 static enum tt_err with_memory(struct search *self, int32_t *out_at) {
     enum tt_err err = tt_place_state_init(&self->state, self->problem);
     if (err)
         return err;
     err = tt_place_exchange_init(&self->exchange);
+    if (!err)
+        err = list_homes(self);
     if (!err) {
         self->best = out_at;
         err = run_all(self);
-        tt_place_exchange_fini(&self->exchange);
     }
+    free(self->by_home);
+    free(self->home_first);
+    tt_place_exchange_fini(&self->exchange);
     tt_place_state_fini(&self->state);
     return err;
 }

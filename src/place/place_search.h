@@ -4,8 +4,9 @@
  * Without a bound on the cost, the largest models go first, each where it raises the deviations
  * least; then annealing; then exchanges of up to two models for up to two (place_exchange.h), which
  * reach deviations far below the size of any model. Where the cost is bound, the current placement
- * is the start. Once the budget is spent no model can move, so one kind of move gives a moved model
- * back and moves another; without it the search would be left with exchanges of moved models only.
+ * is the start. Once the budget is spent no model can move, so one kind of move changes which
+ * models move: one goes back and another moves instead, mostly from the same sub-cluster or to the
+ * same.
  *
  * The effort is counted in moves tried, not in seconds, and random numbers come from the problem's
  * seed: the same problem and effort give the same answer on every machine. Implemented in
@@ -16,7 +17,7 @@
 #include "place/place_problem.h"
 
 /* About what a processor of 2020 tries within a second. */
-#define TT_PLACE_MOVES_PER_SECOND INT64_C(5000000)
+#define TT_PLACE_MOVES_PER_SECOND INT64_C(10000000)
 
 struct tt_place_effort {
     int64_t moves; /* tried in all, at least; a multiple of TT_PLACE_MOVES_PER_SECOND */
