@@ -38,6 +38,10 @@ static const struct tt_limit limit_rows[] = {
      "all bodies in receipt, together, as they have arrived or unpacked; beyond it the largest "
      "gets 503",
      OF(receive_bytes), GIB, 1, 1024 * GIB},
+    {"max-send-bytes", "bytes",
+     "all answers that clients do not take, together, by the bytes that wait in the server; beyond "
+     "it the connection that has held the most for the longest is closed",
+     OF(send_bytes), GIB, 1, 1024 * GIB},
     {"max-pipeline-bytes", "bytes",
      "bytes read ahead on a connection while its request is in flight; then it is not read",
      OF(pipeline_bytes), 64 * KIB, 0, GIB},
@@ -97,7 +101,9 @@ static const struct tt_limit limit_rows[] = {
 void tt_network_quotas_init(struct tt_network_quotas *self, const struct tt_limits *of) {
     tt_quota_init(&self->connections, of->connections);
     tt_quota_init(&self->receive_bytes, of->receive_bytes);
+    tt_quota_init(&self->send_bytes, of->send_bytes);
     tt_largest_init(&self->bodies);
+    tt_largest_init(&self->answers);
 }
 
 int32_t tt_limit_count(void) { return (int32_t)TT_COUNT(limit_rows); }
@@ -122,6 +128,7 @@ void tt_limits_fit(struct tt_limits *limits, int64_t usable_bytes) {
     limits->model_bytes = limits->model_bytes ? limits->model_bytes : models;
     limits->models_bytes = limits->models_bytes ? limits->models_bytes : models;
     lower_default(limits, OF(receive_bytes), usable_bytes / 8);
+    lower_default(limits, OF(send_bytes), usable_bytes / 8);
     lower_default(limits, OF(queue_bytes), usable_bytes / 8);
 }
 

@@ -25,6 +25,7 @@ struct tt_limits {
     int64_t management_bytes; /* of a body that is neither inference nor load, unpacked too */
     int64_t unpacked_bytes;   /* of one compressed body */
     int64_t receive_bytes;    /* all bodies that are being received, together */
+    int64_t send_bytes;       /* all answers that clients do not take, together */
     int64_t pipeline_bytes;   /* read ahead while a request is in flight, per connection */
     int64_t json_depth;
     int64_t requests;       /* in flight, in all; and in each scheduling domain */
@@ -44,8 +45,9 @@ struct tt_limits {
 
 /* The limits of what all connections of the server hold together, on whatever threads they are. */
 struct tt_network_quotas {
-    struct tt_quota connections, receive_bytes;
-    struct tt_largest bodies; /* which thread holds the largest body in receipt */
+    struct tt_quota connections, receive_bytes, send_bytes;
+    struct tt_largest bodies;  /* which thread holds the largest body in receipt */
+    struct tt_largest answers; /* which one holds the most answers that clients do not take */
 };
 /* Connections of those allowed that are kept for health and metrics: 1 of 64, at
  * least 1 and at most 64; of fewer than 8 connections none. */
@@ -67,8 +69,8 @@ static inline int64_t *tt_limit_of(struct tt_limits *limits, const struct tt_lim
 }
 void tt_limits_default(struct tt_limits *out_limits);
 /* Fits limits to a process that may use `usable_bytes` of memory: those of models that are 0 become
- * three quarters of it; those of bodies and inputs that have their default value become at most an
- * eighth each. */
+ * three quarters of it; those of bodies, answers and inputs that have their default value become at
+ * most an eighth each. */
 void tt_limits_fit(struct tt_limits *limits, int64_t usable_bytes);
 
 #endif

@@ -55,6 +55,7 @@ struct world {
     struct tt_port *port;
     struct tt_limits limits;
     struct tt_network_quotas quotas;
+    struct tt_answer_budget answers;
     struct tt_http_transactions transactions;
     struct tt_connections connections;
     struct tt_http_streams streams;
@@ -96,6 +97,7 @@ static void open_world(struct world *self) {
     self->limits.connections = 8; /* with one for probes */
     self->limits.body_bytes = self->limits.unpacked_bytes = 4096;
     self->limits.receive_bytes = 6000;
+    self->limits.send_bytes = 4000;
     self->limits.streams = 8;
     self->limits.pipeline_bytes = 512;
     self->limits.header_timeout_ms = self->limits.body_timeout_ms = 200;
@@ -120,6 +122,8 @@ static void open_world(struct world *self) {
     self->calls.on_gone = no_end;
     tt_http2_connections_init(&self->grpc, &self->loop, &self->limits, &self->quotas,
                               &tt_grpc_handler, &self->calls, no_end, self);
+    tt_answer_budget_init(&self->answers, &self->quotas.send_bytes, &self->quotas.answers, NULL);
+    self->connections.answers = self->http2.answers = self->grpc.answers = &self->answers;
     self->connections.is_local = self->http2.is_local = self->grpc.is_local = true;
     tt_loop_turn_init(&self->turn, NULL, NULL);
     self->turn.length_ns = 0;
@@ -306,6 +310,8 @@ static void close_world(struct world *self) {
     tt_http_transactions_fini(&self->transactions);
     tt_grpc_calls_fini(&self->calls);
     tt_assert(tt_quota_used(&self->quotas.receive_bytes) == 0);
+    tt_answer_budget_fini(&self->answers);
+    tt_assert(tt_quota_used(&self->quotas.send_bytes) == 0);
     int failed = uv_loop_close(&self->loop);
     tt_assert(failed == 0);
     tt_port_close(self->port);

@@ -74,7 +74,7 @@ bool tt_identity_enter(struct tt_identity *self, struct tt_error *why);
 void tt_identity_leave(struct tt_identity *self);
 /* The identity of the token, a reference, without a look at its role; NULL: none. */
 struct tt_identity *tt_gate_identity(struct tt_gate *self, const struct tt_token *token);
-/* True: the identity holds so many bytes of bodies more; _give_bytes() gives them back. */
+/* True: the identity holds so many bytes more; _give_bytes() gives them back. */
 bool tt_identity_take_bytes(struct tt_identity *self, int64_t bytes);
 void tt_identity_give_bytes(struct tt_identity *self, int64_t bytes);
 

@@ -26,7 +26,7 @@ struct tt_identity {
     char name[TT_IDENTITY_NAME_BYTES]; /* letters, digits and . _ @ - */
     enum tt_role role;
     int64_t in_flight_limit, rate_limit; /* inferences at a time, requests per second; 0: none */
-    int64_t bytes_limit;                 /* of bodies in receipt at a time; 0: none */
+    int64_t bytes_limit; /* of bodies in receipt and answers on their way, at a time; 0: none */
     struct tt_client_limits limits;
 };
 

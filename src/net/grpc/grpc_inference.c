@@ -2,6 +2,7 @@
 #include "net/grpc/grpc_inference.h"
 
 #include "base/clock.h"
+#include "net/access/answer_budget.h"
 #include "net/grpc/grpc_methods.h"
 #include "net/grpc/grpc_operations.h"
 #include "net/grpc/grpc_work.h"
@@ -23,6 +24,7 @@ struct grpc_inference {
     struct tt_kserve_request request;
     struct tt_journal_entry entry; /* set if there is a journal */
     struct tt_identity *identity;  /* whose limits it counts against; NULL: none; a reference */
+    struct tt_answer_share share;  /* of the answer */
     bool wants_final;
     /* What the journal says at the end, if there is one: */
     bool has_outcome;
@@ -58,6 +60,7 @@ static struct grpc_inference *inference_new(struct tt_grpc_call *call) {
     self->model = NULL;
     self->inference = NULL;
     self->identity = NULL;
+    self->share = (struct tt_answer_share){0};
     self->wants_final = self->has_outcome = false;
     self->is_stream = self->is_sending = self->is_done = self->is_last = false;
     tt_kserve_request_init(&self->request);
@@ -86,6 +89,7 @@ void tt_grpc_inference_free(struct grpc_inference *take_self) {
     self->call->answer_trace = NULL;
     if (self->inference)
         tt_inference_release(self->inference);
+    tt_answer_share_give(&self->share);
     tt_identity_leave(self->identity);
     tt_identity_unref(self->identity);
     tt_kserve_request_fini(&self->request);
@@ -204,12 +208,17 @@ static void answer(struct grpc_inference *self) {
         return;
     }
     begin_message(self);
-    if (tt_infer_message_write(&answer, form, &self->message)) {
-        note_outcome(self, 200, TT_GRPC_OK, (int64_t)self->message.left_bytes);
-        send_answer(self);
-    } else {
+    if (!tt_infer_message_write(&answer, form, &self->message)) {
         answer_failure(self, TT_ERR_NO_MEMORY, "no memory for the answer");
+        return;
     }
+    int64_t bytes = (int64_t)self->message.left_bytes;
+    if (!tt_answer_share_take(&self->share, self->identity, bytes, &why)) {
+        answer_failure(self, TT_ERR_BUSY, why.text);
+        return;
+    }
+    note_outcome(self, 200, TT_GRPC_OK, bytes);
+    send_answer(self);
 }
 
 /* --- word by word --- */

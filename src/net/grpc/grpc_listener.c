@@ -13,6 +13,7 @@ struct worker {
     struct tt_socket_server server;
     struct tt_grpc_calls calls;
     struct tt_http2_connections connections;
+    struct tt_answer_budget answers;
     struct tt_tls_loop *tls; /* NULL: without TLS */
     struct tt_gate gate;
 };
@@ -54,12 +55,15 @@ static bool flush(void *context) {
 }
 
 static void relieve(void *context) {
-    tt_body_budget_relieve(&((struct worker *)context)->calls.budget);
+    struct worker *self = context;
+    tt_body_budget_relieve(&self->calls.budget);
+    tt_body_budget_relieve(&self->answers.bodies);
 }
 
 static void stop(void *context) {
     struct worker *self = context;
     tt_grpc_calls_stop(&self->calls);
+    tt_body_budget_leave(&self->answers.bodies);
     tt_http2_connections_stop(&self->connections);
     tt_http2_connections_flush(&self->connections);
 }
@@ -119,6 +123,8 @@ static void start(struct tt_grpc_listener *self, struct worker *worker,
                               &tt_grpc_handler, &worker->calls, on_gone, worker);
     worker->connections.tls = worker->tls;
     worker->connections.addresses = options->addresses;
+    tt_answer_budget_init(&worker->answers, &quotas->send_bytes, &quotas->answers, options->log);
+    worker->connections.answers = &worker->answers;
     worker->connections.turn = &worker->server.turn;
     worker->calls.addresses = options->addresses;
 }
@@ -143,8 +149,10 @@ static enum tt_err add_worker(struct tt_grpc_listener *self, struct tt_serving *
     tt_socket_group_add(&self->group, &worker->server);
     enum tt_err err =
         tt_socket_server_init(&worker->server, serving, &protocol, worker, self->options.log, why);
-    if (!err)
+    if (!err) {
         tt_body_budget_join(&worker->calls.budget, tt_socket_server_wake, &worker->server);
+        tt_body_budget_join(&worker->answers.bodies, tt_socket_server_wake, &worker->server);
+    }
     return err;
 }
 
@@ -192,13 +200,16 @@ void tt_grpc_listener_stop(struct tt_grpc_listener *self, int64_t grace_ms) {
 void tt_grpc_listener_close(struct tt_grpc_listener *take_self) {
     if (!take_self)
         return;
-    for (int32_t i = 0; i < take_self->worker_count; i++) /* else others wake a closed handle */
+    for (int32_t i = 0; i < take_self->worker_count; i++) { /* else others wake a closed handle */
         tt_body_budget_leave(&take_self->workers[i]->calls.budget);
+        tt_body_budget_leave(&take_self->workers[i]->answers.bodies);
+    }
     tt_socket_group_close(&take_self->group);
     for (int32_t i = 0; i < take_self->worker_count; i++) {
         tt_http2_connections_fini(&take_self->workers[i]->connections);
         tt_journal_fini(&take_self->workers[i]->calls.journal);
         tt_grpc_calls_fini(&take_self->workers[i]->calls);
+        tt_answer_budget_fini(&take_self->workers[i]->answers);
         tt_tls_loop_free(take_self->workers[i]->tls);
         tt_gate_fini(&take_self->workers[i]->gate);
         free(take_self->workers[i]);
@@ -221,6 +232,7 @@ void tt_grpc_listener_counts(const struct tt_grpc_listener *self,
         sum.gone += tt_counter_get(&calls->gone);
         sum.in_flight += tt_counter_get(&calls->in_flight);
         sum.requests += tt_counter_get(&calls->requests);
+        sum.evicted += tt_counter_get(&self->workers[i]->answers.evicted);
     }
     *out_counts = sum;
 }
@@ -240,6 +252,9 @@ void tt_grpc_listener_metrics(const void *listener, struct tt_text *page) {
          counts.answered},
         {"tutti_grpc_gone_total", "gRPC calls whose client left before their status", "counter",
          counts.gone},
+        {"tutti_grpc_evicted_total",
+         "gRPC connections closed because of the answers they did not take", "counter",
+         counts.evicted},
         {"tutti_grpc_in_flight", "gRPC calls not ended yet", "gauge", counts.in_flight},
     };
     for (size_t i = 0; i < TT_COUNT(rows); i++)

@@ -55,6 +55,7 @@ void tt_grpc_listener_close(struct tt_grpc_listener *take_self);
 struct tt_grpc_counts {
     int64_t accepted, connections; /* ever; open now */
     int64_t requests, answered, gone, in_flight;
+    int64_t evicted; /* connections, closed because of the answers that they held */
 };
 /* Any thread. */
 void tt_grpc_listener_counts(const struct tt_grpc_listener *self,

@@ -7,7 +7,7 @@
 #define TT_NET_GRPC_GRPC_RECEIVER_H
 
 #include "base/text.h"
-#include "net/sockets/body_budget.h"
+#include "net/access/body_budget.h"
 
 enum { TT_GRPC_HEAD_BYTES = 5 };
 

@@ -30,6 +30,7 @@ struct tt_connection {
     int64_t received_at;            /* the first byte of the request; set if there is a journal */
     struct tt_peer_address client;  /* likewise, or with limits per address */
     struct tt_address_place *place; /* in these; NULL: none */
+    struct tt_body_part waiting;    /* the answer, if the client does not take it */
     struct tt_list_node node;       /* in the list of `wait` */
     uint64_t since_ms;
     enum tt_wait wait;
@@ -55,6 +56,7 @@ struct sending {
     uv_write_t write;
     uv_buf_t buffers[TT_MAX_TENSORS + 2];
     unsigned buffer_count, buffer_at; /* buffer_at: with TLS, the first that is not encrypted */
+    size_t buffer_bytes;              /* of all buffers, as they were */
     struct tt_text sealed;            /* with TLS: encrypted, being written */
 };
 
@@ -85,6 +87,11 @@ static void on_exchanged(struct tt_exchange *exchange);
 static void on_part(struct tt_exchange *exchange);
 static bool send_events(struct sending *sending);
 
+static void clear_buffers(struct sending *sending) {
+    sending->buffer_count = sending->buffer_at = 0;
+    sending->buffer_bytes = 0;
+}
+
 static struct sending *sending_new(struct tt_connection *connection) {
     struct tt_http1_request *request = connection->http.request; /* NULL: none was read */
     struct sending *sending = malloc(sizeof(*sending));
@@ -96,7 +103,7 @@ static struct sending *sending_new(struct tt_connection *connection) {
     sending->connection = connection;
     sending->keep_alive = false;
     sending->has_begun = sending->is_writing = sending->is_last = false;
-    sending->buffer_count = sending->buffer_at = 0;
+    clear_buffers(sending);
     tt_text_init(&sending->sealed);
     sending->write.data = sending;
     tt_text_init(&sending->head);
@@ -143,6 +150,7 @@ static void connection_close(struct tt_connection *self) {
         return;
     wait_for(self, TT_WAIT_CLOSED);
     tt_loop_turn_forget(&self->behind);
+    tt_body_part_end(&self->waiting);
     struct sending *sending = self->sending;
     struct tt_exchange *exchange = sending ? &sending->transaction.exchange : NULL;
     if (exchange && exchange->is_running) {
@@ -259,6 +267,7 @@ static void end_reply(struct sending *sending, bool answered) {
 static void go_on(struct sending *sending, bool good) {
     struct tt_connection *self = sending->connection;
     bool has_more = sending->has_begun && !sending->is_last;
+    tt_body_part_clear(&self->waiting);
     if (has_more && good && self->wait != TT_WAIT_CLOSED)
         (void)send_events(sending);
     else
@@ -275,9 +284,11 @@ static void on_written(uv_write_t *write, int status) {
 }
 
 static void add_buffer(struct sending *sending, const void *bytes, size_t count) {
-    if (count)
-        sending->buffers[sending->buffer_count++] =
-            (uv_buf_t){.base = (char *)(uintptr_t)bytes, .len = count};
+    if (!count)
+        return;
+    sending->buffers[sending->buffer_count++] =
+        (uv_buf_t){.base = (char *)(uintptr_t)bytes, .len = count};
+    sending->buffer_bytes += count;
 }
 
 enum sent { SENT_ALL, SENT_PART, SENT_FAILED }; /* the loop writes the rest of a part */
@@ -372,6 +383,29 @@ static enum sent send_buffers(struct sending *sending) {
     return SENT_FAILED;
 }
 
+/* The connection goes, in favour of others. */
+static void give_way(struct tt_connection *self) {
+    struct tt_peer_address client = self->client;
+    uv_os_fd_t fd;
+    if (!client.is_known && uv_fileno((uv_handle_t *)&self->tcp, &fd) == 0)
+        client = tt_peer_address_of(fd);
+    tt_answer_budget_evicted(self->all->answers, &client, (int64_t)self->sending->buffer_bytes);
+    connection_close(self);
+}
+
+static void on_evicted(struct tt_body_part *part) {
+    give_way(TT_CONTAINER_OF(part, struct tt_connection, waiting));
+}
+
+/* The client has not taken all of the answer, which takes its memory until it has. */
+static void count_waiting(struct sending *sending) {
+    struct tt_connection *self = sending->connection;
+    int64_t now_ms = (int64_t)uv_now(self->all->transactions->loop);
+    if (!tt_answer_budget_count(self->all->answers, &self->waiting, (int64_t)sending->buffer_bytes,
+                                now_ms))
+        give_way(self);
+}
+
 /* --- a stream of events --- */
 
 static void begin_events(struct sending *sending) {
@@ -431,9 +465,11 @@ static bool send_events(struct sending *sending) {
             wait_for(self, TT_WAIT_FLIGHT);
             return false;
         }
-        sending->buffer_count = sending->buffer_at = 0;
+        clear_buffers(sending);
         add_buffer(sending, sending->head.bytes, sending->head.length);
         enum sent sent = sending->buffer_count ? send_buffers(sending) : SENT_ALL;
+        if (sent == SENT_PART)
+            count_waiting(sending);
         if (sent == SENT_FAILED || (sent == SENT_ALL && sending->is_last)) {
             end_reply(sending, sent == SENT_ALL);
             return sent == SENT_ALL;
@@ -473,7 +509,9 @@ static void send_reply(struct sending *sending) {
     for (int i = 0; i < piece_count && !is_joined; i++)
         add_buffer(sending, pieces[i].bytes, pieces[i].count);
     enum sent sent = send_buffers(sending);
-    if (sent != SENT_PART)
+    if (sent == SENT_PART)
+        count_waiting(sending);
+    else
         finish_reply(sending, sent == SENT_ALL);
 }
 
@@ -865,6 +903,7 @@ bool tt_connections_accept(struct tt_connections *self, tt_take_socket_fn *take,
         return false;
     connection->all = self;
     connection->behind.go_on = go_on_behind;
+    connection->waiting.evict = on_evicted;
     connection->only_metrics = only_metrics;
     if (self->tls) {
         connection->tls = tt_tls_loop_accept(self->tls, TT_TLS_HTTP);
@@ -916,6 +955,7 @@ void tt_connections_init(struct tt_connections *self, struct tt_http_transaction
     self->limits = limits;
     self->tls = NULL;
     self->addresses = NULL;
+    self->answers = NULL;
     self->is_local = false;
     self->turn = NULL;
     self->connection_count = 0;

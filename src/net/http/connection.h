@@ -26,6 +26,7 @@
 
 #include "base/list.h"
 #include "net/access/address_limits.h"
+#include "net/access/answer_budget.h"
 #include "net/http/http1.h"
 #include "net/http/http_transaction.h"
 #include "net/http2/http2_connection.h"
@@ -54,6 +55,7 @@ struct tt_connections {
     const struct tt_limits *limits;            /* borrowed */
     struct tt_quota *places;             /* of connections, shared with other threads; borrowed */
     struct tt_address_limits *addresses; /* borrowed; NULL: no limit */
+    struct tt_answer_budget *answers;    /* borrowed; NULL: no limit */
     struct tt_list waits[TT_WAIT_COUNT];
     uint64_t limits_ms[TT_WAIT_COUNT];      /* 0: none */
     int32_t connection_count;               /* not closed yet */

@@ -46,6 +46,17 @@ int tt_http_answer_pieces(const struct tt_exchange *exchange, struct tt_coding_p
     return parts->count + 1;
 }
 
+void tt_http_answer_drop(struct tt_exchange *exchange) {
+    tt_assert(!exchange->is_running);
+    exchange->parts.count = 0;
+    exchange->parts.size_bytes = 0;
+    exchange->is_packed = exchange->is_inference_answer = false;
+    tt_text_fini(&exchange->packed);
+    tt_shared_page_unref(exchange->page);
+    exchange->page = NULL;
+    tt_text_fini(&exchange->reply.body);
+}
+
 /* Only inference answers are compressed, as Triton does: its clients expect plain metadata. Without
  * memory the answer goes as it is. */
 static void pack(struct tt_exchange *exchange) {

@@ -33,4 +33,7 @@ bool tt_http_answer_start(struct tt_exchange *exchange,
  * returns how many. */
 int tt_http_answer_pieces(const struct tt_exchange *exchange, struct tt_coding_piece *out_pieces);
 
+/* Another reply takes the answer's place. */
+void tt_http_answer_drop(struct tt_exchange *exchange);
+
 #endif

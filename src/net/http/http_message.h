@@ -5,7 +5,7 @@
  * when the body is complete; free. The first problem stays: `problem_status` and its sentence are
  * the reply, and nothing more is to be added.
  *
- * Bodies share a budget, and a large one counts against its identity (net/sockets/body_budget.h).
+ * Bodies share a budget, and a large one counts against its identity (net/access/body_budget.h).
  * One that has to go in favour of others is given up by its owner.
  *
  * It reads no bytes of a connection. One thread. Implemented in http_message.c. */
@@ -13,9 +13,9 @@
 #define TT_NET_HTTP_HTTP_MESSAGE_H
 
 #include "base/text.h"
+#include "net/access/body_budget.h"
 #include "net/access/token.h"
 #include "net/coding/content_coding.h"
-#include "net/sockets/body_budget.h"
 #include "net/telemetry/trace_context.h"
 
 #include <stdbool.h>

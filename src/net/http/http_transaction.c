@@ -60,6 +60,7 @@ void tt_http_transaction_begin(struct tt_http_transaction *self, struct tt_http_
     self->all = all;
     self->is_head = message && strcmp(message->method, "HEAD") == 0;
     self->body_bytes = 0;
+    self->share = (struct tt_answer_share){0};
     if (tt_journal_is_on(&all->journal))
         tt_http_journal_begin(&all->journal, message, received_at, client, &self->entry);
     tt_exchange_init(&self->exchange, &all->context, done, part);
@@ -90,6 +91,7 @@ void tt_http_transaction_end(struct tt_http_transaction *self, bool is_answered)
                             is_answered ? self->body_bytes : -1);
     int status = self->exchange.reply.status - TT_HTTP_STATUS_FIRST;
     tt_counter_add(is_answered ? &all->counts.by_status[status] : &all->counts.gone, 1);
+    tt_answer_share_give(&self->share);
     tt_exchange_fini(&self->exchange);
     tt_assert(all->count > 0);
     all->count--;
@@ -113,6 +115,23 @@ void tt_http_transaction_compose_events(const struct tt_http_transaction *self,
                                       .is_stream = true};
 }
 
+/* The answer counts for the identity until it was written. */
+static void claim_share(struct tt_http_transaction *self) {
+    struct tt_exchange *exchange = &self->exchange;
+    struct tt_coding_piece pieces[TT_HTTP_ANSWER_PIECES];
+    struct tt_error why;
+    int64_t bytes = 0;
+    if (!exchange->claim.identity)
+        return;
+    int count = tt_http_answer_pieces(exchange, pieces);
+    for (int i = 0; i < count; i++)
+        bytes += (int64_t)pieces[i].count;
+    if (tt_answer_share_take(&self->share, exchange->claim.identity, bytes, &why))
+        return;
+    tt_http_answer_drop(exchange);
+    tt_http_transaction_refuse(self, 429, why.text);
+}
+
 int tt_http_transaction_compose(struct tt_http_transaction *self, struct tt_http_head *out_head,
                                 struct tt_coding_piece *out_pieces) {
     struct tt_exchange *exchange = &self->exchange;
@@ -123,6 +142,7 @@ int tt_http_transaction_compose(struct tt_http_transaction *self, struct tt_http
         reply->content_type = NULL;
         reply->status = 503;
     }
+    claim_share(self);
     bool has_parts = exchange->parts.size_bytes > 0;
     *out_head = (struct tt_http_head){.status = reply->status,
                                       .content_type = reply->content_type,

@@ -11,6 +11,7 @@
 #ifndef TT_NET_HTTP_HTTP_TRANSACTION_H
 #define TT_NET_HTTP_HTTP_TRANSACTION_H
 
+#include "net/access/answer_budget.h"
 #include "net/http/http_answer.h"
 #include "net/http/http_journal.h"
 #include "net/http/http_message.h"
@@ -38,7 +39,8 @@ struct tt_http_transaction {
     struct tt_exchange exchange;
     struct tt_http_transactions *all;
     bool is_head;
-    int64_t body_bytes;         /* sent, or to be sent */
+    int64_t body_bytes; /* sent, or to be sent */
+    struct tt_answer_share share;
     struct tt_http_entry entry; /* set if there is a journal */
 };
 

@@ -16,6 +16,7 @@ struct worker {
     struct tt_connections connections;
     struct tt_http_streams streams;
     struct tt_http2_connections http2;
+    struct tt_answer_budget answers;
     struct tt_tls_loop *tls; /* NULL: without TLS */
     struct tt_gate gate;
 };
@@ -70,13 +71,21 @@ static bool flush(void *context) {
 }
 
 static void relieve(void *context) {
-    tt_body_budget_relieve(&((struct worker *)context)->transactions.body_budget);
+    struct worker *self = context;
+    tt_body_budget_relieve(&self->transactions.body_budget);
+    tt_body_budget_relieve(&self->answers.bodies);
+}
+
+/* No other thread wakes this one any more. */
+static void leave_budgets(struct worker *self) {
+    tt_body_budget_leave(&self->transactions.body_budget);
+    tt_body_budget_leave(&self->answers.bodies);
 }
 
 static void stop(void *context) {
     struct worker *self = context;
     self->transactions.stopping = true;
-    tt_body_budget_leave(&self->transactions.body_budget);
+    leave_budgets(self);
     tt_connections_stop(&self->connections);
     tt_http2_connections_stop(&self->http2);
     tt_http2_connections_flush(&self->http2);
@@ -157,6 +166,8 @@ static void start_connections(struct tt_listener *self, struct worker *worker,
     tt_connections_init(&worker->connections, &worker->transactions, &worker->http2, quotas);
     worker->connections.tls = worker->http2.tls = worker->tls;
     worker->connections.addresses = worker->http2.addresses = options->addresses;
+    tt_answer_budget_init(&worker->answers, &quotas->send_bytes, &quotas->answers, options->log);
+    worker->connections.answers = worker->http2.answers = &worker->answers;
     worker->connections.turn = worker->http2.turn = &worker->server.turn;
     worker->connections.is_local = worker->http2.is_local = worker->server.is_local = is_local;
 }
@@ -184,9 +195,11 @@ static enum tt_err add_worker(struct tt_listener *self, struct tt_serving *servi
         tt_socket_server_init(&worker->server, serving, &protocol, worker, self->options.log, why);
     if (self->options.turn_ns)
         worker->server.turn.length_ns = self->options.turn_ns;
-    if (!err)
+    if (!err) {
         tt_body_budget_join(&worker->transactions.body_budget, tt_socket_server_wake,
                             &worker->server);
+        tt_body_budget_join(&worker->answers.bodies, tt_socket_server_wake, &worker->server);
+    }
     return err;
 }
 
@@ -249,12 +262,13 @@ void tt_listener_close(struct tt_listener *self) {
     if (!self)
         return;
     for (int32_t i = 0; i < self->worker_count; i++) /* else others wake a closed handle */
-        tt_body_budget_leave(&self->workers[i]->transactions.body_budget);
+        leave_budgets(self->workers[i]);
     tt_socket_group_close(&self->group);
     for (int32_t i = 0; i < self->worker_count; i++) {
         tt_connections_fini(&self->workers[i]->connections);
         tt_http2_connections_fini(&self->workers[i]->http2);
         tt_http_transactions_fini(&self->workers[i]->transactions);
+        tt_answer_budget_fini(&self->workers[i]->answers);
         tt_tls_loop_free(self->workers[i]->tls);
         tt_gate_fini(&self->workers[i]->gate);
         free(self->workers[i]);
@@ -266,6 +280,7 @@ static void add_counts(const struct worker *worker, struct tt_listener_counts *o
     tt_http_counters_add(&worker->transactions.counts, &worker->http2.ended, out_counts);
     out_counts->http2_connections += tt_counter_get(&worker->http2.accepted);
     out_counts->turns += tt_counter_get(&worker->server.turns);
+    out_counts->evicted += tt_counter_get(&worker->answers.evicted);
 }
 
 struct tt_listener_counts tt_listener_counts(const struct tt_listener *self) {

@@ -25,6 +25,8 @@ static void add_counts(struct tt_text *page, const struct tt_listener_counts *co
          counts->answered},
         {"tutti_http_gone_total", "HTTP requests whose client left before its answer", "counter",
          counts->gone},
+        {"tutti_http_evicted_total", "Connections closed because of the answers they did not take",
+         "counter", counts->evicted},
         {"tutti_http2_connections_accepted_total", "Connections accepted that speak HTTP/2",
          "counter", counts->http2_connections},
         {"tutti_http2_requests_total", "HTTP requests over HTTP/2", "counter",

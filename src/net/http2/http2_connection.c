@@ -17,6 +17,7 @@ struct connection {
     struct tt_text unsent;             /* copied from an output that the socket did not take */
     struct tt_text ahead;              /* received, for a later turn of the loop */
     struct tt_loop_behind behind;      /* if there is any */
+    struct tt_body_part waiting;       /* its answers that the client does not take */
     int64_t heard_at_ms, pinged_at_ms; /* pinged_at_ms 0: no PING is unanswered */
     int64_t write_began_at_ms, accepted_at_ms, lingers_since_ms;
     bool is_writing, is_reading, is_closing;
@@ -66,6 +67,7 @@ static void connection_close(struct connection *self) {
         return;
     self->is_closing = true;
     end_session(self);
+    tt_body_part_end(&self->waiting);
     uv_close((uv_handle_t *)&self->tcp, on_closed);
 }
 
@@ -220,7 +222,7 @@ static bool flush_plain(struct connection *self) {
     return true;
 }
 
-static void flush(struct connection *self) {
+static void flush_session(struct connection *self) {
     if (self->is_closing || self->is_lingering || self->is_writing ||
         !(self->tls ? flush_tls : flush_plain)(self))
         return;
@@ -235,6 +237,26 @@ static void flush(struct connection *self) {
         linger(self);
     else if (is_sent)
         connection_close(self);
+}
+
+/* It goes, in favour of others. */
+static void give_way(struct connection *self) {
+    size_t bytes = self->session.held_bytes + self->unsent.length;
+    tt_answer_budget_evicted(self->all->answers, &self->session.peer, (int64_t)bytes);
+    connection_close(self);
+}
+
+static void on_evicted(struct tt_body_part *part) {
+    give_way(TT_CONTAINER_OF(part, struct connection, waiting));
+}
+
+/* Writes what can be written, and counts what waits. */
+static void flush(struct connection *self) {
+    flush_session(self);
+    size_t bytes = self->session.held_bytes + self->unsent.length;
+    if (!self->is_closing && !tt_answer_budget_count(self->all->answers, &self->waiting,
+                                                     (int64_t)bytes, self->all->timers.now_ms))
+        give_way(self);
 }
 
 void tt_http2_connections_touch(struct tt_http2_session *session) {
@@ -376,6 +398,7 @@ void tt_http2_connections_init(struct tt_http2_connections *self, uv_loop_t *loo
     self->stopping = false;
     self->tls = NULL;
     self->addresses = NULL;
+    self->answers = NULL;
     self->is_local = false;
     self->turn = NULL;
     tt_list_init(&self->all);
@@ -424,6 +447,7 @@ static struct connection *connection_new(struct tt_http2_connections *all) {
     all->timers.now_ms = (int64_t)uv_now(all->loop);
     self->all = all;
     self->behind.go_on = go_on;
+    self->waiting.evict = on_evicted;
     self->heard_at_ms = self->accepted_at_ms = all->timers.now_ms;
     if (tt_http2_session_init(&self->session, all->handler, &all->session_limits, &all->timers,
                               &all->memory, all->handler_context) != TT_OK) {

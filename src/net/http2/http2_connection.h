@@ -11,6 +11,9 @@
  * With TLS (net/tls) the bytes between socket and session are encrypted. A client that does not
  * finish the handshake within the time for headers is closed.
  *
+ * Answers that a client does not take count against the limit of all (net/access/answer_budget.h),
+ * and the connection that has held the most for the longest is closed.
+ *
  * What a client sent ahead is handled while the loop's turn lasts (base/loop_turn.h); the
  * rest waits, and so does reading.
  *
@@ -20,6 +23,7 @@
 #define TT_NET_HTTP2_HTTP2_CONNECTION_H
 
 #include "base/threads/counter.h"
+#include "net/access/answer_budget.h"
 #include "net/http2/http2_session.h"
 #include "net/tls/tls_loop.h"
 #include "serve/limits.h"
@@ -53,6 +57,7 @@ struct tt_http2_connections {
     struct tt_counter accepted, opened, ended; /* connections; other threads may read */
     struct tt_quota *places;                   /* of connections, shared with other threads */
     struct tt_address_limits *addresses;       /* borrowed; NULL: no limit */
+    struct tt_answer_budget *answers;          /* borrowed; NULL: no limit */
     struct tt_http2_output output;
     struct tt_tls_loop *tls;               /* borrowed; NULL: without TLS */
     bool is_local;                         /* the clients come by a Unix socket */

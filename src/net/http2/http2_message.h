@@ -24,6 +24,7 @@ struct tt_http2_message {
     tt_http2_release_fn *release;
     struct tt_text text;
     size_t left_bytes; /* not handed to the session yet */
+    size_t held_bytes; /* of a queued message: all it had */
     int32_t count, at; /* pieces; the one that is being sent */
     size_t at_bytes;   /* of that piece: sent already */
     struct {

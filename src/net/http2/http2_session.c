@@ -86,12 +86,18 @@ static void stream_init(struct tt_http2_stream *stream, struct tt_http2_session 
     wait_for(stream, TT_HTTP2_WAIT_HEAD);
 }
 
+/* Nothing of the message waits any more. */
+static void move_message(struct tt_http2_session *self, struct tt_http2_message *message) {
+    tt_list_remove(&message->node);
+    tt_list_push_back(&self->sent, &message->node);
+    tt_assert(self->held_bytes >= message->held_bytes);
+    self->held_bytes -= message->held_bytes;
+}
+
 static void move_messages(struct tt_http2_stream *stream) {
     struct tt_list_node *node;
-    while ((node = tt_list_first(&stream->messages)) != NULL) {
-        tt_list_remove(node);
-        tt_list_push_back(&stream->session->sent, node);
-    }
+    while ((node = tt_list_first(&stream->messages)) != NULL)
+        move_message(stream->session, TT_CONTAINER_OF(node, struct tt_http2_message, node));
 }
 
 static void stream_close(struct tt_http2_stream *stream) {
@@ -267,10 +273,8 @@ static int on_send_data(nghttp2_session *nghttp2, nghttp2_frame *frame, const ui
         else
             tt_http2_output_borrow(output, bytes, count);
         length -= count;
-        if (message->left_bytes == 0) {
-            tt_list_remove(&message->node);
-            tt_list_push_back(&self->sent, &message->node);
-        }
+        if (message->left_bytes == 0)
+            move_message(self, message);
     }
     wait_for(stream, tt_list_empty(&stream->messages) ? TT_HTTP2_WAIT_NONE : TT_HTTP2_WAIT_SEND);
     return 0;
@@ -479,6 +483,8 @@ void tt_http2_send(struct tt_http2_stream *stream, struct tt_http2_message *take
                       &take_message->node);
     if (stream->is_closed)
         return;
+    take_message->held_bytes = take_message->left_bytes;
+    stream->session->held_bytes += take_message->held_bytes;
     if (stream->wait != TT_HTTP2_WAIT_SEND)
         wait_for(stream, TT_HTTP2_WAIT_SEND);
     resume(stream);

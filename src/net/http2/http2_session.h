@@ -113,6 +113,7 @@ struct tt_http2_session {
     struct tt_list sent;            /* messages whose bytes are in the output */
     struct tt_http2_output *output; /* while _pull runs */
     int32_t stream_count;           /* that exist for the handler */
+    size_t held_bytes;              /* of messages that wait; all bytes of one while any does */
     int64_t reset_tokens, frame_tokens, refilled_at_ms;
     uint8_t frame_head[TT_HTTP2_FRAME_HEAD]; /* of the frame that is being received */
     size_t frame_head_bytes, frame_left;     /* frame_left: of its payload, or of the preface */

@@ -1,5 +1,5 @@
 /* Which body gives way, on which thread; what an identity may hold; and random lives of bodies. */
-#include "net/sockets/body_budget.h"
+#include "net/access/body_budget.h"
 
 #include "base/prng.h"
 #include "net/access/access_control.h"
@@ -57,6 +57,13 @@ static struct body body_of(void) { return (struct body){.part.evict = on_evicted
 
 static enum tt_body_taken take(struct body *body, struct tt_body_budget *budget, size_t bytes) {
     enum tt_body_taken taken = tt_body_part_take(&body->part, budget, bytes);
+    tt_body_budget_check(&one);
+    tt_body_budget_check(&other);
+    return taken;
+}
+
+static enum tt_body_taken set(struct body *body, struct tt_body_budget *budget, int64_t bytes) {
+    enum tt_body_taken taken = tt_body_part_set(&body->part, budget, bytes);
     tt_body_budget_check(&one);
     tt_body_budget_check(&other);
     return taken;
@@ -148,15 +155,72 @@ static void test_identity(void **state) {
     end();
 }
 
+static void test_set(void **state) {
+    (void)state;
+    struct body body = body_of();
+    begin(1000 * KIB);
+    assert_int_equal(set(&body, &one, 0), TT_BODY_TAKEN);
+    assert_int_equal(set(&body, &one, 500 * KIB), TT_BODY_TAKEN);
+    assert_int_equal(one.largest_bytes, 500 * KIB);
+    assert_int_equal(set(&body, &one, 300 * KIB), TT_BODY_TAKEN);
+    assert_int_equal(one.largest_bytes, 300 * KIB);
+    assert_int_equal(set(&body, &one, 2000 * KIB), TT_BODY_NO_ROOM);
+    assert_int_equal(body.part.bytes, 300 * KIB);
+    assert_int_equal(set(&body, &one, KIB), TT_BODY_TAKEN); /* it is small */
+    assert_int_equal(one.largest_bytes, 0);
+    assert_int_equal(set(&body, &one, 0), TT_BODY_TAKEN);
+    tt_body_part_end(&body.part);
+    end();
+}
+
+/* What has been held for long gives way before what is large. */
+static void test_timed(void **state) {
+    (void)state;
+    struct body slow = body_of(), large = body_of(), elsewhere = body_of(), asking = body_of();
+    begin(1000 * KIB);
+    one.is_timed = other.is_timed = true;
+    assert_int_equal(set(&slow, &one, 200 * KIB), TT_BODY_TAKEN);
+    one.now_ms = 1000;
+    assert_int_equal(set(&large, &one, 700 * KIB), TT_BODY_TAKEN);
+    one.now_ms = 1010;
+    assert_int_equal(set(&asking, &one, 250 * KIB), TT_BODY_TAKEN);
+    assert_int_equal(slow.evicted, 1);
+    assert_int_equal(large.evicted, 0);
+    /* It is the largest, and goes all the same before what has waited. */
+    assert_int_equal(set(&asking, &one, 900 * KIB), TT_BODY_TAKEN);
+    assert_int_equal(large.evicted, 1);
+    assert_int_equal(set(&asking, &one, 1001 * KIB), TT_BODY_NO_ROOM);
+    /* One that has begun asks another thread for the room, whatever that one holds. */
+    assert_int_equal(set(&asking, &one, 0), TT_BODY_TAKEN);
+    assert_int_equal(set(&elsewhere, &other, 300 * KIB), TT_BODY_TAKEN);
+    assert_int_equal(set(&asking, &one, 900 * KIB), TT_BODY_TAKEN);
+    assert_int_equal(other_woken, 1);
+    tt_body_budget_relieve(&other);
+    assert_int_equal(elsewhere.evicted, 1);
+    /* The thread whose parts hold more, together, gives way, with as many as it takes. */
+    assert_int_equal(set(&asking, &one, 0), TT_BODY_TAKEN);
+    assert_int_equal(set(&elsewhere, &other, 300 * KIB), TT_BODY_TAKEN);
+    assert_int_equal(set(&slow, &other, 300 * KIB), TT_BODY_TAKEN);
+    assert_int_equal(set(&large, &one, 350 * KIB), TT_BODY_TAKEN);
+    assert_int_equal(set(&asking, &one, 500 * KIB), TT_BODY_TAKEN);
+    assert_int_equal(other_woken, 2);
+    tt_body_budget_relieve(&other);
+    assert_int_equal(elsewhere.evicted + slow.evicted, 4);
+    assert_int_equal(large.evicted, 1);
+    tt_body_part_end(&large.part);
+    tt_body_part_end(&asking.part);
+    end();
+}
+
 /* Whatever bodies do, no part is evicted that is smaller than the one that asked, and sums agree.
  */
-static void test_random(void **state) {
-    (void)state;
+static void play(bool is_timed) {
     enum { BODIES = 40, STEPS = 20000 };
     static struct body bodies[BODIES];
     struct tt_prng prng;
     tt_prng_init(&prng, test_seed(26), 0);
     begin(20 * MIB);
+    one.is_timed = other.is_timed = is_timed;
     for (int i = 0; i < BODIES; i++)
         bodies[i] = body_of();
     for (int step = 0; step < STEPS; step++) {
@@ -168,6 +232,10 @@ static void test_random(void **state) {
         case 1: tt_body_part_clear(&body->part); break;
         case 2: tt_body_part_settle(&body->part); break;
         case 3: tt_body_budget_relieve(budget); break;
+        case 4:
+            budget->now_ms += (int64_t)tt_prng_below(&prng, 100);
+            (void)set(body, budget, (int64_t)tt_prng_below(&prng, 2 * MIB));
+            break;
         default: (void)take(body, budget, (size_t)tt_prng_below(&prng, MIB));
         }
         int64_t sum = 0;
@@ -183,6 +251,12 @@ static void test_random(void **state) {
     assert_true(evicted > 100);
     assert_true(one_woken + other_woken > 10);
     end();
+}
+
+static void test_random(void **state) {
+    (void)state;
+    play(false);
+    play(true);
 }
 
 /* A budget whose state is broken. */
@@ -205,7 +279,7 @@ static void break_complete(void) { break_part(complete); }
 static void test_check(void **state) {
     (void)state;
     static const struct breach breaches[] = {
-        BREACH(break_largest, "most == self->largest_bytes"),
+        BREACH(break_largest, "(self->is_timed ? bytes : most) == self->largest_bytes"),
         BREACH(break_size, "part->bytes >> i == 1"),
         BREACH(break_budget, "part->budget == self"),
         BREACH(break_complete, "!part->is_complete"),
@@ -218,6 +292,8 @@ int main(void) {
         cmocka_unit_test(test_the_largest_of_the_thread),
         cmocka_unit_test(test_the_largest_of_all_threads),
         cmocka_unit_test(test_identity),
+        cmocka_unit_test(test_set),
+        cmocka_unit_test(test_timed),
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_check),
     };

@@ -23,6 +23,7 @@ static void test_defaults_follow_the_memory(void **state) {
     tt_limits_fit(&limits, gib / 2);
     assert_int_equal(limits.receive_bytes, gib / 16);
     assert_int_equal(limits.queue_bytes, gib / 16);
+    assert_int_equal(limits.send_bytes, gib / 16);
     assert_int_equal(limits.body_bytes, defaults.body_bytes);
 }
 

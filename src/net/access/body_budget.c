@@ -1,8 +1,11 @@
-#include "net/sockets/body_budget.h"
+#include "net/access/body_budget.h"
 
 #include "net/access/access_control.h"
 
-enum { SMALL_PART = 64 }; /* of a limit, below which a body is small in any case */
+enum {
+    SMALL_PART = 64,     /* of a limit, below which a body is small in any case */
+    OLDEST_MS = 1000000, /* older parts are as old: their weight does not overflow */
+};
 
 const char tt_body_evicted[] =
     "bodies that are being received exceed their limit, and this one holds the most of it; send it "
@@ -13,7 +16,8 @@ void tt_body_budget_init(struct tt_body_budget *self, struct tt_quota *quota,
     tt_quota_share_init(&self->share, quota);
     self->board = board;
     self->place = -1;
-    self->largest_bytes = 0;
+    self->largest_bytes = self->now_ms = 0;
+    self->is_timed = false;
     self->small_bytes = quota->limit / SMALL_PART;
     if (self->small_bytes > TT_BODY_SMALL)
         self->small_bytes = TT_BODY_SMALL;
@@ -59,6 +63,25 @@ static struct tt_body_part *find_largest(const struct tt_body_budget *self) {
     return found;
 }
 
+static int64_t weight_of(const struct tt_body_part *part) {
+    int64_t age_ms = part->budget->now_ms - part->since_ms;
+    return part->bytes * (1 + (age_ms < OLDEST_MS ? age_ms : OLDEST_MS));
+}
+
+/* The part that gives way first; NULL: there is none. */
+static struct tt_body_part *find_first(const struct tt_body_budget *self) {
+    struct tt_body_part *found = NULL;
+    if (!self->is_timed)
+        return find_largest(self);
+    for (int i = TT_BODY_SIZES - 1; i >= 0; i--) {
+        struct tt_list_node *node = tt_list_first(&self->sizes[i]);
+        for (; node; node = tt_list_next(&self->sizes[i], node))
+            if (!found || weight_of(part_of(node)) > weight_of(found))
+                found = part_of(node);
+    }
+    return found;
+}
+
 static struct tt_list *sizes_of(struct tt_body_budget *self, int64_t bytes) {
     int power = 63 - __builtin_clzll((unsigned long long)bytes);
     return &self->sizes[power < TT_BODY_SIZES ? power : TT_BODY_SIZES - 1];
@@ -69,6 +92,10 @@ static void unlink_part(struct tt_body_part *self) {
     if (!tt_list_linked(&self->node))
         return;
     tt_list_remove(&self->node);
+    if (budget->is_timed) {
+        publish(budget, budget->largest_bytes - self->bytes);
+        return;
+    }
     if (self->bytes < budget->largest_bytes)
         return;
     const struct tt_body_part *largest = find_largest(budget);
@@ -79,12 +106,15 @@ static void unlink_part(struct tt_body_part *self) {
 static void link_part(struct tt_body_part *self, int64_t bytes) {
     struct tt_body_budget *budget = self->budget;
     struct tt_list *sizes = sizes_of(budget, self->bytes);
-    if (!tt_list_linked(&self->node) || sizes != sizes_of(budget, self->bytes - bytes)) {
-        if (tt_list_linked(&self->node))
+    bool was_linked = tt_list_linked(&self->node);
+    if (!was_linked || sizes != sizes_of(budget, self->bytes - bytes)) {
+        if (was_linked)
             tt_list_remove(&self->node);
         tt_list_push_back(sizes, &self->node);
     }
-    if (self->bytes > budget->largest_bytes)
+    if (budget->is_timed)
+        publish(budget, budget->largest_bytes + (was_linked ? bytes : self->bytes));
+    else if (self->bytes > budget->largest_bytes)
         publish(budget, self->bytes);
 }
 
@@ -94,26 +124,44 @@ static void evict(struct tt_body_part *part) {
     part->evict(part);
 }
 
-/* Asks the thread with the largest part of all, if it is above the bound. */
-static bool ask_others(struct tt_body_budget *self, int64_t bound, int64_t bytes) {
-    if (!self->board || !tt_largest_ask(self->board, self->place, bound, bytes))
+/* Asks the thread with the largest part of all, if it is above the bound, for `missing` of them. */
+static bool ask_others(struct tt_body_budget *self, int64_t bound, int64_t bytes, int64_t missing) {
+    if (!self->board || !tt_largest_ask(self->board, self->place, bound, missing))
         return false;
     tt_quota_share_force(&self->share, bytes);
+    return true;
+}
+
+/* The same, where the one that asks may be larger than what gives way. */
+static bool take_room_in_time(struct tt_body_part *self, struct tt_body_budget *budget,
+                              int64_t bytes) {
+    const struct tt_quota *quota = budget->share.quota;
+    while (!tt_quota_share_take(&budget->share, bytes)) {
+        int64_t missing = bytes - (quota->limit - tt_quota_used(quota));
+        if (ask_others(budget, budget->largest_bytes, bytes, missing > 0 ? missing : 1))
+            return true;
+        struct tt_body_part *first = find_first(budget);
+        if (!first || first == self)
+            return false;
+        evict(first);
+    }
     return true;
 }
 
 /* Room for `bytes` more of the part. */
 static bool take_room(struct tt_body_part *self, struct tt_body_budget *budget, int64_t bytes) {
     int64_t bound = self->bytes + bytes;
+    if (budget->is_timed)
+        return take_room_in_time(self, budget, bytes);
     if (tt_quota_share_take(&budget->share, bytes))
         return true;
     struct tt_body_part *largest = find_largest(budget);
     if (!largest || largest == self || largest->bytes <= bound)
-        return ask_others(budget, bound, bytes);
-    if (ask_others(budget, largest->bytes, bytes))
+        return ask_others(budget, bound, bytes, bytes);
+    if (ask_others(budget, largest->bytes, bytes, bytes))
         return true;
     evict(largest);
-    return tt_quota_share_take(&budget->share, bytes) || ask_others(budget, bound, bytes);
+    return tt_quota_share_take(&budget->share, bytes) || ask_others(budget, bound, bytes, bytes);
 }
 
 enum tt_body_taken tt_body_part_take(struct tt_body_part *self, struct tt_body_budget *budget,
@@ -138,6 +186,23 @@ enum tt_body_taken tt_body_part_take(struct tt_body_part *self, struct tt_body_b
     self->bytes += bytes;
     if (is_large && self->evict && !self->is_complete)
         link_part(self, bytes);
+    return TT_BODY_TAKEN;
+}
+
+enum tt_body_taken tt_body_part_set(struct tt_body_part *self, struct tt_body_budget *budget,
+                                    int64_t bytes) {
+    int64_t fewer = self->bytes - bytes;
+    tt_assert(!self->identity);
+    if (fewer > 0 || self->bytes == 0)
+        self->since_ms = budget->now_ms;
+    if (fewer <= 0)
+        return tt_body_part_take(self, budget, (size_t)-fewer);
+    bool was_linked = tt_list_linked(&self->node);
+    unlink_part(self);
+    tt_quota_share_give(&budget->share, fewer);
+    self->bytes = bytes;
+    if (was_linked && bytes > budget->small_bytes)
+        link_part(self, -fewer);
     return TT_BODY_TAKEN;
 }
 
@@ -174,11 +239,11 @@ void tt_body_part_move(struct tt_body_part *self, struct tt_body_part *to) {
 void tt_body_budget_relieve(struct tt_body_budget *self) {
     int64_t asked = self->board ? tt_largest_take(self->board, self->place) : 0;
     while (asked > 0) {
-        struct tt_body_part *largest = find_largest(self);
-        if (!largest)
+        struct tt_body_part *first = find_first(self);
+        if (!first)
             return;
-        asked -= largest->bytes;
-        evict(largest);
+        asked -= first->bytes;
+        evict(first);
     }
 }
 
@@ -198,6 +263,6 @@ void tt_body_budget_check(const struct tt_body_budget *self) {
             most = part->bytes > most ? part->bytes : most;
         }
     }
-    tt_assert(most == self->largest_bytes);
+    tt_assert((self->is_timed ? bytes : most) == self->largest_bytes);
     tt_assert(bytes <= self->share.used);
 }

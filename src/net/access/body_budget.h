@@ -1,5 +1,8 @@
 /* The bytes of all bodies that are being received, over all threads and transports, and which body
- * gives way when they reach the limit: the largest, wherever it is.
+ * gives way when they reach the limit: the largest, wherever it is. Answers that clients do not
+ * take have such a budget, too (net/access/answer_budget.h). Its parts are connections, and it is
+ * timed: of the thread whose parts hold the most, the one with the most bytes times milliseconds
+ * gives way to any that asks.
  *
  * A struct tt_body_budget is one thread's side. Life of a body's part: zero-initialised; bytes are
  * taken as they arrive; when the body is complete it cannot be evicted any more; its end gives the
@@ -13,8 +16,8 @@
  * A part with an identity counts against the limit of that identity, too. Small bodies (up
  * to TT_BODY_SMALL bytes, less with a low limit) are neither evicted nor counted by identity.
  * Everything happens on the thread of the budget. Implemented in body_budget.c. */
-#ifndef TT_NET_SOCKETS_BODY_BUDGET_H
-#define TT_NET_SOCKETS_BODY_BUDGET_H
+#ifndef TT_NET_ACCESS_BODY_BUDGET_H
+#define TT_NET_ACCESS_BODY_BUDGET_H
 
 #include "base/list.h"
 #include "base/threads/largest.h"
@@ -36,7 +39,10 @@ struct tt_body_budget {
     int32_t place;                       /* on the board; -1: none */
     struct tt_list sizes[TT_BODY_SIZES]; /* parts by the power of two of their bytes, the one that
                                             came there first ahead */
-    int64_t largest_bytes, small_bytes;
+    int64_t largest_bytes;               /* of a timed budget: of all parts that may be evicted */
+    int64_t small_bytes;
+    bool is_timed;  /* set after _init */
+    int64_t now_ms; /* if it is timed: set before a part is */
 };
 
 /* The members are the budget's, but for `evict` and `identity`. */
@@ -44,6 +50,7 @@ struct tt_body_part {
     struct tt_body_budget *budget; /* NULL: it holds nothing */
     struct tt_list_node node;      /* in the budget's sizes: it may be evicted */
     int64_t bytes;
+    int64_t since_ms; /* of a timed budget: it holds bytes, and has given none back */
     /* Ends the receipt, and so the part. NULL: it is never evicted. */
     tt_body_evict_fn *evict;
     struct tt_identity *identity; /* a reference; NULL: none */
@@ -72,6 +79,10 @@ void tt_body_budget_relieve(struct tt_body_budget *self);
 /* Takes bytes that have arrived; this may evict other parts of the budget. */
 TT_MUST_CHECK enum tt_body_taken tt_body_part_take(struct tt_body_part *self,
                                                    struct tt_body_budget *budget, size_t bytes);
+/* The part, which has no identity, holds `bytes` from now on; fewer than before are never refused.
+ */
+TT_MUST_CHECK enum tt_body_taken tt_body_part_set(struct tt_body_part *self,
+                                                  struct tt_body_budget *budget, int64_t bytes);
 /* The body is complete. */
 void tt_body_part_settle(struct tt_body_part *self);
 /* Gives the bytes back; the part serves the next body of the same identity. */
