@@ -13,6 +13,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum action {
     ACTION_STATUS,
@@ -25,6 +26,7 @@ enum action {
 };
 
 static const char default_spec[] = "static:build/cluster/nodes";
+static const char *const default_file = default_spec + sizeof("static:") - 1;
 
 struct flags {
     int32_t action;
@@ -338,6 +340,11 @@ static int act_on(const struct flags *flags, const char *line, bool to_all) {
     enum tt_err err = tt_fleet_describe(spec ? spec : default_spec, &flags->tls.etcd,
                                         drains ? flags->first : NULL, flags->key, &self.file,
                                         &self.key, &number, &why);
+    if (err && !spec && access(default_file, F_OK))
+        err = tt_fail(TT_ERR_NOT_FOUND, &why,
+                      "%s, which make cluster writes, is not there: name the cluster, "
+                      "static:FILE or etcd://HOST:PORT/NAME",
+                      default_file);
     if (!err && (err = tt_cluster_tls_init(&self.tls, &flags->tls, &why)))
         tt_cluster_file_fini(&self.file);
     if (err)

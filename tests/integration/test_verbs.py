@@ -43,6 +43,15 @@ class Help(unittest.TestCase):
             self.assertIn("Usage: tutti " + verb, answer.stdout)
 
 
+class Cluster(unittest.TestCase):
+    def test_without_a_name(self):
+        with tempfile.TemporaryDirectory() as empty:
+            answer = subprocess.run([PROGRAM, "cluster", "status"], capture_output=True, text=True, timeout=60, cwd=empty)
+        self.assertEqual((answer.returncode, answer.stdout), (2, ""))
+        for words in "build/cluster/nodes", "make cluster", "static:FILE":
+            self.assertIn(words, answer.stderr)
+
+
 class Flags(unittest.TestCase):
     """What holds for every flag of every verb, by the table that feeds parser, help, man page and completion."""
 
