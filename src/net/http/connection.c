@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 enum {
+    KEPT = 64,            /* objects for reuse, of each kind */
     EVENTS_BYTES = 16384, /* of a stream, written at once */
     JOINED_BYTES = 768, /* an answer so short is copied behind its head: a write of one buffer costs
                            less than of three */
@@ -94,7 +95,7 @@ static void clear_buffers(struct sending *sending) {
 
 static struct sending *sending_new(struct tt_connection *connection) {
     struct tt_http1_request *request = connection->http.request; /* NULL: none was read */
-    struct sending *sending = malloc(sizeof(*sending));
+    struct sending *sending = tt_spares_take(&connection->all->sendings);
     if (!sending)
         return NULL;
     tt_assert(!connection->sending);
@@ -118,7 +119,7 @@ static void sending_free(struct sending *sending, bool answered) {
     tt_text_fini(&sending->head);
     tt_text_fini(&sending->sealed);
     tt_http_transaction_end(&sending->transaction, answered);
-    free(sending);
+    tt_spares_give(&sending->all->sendings, sending);
 }
 
 /* --- closing --- */
@@ -487,8 +488,10 @@ static void on_part(struct tt_exchange *exchange) {
 
 /* --- a reply --- */
 
+/* Most answers are written at once: they are composed in a text that all connections share. */
 static void send_reply(struct sending *sending) {
     const struct tt_connection *self = sending->connection;
+    struct tt_text *text = &sending->all->composed;
     struct tt_http_head answer;
     struct tt_coding_piece pieces[TT_HTTP_ANSWER_PIECES];
     tt_assert(sending->buffer_count == 0);
@@ -496,23 +499,25 @@ static void send_reply(struct sending *sending) {
     int piece_count = tt_http_transaction_compose(&sending->transaction, &answer, pieces);
     answer.keep_alive = sending->keep_alive;
     bool is_joined = piece_count && answer.content_bytes <= JOINED_BYTES && !self->tls;
-    if (is_joined)
-        (void)tt_text_reserve(&sending->head, TT_HTTP1_HEAD_BYTES + answer.content_bytes);
-    tt_http1_write_head(&answer, &sending->head);
+    tt_text_clear(text);
+    tt_http1_write_head(&answer, text);
     for (int i = 0; i < piece_count && is_joined; i++)
-        tt_text_append(&sending->head, pieces[i].bytes, pieces[i].count);
-    if (sending->head.failed) {
+        tt_text_append(text, pieces[i].bytes, pieces[i].count);
+    if (text->failed) {
         finish_reply(sending, false);
         return;
     }
-    add_buffer(sending, sending->head.bytes, sending->head.length);
+    add_buffer(sending, text->bytes, text->length);
     for (int i = 0; i < piece_count && !is_joined; i++)
         add_buffer(sending, pieces[i].bytes, pieces[i].count);
     enum sent sent = send_buffers(sending);
-    if (sent == SENT_PART)
+    if (sent == SENT_PART) { /* the rest is its own */
         count_waiting(sending);
-    else
+        sending->head = *text;
+        tt_text_init(text);
+    } else {
         finish_reply(sending, sent == SENT_ALL);
+    }
 }
 
 /* An exchange that ran elsewhere is done. */
@@ -913,6 +918,7 @@ bool tt_connections_accept(struct tt_connections *self, tt_take_socket_fn *take,
         }
     }
     tt_http1_init(&connection->http, &transactions->message_limits);
+    connection->http.spares = &self->requests;
     connection->http.give_up = give_up;
     connection->http.takes_http2 = !self->tls;
     if (self->is_local)
@@ -960,6 +966,9 @@ void tt_connections_init(struct tt_connections *self, struct tt_http_transaction
     self->turn = NULL;
     self->connection_count = 0;
     self->has_extra = false;
+    tt_spares_init(&self->requests, sizeof(struct tt_http1_request), KEPT);
+    tt_spares_init(&self->sendings, sizeof(struct sending), KEPT);
+    tt_text_init(&self->composed);
     self->places = &quotas->connections;
     for (int wait = 0; wait < TT_WAIT_COUNT; wait++) {
         tt_list_init(&self->waits[wait]);
@@ -973,7 +982,12 @@ void tt_connections_init(struct tt_connections *self, struct tt_http_transaction
     self->limits_ms[TT_WAIT_PROBE] = TT_PROBE_MS;
 }
 
-void tt_connections_fini(struct tt_connections *self) { tt_assert(tt_connections_empty(self)); }
+void tt_connections_fini(struct tt_connections *self) {
+    tt_assert(tt_connections_empty(self));
+    tt_spares_fini(&self->requests);
+    tt_spares_fini(&self->sendings);
+    tt_text_fini(&self->composed);
+}
 
 uint64_t tt_connections_tick_ms(const struct tt_connections *self) {
     uint64_t shortest = TT_LINGER_MS;

@@ -25,6 +25,7 @@
 #define TT_NET_HTTP_CONNECTION_H
 
 #include "base/list.h"
+#include "base/spares.h"
 #include "net/access/address_limits.h"
 #include "net/access/answer_budget.h"
 #include "net/http/http1.h"
@@ -63,6 +64,8 @@ struct tt_connections {
     struct tt_tls_loop *tls;                /* borrowed; NULL: without TLS */
     bool is_local;                          /* the clients come by a Unix socket */
     struct tt_loop_turn *turn;              /* borrowed; NULL: requests are handled at once */
+    struct tt_spares requests, sendings;    /* memory of both sides of a request */
+    struct tt_text composed;                /* of the answer that is being sent */
     char read_buffer[TT_READ_BUFFER_BYTES]; /* one for all: libuv reads and delivers at once */
 };
 

@@ -7,6 +7,8 @@
 #include "net/kserve/kserve_pages.h"
 #include "net/kserve/kserve_stream.h"
 
+enum { SPARE_BODY_BYTES = 4096 };
+
 void tt_exchange_init(struct tt_exchange *self, const struct tt_http_context *context,
                       tt_exchange_done_fn *done, tt_exchange_done_fn *part) {
     /* Not cleared as a whole: its arrays are long and mostly unused. */
@@ -32,13 +34,33 @@ void tt_exchange_init(struct tt_exchange *self, const struct tt_http_context *co
     self->request.memory = context->service.memory;
 }
 
+/* A reply's body is written just before it is sent, so that few have memory at a time. */
+static void take_body(struct tt_exchange *self) {
+    struct tt_text *spare = self->context->spare_body;
+    if (!spare || self->reply.body.bytes)
+        return;
+    self->reply.body = *spare;
+    tt_text_init(spare);
+}
+
+static void give_body(struct tt_exchange *self) {
+    struct tt_text *spare = self->context->spare_body, *body = &self->reply.body;
+    if (!spare || spare->bytes || body->capacity > SPARE_BODY_BYTES) {
+        tt_text_fini(body);
+        return;
+    }
+    tt_text_clear(body);
+    *spare = *body;
+    tt_text_init(body);
+}
+
 void tt_exchange_fini(struct tt_exchange *self) {
     tt_assert(!self->is_running);
     if (self->inference)
         tt_inference_release(self->inference);
     tt_http_claim_fini(&self->claim, self->context, self->reply.status);
     tt_kserve_request_fini(&self->request);
-    tt_text_fini(&self->reply.body);
+    give_body(self);
     tt_text_fini(&self->packed);
     tt_shared_page_unref(self->page);
 }
@@ -146,6 +168,7 @@ static void on_inferred(void *context, struct tt_inference *inference, enum tt_e
         self->done(self);
         return;
     }
+    take_body(self);
     if (!err && !self->is_abandoned) {
         if (!tt_http_answer_start(self, on_answered, &err, &message))
             return;

@@ -1,5 +1,7 @@
 #include "net/http/http1.h"
 
+#include "base/spares.h"
+
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -247,6 +249,7 @@ static const llhttp_settings_t settings = {
 void tt_http1_init(struct tt_http1 *self, const struct tt_http_message_limits *limits) {
     llhttp_init(&self->parser, HTTP_REQUEST, &settings);
     self->limits = limits;
+    self->spares = NULL;
     self->give_up = NULL;
     self->takes_http2 = false;
     self->request = NULL;
@@ -273,11 +276,13 @@ void tt_http1_reset(struct tt_http1 *self) {
 bool tt_http1_started(const struct tt_http1 *self) { return self->request != NULL; }
 
 static struct tt_http1_request *request_new(struct tt_http1 *self) {
-    struct tt_http1_request *request = malloc(sizeof(*request));
+    struct tt_http1_request *request =
+        self->spares ? tt_spares_take(self->spares) : malloc(sizeof(*request));
     if (!request)
         return NULL;
     size_t skipped = offsetof(struct tt_http1_request, name); /* `value` is long: not cleared */
     tt_http_message_init(&request->message, self->limits, self->give_up, self);
+    request->message.spares = self->spares;
     request->keep_alive = false;
     memset((char *)request + skipped, 0, sizeof(*request) - skipped);
     return request;
@@ -395,68 +400,84 @@ const char *tt_http1_reason_phrase(int status) {
     }
 }
 
-static void put_status(struct tt_text *text, int status) {
+/* Writes the bytes at `at`, where there is room for them; returns the place behind them. */
+static inline char *put(char *at, const char *string) {
+    size_t count = __builtin_strlen(string); /* a constant for most callers */
+    memcpy(at, string, count);
+    return at + count;
+}
+
+static char *put_line(char *at, const char *name, const char *value) {
+    at = put(at, name);
+    at = put(at, value);
+    return put(at, "\r\n");
+}
+
+static char *put_number(char *at, const char *name, int64_t value) {
+    at = put(at, name);
+    at += tt_text_write_integer(value, at);
+    return put(at, "\r\n");
+}
+
+static char *put_status(char *at, int status) {
     const char *phrase = tt_http1_reason_phrase(status);
-    if (status == 200) { /* nearly all */
-        tt_text_puts(text, "HTTP/1.1 200 OK");
-        return;
-    }
-    tt_text_puts(text, "HTTP/1.1 ");
-    tt_text_put_integer(text, status);
-    tt_text_append(text, " ", 1);
-    tt_text_puts(text, phrase ? phrase : "Unknown");
+    if (status == 200) /* nearly all */
+        return put(at, "HTTP/1.1 200 OK\r\n");
+    at = put(at, "HTTP/1.1 ");
+    at += tt_text_write_integer(status, at);
+    return put_line(at, " ", phrase ? phrase : "Unknown");
 }
 
-static void put_number(struct tt_text *text, const char *name, int64_t value) {
-    tt_text_puts(text, name);
-    tt_text_put_integer(text, value);
-    tt_text_append(text, "\r\n", 2);
-}
-
-static void put_trace(struct tt_text *text, const struct tt_trace_context *context) {
-    char parent[TT_TRACEPARENT_BYTES];
-    tt_traceparent_write(context, parent);
-    tt_text_puts(text, "traceparent: ");
-    tt_text_append(text, parent, sizeof(parent));
+static char *put_trace(char *at, const struct tt_trace_context *context) {
+    at = put(at, "traceparent: ");
+    tt_traceparent_write(context, at);
+    at += TT_TRACEPARENT_BYTES;
     if (context->state_bytes) {
-        tt_text_puts(text, "\r\ntracestate: ");
-        tt_text_append(text, context->state, context->state_bytes);
+        at = put(at, "\r\ntracestate: ");
+        memcpy(at, context->state, context->state_bytes);
+        at += context->state_bytes;
     }
-    tt_text_append(text, "\r\n", 2);
+    return put(at, "\r\n");
+}
+
+static size_t length_of(const char *string) { return string ? strlen(string) : 0; }
+
+/* At least as many as its head takes. */
+static size_t most_bytes(const struct tt_http_head *answer) {
+    return TT_HTTP1_HEAD_BYTES + length_of(answer->content_type) + length_of(answer->allow) +
+           length_of(answer->headers) +
+           (answer->trace ? TT_HTTP1_TRACE_BYTES + answer->trace->state_bytes : 0);
 }
 
 void tt_http1_write_head(const struct tt_http_head *answer, struct tt_text *out_text) {
-    tt_assert(answer->status >= 200);
-    tt_text_reserve(out_text, TT_HTTP1_HEAD_BYTES);
-    put_status(out_text, answer->status);
-    if (answer->content_type) {
-        tt_text_puts(out_text, "\r\nContent-Type: ");
-        tt_text_puts(out_text, answer->content_type);
-    }
-    tt_text_append(out_text, "\r\n", 2);
+    size_t limit_bytes = most_bytes(answer);
+    char *begin = tt_text_reserve(out_text, limit_bytes), *at = begin;
+    tt_assert(answer->status >= 200 && answer->status < 1000);
+    if (!begin)
+        return;
+    at = put_status(at, answer->status);
+    if (answer->content_type)
+        at = put_line(at, "Content-Type: ", answer->content_type);
     if (answer->json_bytes >= 0)
-        put_number(out_text, "Inference-Header-Content-Length: ", answer->json_bytes);
-    if (answer->coding != TT_CODING_IDENTITY) {
-        tt_text_puts(out_text, "Content-Encoding: ");
-        tt_text_puts(out_text, tt_coding_name(answer->coding));
-        tt_text_append(out_text, "\r\n", 2);
-    }
-    if (answer->allow) {
-        tt_text_puts(out_text, "Allow: ");
-        tt_text_puts(out_text, answer->allow);
-        tt_text_append(out_text, "\r\n", 2);
-    }
+        at = put_number(at, "Inference-Header-Content-Length: ", answer->json_bytes);
+    if (answer->coding != TT_CODING_IDENTITY)
+        at = put_line(at, "Content-Encoding: ", tt_coding_name(answer->coding));
+    if (answer->allow)
+        at = put_line(at, "Allow: ", answer->allow);
     if (answer->headers)
-        tt_text_puts(out_text, answer->headers);
+        at = put(at, answer->headers);
     if (answer->trace)
-        put_trace(out_text, answer->trace);
+        at = put_trace(at, answer->trace);
     if (answer->retry_after_s)
-        put_number(out_text, "Retry-After: ", answer->retry_after_s);
+        at = put_number(at, "Retry-After: ", answer->retry_after_s);
     if (!answer->is_stream)
-        put_number(out_text, "Content-Length: ", (int64_t)answer->content_bytes);
+        at = put_number(at, "Content-Length: ", (int64_t)answer->content_bytes);
     else if (answer->keep_alive)
-        tt_text_puts(out_text, "Transfer-Encoding: chunked\r\n");
+        at = put(at, "Transfer-Encoding: chunked\r\n");
     if (!answer->keep_alive)
-        tt_text_puts(out_text, "Connection: close\r\n");
-    tt_text_append(out_text, "\r\n", 2);
+        at = put(at, "Connection: close\r\n");
+    at = put(at, "\r\n");
+    *at = '\0';
+    tt_assert((size_t)(at - begin) <= limit_bytes);
+    out_text->length += (size_t)(at - begin);
 }

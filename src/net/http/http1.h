@@ -52,6 +52,7 @@ struct tt_http1_request {
 struct tt_http1 {
     llhttp_t parser;
     const struct tt_http_message_limits *limits;
+    struct tt_spares *spares;         /* where struct tt_http1_request is from; NULL: malloc() */
     tt_http_give_up_fn *give_up;      /* of its requests, whose `owner` is this; may be NULL */
     struct tt_http1_request *request; /* NULL between requests */
     const char *fed;                  /* the bytes being fed, during tt_http1_feed */
@@ -78,7 +79,10 @@ int tt_http1_problem(const struct tt_http1 *self, const char **out_sentence);
 /* True: a part of a request came since the last reset. */
 bool tt_http1_started(const struct tt_http1 *self);
 
-enum { TT_HTTP1_HEAD_BYTES = 250 }; /* holds nearly every head */
+enum {
+    TT_HTTP1_HEAD_BYTES = 320, /* holds every head, but for the strings that it is given */
+    TT_HTTP1_TRACE_BYTES = 100 /* and the lines of the trace without their state */
+};
 
 /* "OK" for 200; NULL: no status that this server answers with. */
 const char *tt_http1_reason_phrase(int status);

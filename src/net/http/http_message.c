@@ -1,5 +1,6 @@
 #include "net/http/http_message.h"
 
+#include "base/spares.h"
 #include "net/access/token_file.h"
 
 #include <stdarg.h>
@@ -32,7 +33,10 @@ void tt_http_message_free(struct tt_http_message *take_self) {
         return;
     tt_body_part_end(&take_self->part);
     tt_text_fini(&take_self->body);
-    free(take_self);
+    if (take_self->spares)
+        tt_spares_give(take_self->spares, take_self);
+    else
+        free(take_self);
 }
 
 bool tt_http_message_refuse(struct tt_http_message *self, int status, const char *format, ...) {

@@ -49,6 +49,7 @@ struct tt_http_message_limits {
     bool keeps_trace;  /* messages get `trace` */
 };
 
+struct tt_spares;
 struct tt_http_message {
     char target[TT_HTTP_TARGET_BYTES]; /* as sent, NUL-terminated */
     /* With `keeps_origin`: the headers' values. "": absent, given twice, or as long as this. */
@@ -67,6 +68,7 @@ struct tt_http_message {
     size_t body_limit;        /* bytes; set by _begin_body */
     int64_t promised_bytes;   /* of the body, likewise; -1: unknown */
     struct tt_body_part part; /* of the common budget; `identity` may be set after _begin_body */
+    struct tt_spares *spares; /* where its memory is from; NULL: the C library */
     tt_http_give_up_fn *give_up;
     void *owner;        /* for `give_up` */
     int problem_status; /* 0: none */
@@ -76,7 +78,7 @@ struct tt_http_message {
 /* `limits` must outlive it. `give_up` NULL: it is not given up. */
 void tt_http_message_init(struct tt_http_message *self, const struct tt_http_message_limits *limits,
                           tt_http_give_up_fn *give_up, void *owner);
-/* Frees what it holds, and its memory, which is the C library's. NULL-safe. */
+/* Frees what it holds, and its memory, which goes to `spares`. NULL-safe. */
 void tt_http_message_free(struct tt_http_message *take_self);
 /* Sets the problem, unless there is one. Always false. */
 bool tt_http_message_refuse(struct tt_http_message *self, int status, const char *format, ...)

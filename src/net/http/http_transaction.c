@@ -19,6 +19,8 @@ void tt_http_transactions_init(struct tt_http_transactions *self, uv_loop_t *loo
     self->context = *context;
     self->context.loop = loop;
     self->context.pages = &self->pages;
+    self->context.spare_body = &self->spare_body;
+    tt_text_init(&self->spare_body);
     tt_model_pages_init(&self->pages, &self->context);
     self->on_end = on_end;
     self->owner = owner;
@@ -43,6 +45,7 @@ void tt_http_transactions_fini(struct tt_http_transactions *self) {
     tt_assert(self->count == 0);
     tt_journal_fini(&self->journal);
     tt_body_budget_fini(&self->body_budget);
+    tt_text_fini(&self->spare_body);
 }
 
 void tt_http_transactions_identify(const struct tt_http_transactions *self,

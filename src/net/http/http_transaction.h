@@ -27,6 +27,7 @@ struct tt_http_transactions {
     struct tt_model_pages pages;
     struct tt_http_message_limits message_limits;
     struct tt_body_budget body_budget;
+    struct tt_text spare_body;
     struct tt_http_counters counts; /* other threads may read */
     struct tt_journal journal;
     int32_t count;               /* that have not ended yet, abandoned ones too */
