@@ -79,20 +79,28 @@ void tt_text_put_integer(struct tt_text *self, int64_t value) {
     tt_text_append(self, digits, tt_text_write_integer(value, digits));
 }
 
-/* Eight at a time: a top bit is set where a byte is not plain, and sometimes elsewhere; the bytes
- * are then looked at one by one. */
+typedef unsigned char many __attribute__((vector_size(16)));
+
+static bool are_plain(const char *bytes, char special, char other) {
+    const unsigned char first = ' ', span = '~' - ' ';
+    many here;
+    uint64_t bad[sizeof(many) / sizeof(uint64_t)];
+    memcpy(&here, bytes, sizeof(here));
+    many is_bad = (many)((here - first > span) | (here == (unsigned char)special) |
+                         (here == (unsigned char)other));
+    memcpy(bad, &is_bad, sizeof(bad));
+    return !(bad[0] | bad[1]);
+}
+
+/* Sixteen at a time, while all of them are plain; the rest is looked at one by one. */
 size_t tt_text_plain_bytes(const char *bytes, size_t length, char special, char other) {
-    static const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
-    const uint64_t specials = ones * (unsigned char)special, others = ones * (unsigned char)other;
     size_t i = 0;
-    for (; i + 8 <= length; i += 8) {
-        uint64_t eight;
-        memcpy(&eight, bytes + i, sizeof(eight));
-        uint64_t a = eight ^ specials, b = eight ^ others;
-        uint64_t low = (eight - ones * 0x20) & ~eight, high = eight | (eight + ones);
-        if ((low | high | ((a - ones) & ~a) | ((b - ones) & ~b)) & tops)
-            break;
-    }
+    while (i + sizeof(many) <= length && are_plain(bytes + i, special, other))
+        i += sizeof(many);
+    /* The last sixteen, of which some are known. */
+    if (i > 0 && length - i < sizeof(many) &&
+        are_plain(bytes + length - sizeof(many), special, other))
+        return length;
     while (i < length && bytes[i] >= 0x20 && bytes[i] < 0x7f && bytes[i] != special &&
            bytes[i] != other)
         i++;

@@ -81,19 +81,23 @@ void tt_inference_end_count_loss(const struct tt_inference *inference, int64_t n
 
 /* A sentence that is composed without printf: under overload most answers hold one. */
 struct sentence {
-    struct tt_error *why;
-    size_t length;
+    char *at, *end; /* end: where the NUL goes at the latest */
 };
 
-static void say_bytes(struct sentence *self, const char *bytes, size_t count) {
-    size_t left = sizeof(self->why->text) - 1 - self->length;
-    size_t taken = count < left ? count : left;
-    memcpy(self->why->text + self->length, bytes, taken);
-    self->length += taken;
-    self->why->text[self->length] = '\0';
+static inline void say_bytes(struct sentence *self, const char *bytes, size_t count) {
+    size_t left = (size_t)(self->end - self->at);
+    if (count > left) {
+        memcpy(self->at, bytes, left);
+        self->at = self->end;
+        return;
+    }
+    memcpy(self->at, bytes, count);
+    self->at += count;
 }
 
-static void say(struct sentence *self, const char *text) { say_bytes(self, text, strlen(text)); }
+static inline void say(struct sentence *self, const char *text) {
+    say_bytes(self, text, __builtin_strlen(text)); /* a constant for most callers */
+}
 
 static void say_number(struct sentence *self, int64_t number) {
     char digits[TT_INTEGER_TEXT_BYTES];
@@ -107,6 +111,44 @@ static void say_ms(struct sentence *self, int64_t ns) {
                              (char)('0' + us % 10)};
     say_number(self, us / 1000);
     say_bytes(self, fraction, sizeof(fraction));
+}
+
+static void say_dropped(struct sentence *sentence, const struct tt_inference *inference,
+                        const struct tt_mechanism *mechanism, const struct tt_request *request,
+                        int64_t now, enum tt_drop_reason reason) {
+    const struct tt_served_model *model = inference->model;
+    say(sentence, "Request timeout expired: request to model '");
+    say(sentence, model->name);
+    say(sentence, "' dropped (");
+    say(sentence, tt_drop_reason_name(reason));
+    if (inference->deadline_at == TT_NEVER) {
+        say(sentence, ") after ");
+        say_ms(sentence, now - inference->submitted_at);
+        say(sentence, " ms");
+        return;
+    }
+    const struct tt_profile *whole = mechanism->models[model->index]->whole; /* as believed */
+    int64_t alone_ns = tt_profile_tail(whole, inference->rows, inference->length);
+    say(sentence, "): it would have missed its deadline of ");
+    say_ms(sentence, inference->deadline_at - inference->submitted_at);
+    if (!inference->request && reason == TT_DROP_EARLY) { /* on arrival */
+        say(sentence, " ms: the requests before it take ");
+        say_ms(sentence, tt_mechanism_ahead_ns(mechanism, request));
+        say(sentence, " ms or more, and computing it ");
+        say_ms(sentence, alone_ns);
+        say(sentence, " ms");
+        return;
+    }
+    say(sentence, " ms; it had waited ");
+    say_ms(sentence, now - inference->submitted_at);
+    say(sentence, " ms, and computing it takes ");
+    say_ms(sentence, alone_ns);
+    say(sentence, " ms or more");
+    if (!inference->request) /* on arrival, others did not matter */
+        return;
+    say(sentence, "; ");
+    say_number(sentence, mechanism->requests.in_use);
+    say(sentence, " requests are in flight in its scheduling domain");
 }
 
 enum tt_err tt_inference_end_say_dropped(struct tt_inference *inference,
@@ -123,35 +165,9 @@ enum tt_err tt_inference_end_say_dropped(struct tt_inference *inference,
     if (reason == TT_DROP_WITHDRAWN)
         return tt_fail(TT_ERR_UNAVAILABLE, &inference->why,
                        "request to model '%s' dropped: the model is going away", name);
-    struct sentence sentence = {.why = &inference->why};
-    say(&sentence, "Request timeout expired: request to model '");
-    say(&sentence, name);
-    say(&sentence, "' dropped (");
-    say(&sentence, tt_drop_reason_name(reason));
-    if (inference->deadline_at == TT_NEVER) {
-        say(&sentence, ") after ");
-        say_ms(&sentence, now - inference->submitted_at);
-        say(&sentence, " ms");
-        return TT_ERR_TIMEOUT;
-    }
-    const struct tt_profile *whole = mechanism->models[model->index]->whole; /* as believed */
-    int64_t alone_ns = tt_profile_tail(whole, inference->rows, inference->length);
-    say(&sentence, "): it would have missed its deadline of ");
-    say_ms(&sentence, inference->deadline_at - inference->submitted_at);
-    if (!inference->request && reason == TT_DROP_EARLY) { /* on arrival */
-        say(&sentence, " ms: the requests before it take ");
-        say_ms(&sentence, tt_mechanism_ahead_ns(mechanism, request));
-        say(&sentence, " ms or more, and computing it ");
-        say_ms(&sentence, alone_ns);
-        say(&sentence, " ms");
-        return TT_ERR_TIMEOUT;
-    }
-    say(&sentence, " ms; it had waited ");
-    say_ms(&sentence, now - inference->submitted_at);
-    say(&sentence, " ms, and computing it takes ");
-    say_ms(&sentence, alone_ns);
-    say(&sentence, " ms or more; ");
-    say_number(&sentence, mechanism->requests.in_use);
-    say(&sentence, " requests are in flight in its scheduling domain");
+    char *text = inference->why.text;
+    struct sentence sentence = {text, text + sizeof(inference->why.text) - 1};
+    say_dropped(&sentence, inference, mechanism, request, now, reason);
+    *sentence.at = '\0';
     return TT_ERR_TIMEOUT;
 }

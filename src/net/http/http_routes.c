@@ -245,6 +245,10 @@ enum tt_route_kind tt_route(const struct tt_http_context *context,
     }
     if (context->dashboard && tt_dashboard_route(context, request, reply))
         return TT_ROUTE_REPLY;
+    bool is_v2 = path.count >= 3 && strcmp(path.segments[0], "v2") == 0;
+    bool is_model = is_v2 && strcmp(path.segments[1], "models") == 0 && *path.segments[2];
+    if (is_model && path.count > 3) /* first, since nearly all requests are inferences */
+        return route_model(context, &path, request, is_get, is_post, out_target, reply);
     if (route_model_pages(&path, is_get, &kind, reply))
         return kind;
     for (size_t i = 0; i < TT_COUNT(pages); i++) {
@@ -266,12 +270,10 @@ enum tt_route_kind tt_route(const struct tt_http_context *context,
             tt_reply_wrong_method(reply, "GET, HEAD");
         return TT_ROUTE_REPLY;
     }
-    if (path.count >= 3 && strcmp(path.segments[0], "v2") == 0) {
-        if (strcmp(path.segments[1], "repository") == 0)
-            return route_repository(context, &path, request, is_post, out_command, reply);
-        if (strcmp(path.segments[1], "models") == 0 && *path.segments[2])
-            return route_model(context, &path, request, is_get, is_post, out_target, reply);
-    }
+    if (is_v2 && strcmp(path.segments[1], "repository") == 0)
+        return route_repository(context, &path, request, is_post, out_command, reply);
+    if (is_model)
+        return route_model(context, &path, request, is_get, is_post, out_target, reply);
     refuse_path(&path, reply);
     return TT_ROUTE_REPLY;
 }

@@ -489,7 +489,8 @@ enum tt_err tt_json_skip_array_unchecked(struct tt_json *self) {
                 return TT_OK;
             }
         } else if (*at == '"') {
-            for (at++; at < self->end && *at != '"'; at++)
+            for (at = plain_end(at + 1, self->end); at < self->end && *at != '"';
+                 at = plain_end(at + 1, self->end))
                 at += *at == '\\';
         }
     }
