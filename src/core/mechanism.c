@@ -347,27 +347,51 @@ static void end_with_task(struct tt_mechanism *self, struct tt_request *request,
     let_go(self, request);
 }
 
-/* Admits the request or ends it. False: its level is full, or it cannot be in time, alone or behind
- * the waiting requests. */
-static bool admit(struct tt_mechanism *self, int64_t now, struct tt_request *request) {
+/* What an arriving request exceeds: its level is full, or it cannot be in time, alone or behind the
+ * waiting requests. */
+static enum tt_drop_reason excess_of(const struct tt_mechanism *self, int64_t now,
+                                     const struct tt_request *request) {
     const struct tt_queue_rule *rule = tt_waiting_rule(self, request);
+    if (rule->max_count > 0 && *tt_waiting_count(self, request) >= rule->max_count)
+        return TT_DROP_QUEUE_FULL;
+    int64_t latest_at = tt_waiting_latest(self, request);
+    if (latest_at == TT_NEVER || latest_at - tt_mechanism_ahead_ns(self, request) >= now)
+        return TT_DROP_NONE;
+    return tt_waiting_latest_alone(self, request) < now ? TT_DROP_DEADLINE : TT_DROP_EARLY;
+}
+
+static bool drops(const struct tt_queue_rule *rule, enum tt_drop_reason excess) {
+    return excess == TT_DROP_QUEUE_FULL || (excess != TT_DROP_NONE && !rule->delay_late);
+}
+
+/* Admits the request, late or in time, or ends it; false: it has ended. */
+static bool admit(struct tt_mechanism *self, int64_t now, struct tt_request *request) {
+    enum tt_drop_reason excess = excess_of(self, now, request);
     self->allowed_ns[request->handle.index] = TT_NEVER;
-    if (rule->max_count > 0 && *tt_waiting_count(self, request) >= rule->max_count) {
-        end_request(self, request, TT_ENDING_DROPPED, TT_DROP_QUEUE_FULL);
+    if (drops(tt_waiting_rule(self, request), excess)) {
+        end_request(self, request, TT_ENDING_DROPPED, excess);
         return false;
     }
-    int64_t latest_at = tt_waiting_latest(self, request);
-    if (latest_at != TT_NEVER && latest_at - tt_mechanism_ahead_ns(self, request) < now) {
-        if (!rule->delay_late) {
-            end_request(self, request, TT_ENDING_DROPPED,
-                        tt_waiting_latest_alone(self, request) < now ? TT_DROP_DEADLINE
-                                                                     : TT_DROP_EARLY);
-            return false;
-        }
+    if (excess != TT_DROP_NONE)
         tt_waiting_make_late(self, request);
-    }
     tt_waiting_begin(self, request);
     return true;
+}
+
+bool tt_mechanism_refuses(const struct tt_mechanism *self, int64_t now,
+                          const struct tt_arrival *arrival) {
+    const struct tt_step_model *model = self->models[arrival->model];
+    const struct tt_belief *belief = self->beliefs ? self->beliefs[arrival->model] : NULL;
+    const struct tt_request request = {.model = arrival->model,
+                                       .rows = arrival->rows,
+                                       .length = arrival->length,
+                                       .priority = arrival->priority,
+                                       .arrived_at = now,
+                                       .deadline_at = arrival->deadline_at};
+    if (!model->rules || (belief && belief->starving) ||
+        (self->overloads && tt_overload_is_over(&self->overloads[arrival->model], now, model)))
+        return false; /* the arrival itself changes what decides on it */
+    return drops(tt_waiting_rule(self, &request), excess_of(self, now, &request));
 }
 
 static void release(void *context, struct tt_cell_subgraph *subgraph) {

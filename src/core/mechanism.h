@@ -193,6 +193,11 @@ struct tt_arrival {
 TT_MUST_CHECK enum tt_err tt_mechanism_arrived(struct tt_mechanism *self, int64_t now,
                                                const struct tt_arrival *arrival,
                                                struct tt_request **out_request);
+/* True: at this instant a rule would refuse the arrival, whose `graph` is NULL, and
+ * tt_mechanism_arrived() would end it or return BUSY. False also where that is not known before.
+ * Nothing happens. */
+bool tt_mechanism_refuses(const struct tt_mechanism *self, int64_t now,
+                          const struct tt_arrival *arrival);
 /* The request's input is on the device. Policies without the trait `waits_for_inputs` ignore it. */
 void tt_mechanism_ready(struct tt_mechanism *self, int64_t now, struct tt_request *request);
 /* The client is gone. A queued request leaves at once, and so does one by cells; a running one

@@ -39,10 +39,14 @@ struct tt_overload {
  * then, else O(1). */
 void tt_overload_close(struct tt_overload *self, int64_t now, const struct tt_step_model *model,
                        int32_t length, int32_t executors);
+static inline bool tt_overload_is_over(const struct tt_overload *self, int64_t now,
+                                       const struct tt_step_model *model) {
+    return now - self->window_at >= model->slo_ns && now > self->window_at;
+}
 static inline void tt_overload_arrived(struct tt_overload *self, int64_t now,
                                        const struct tt_step_model *model, int32_t rows,
                                        int32_t length, int32_t executors) {
-    if (now - self->window_at >= model->slo_ns && now > self->window_at)
+    if (tt_overload_is_over(self, now, model))
         tt_overload_close(self, now, model, length, executors);
     self->offered += rows;
 }

@@ -512,6 +512,35 @@ static void count_offered(int64_t now, struct tt_served_model *model,
         remember(now, model, inference);
 }
 
+/* What is refused whatever the policy is. */
+static enum tt_err check_limits(const struct tt_domain *self, const struct tt_served_model *model,
+                                struct tt_inference *inference) {
+    struct tt_error *why = &inference->why;
+    int32_t here = self->mechanism.model_requests[model->index];
+    if (inference->err) /* it could not be unfolded */
+        return inference->err;
+    if (*model->failure)
+        return tt_fail(TT_ERR_UNAVAILABLE, why, "request to model '%s' refused: %s", model->name,
+                       model->failure);
+    if (here >= self->limits->model_requests)
+        return tt_fail(TT_ERR_BUSY, why,
+                       "request to model '%s' refused: it has %d requests in flight, its limit",
+                       model->name, here);
+    if (model->cells && !tt_cell_run_reserve(inference->cell_run,
+                                             tt_mechanism_max_tasks(&self->mechanism, self->depth)))
+        return tt_fail(TT_ERR_BUSY, why,
+                       "request to model '%s' refused: those in flight may come to need all of its "
+                       "%d slots for cells",
+                       model->name, model->cells->slots.capacity);
+    return TT_OK;
+}
+
+/* Whether the next requests should ask first (tt_inference_should_ask()). */
+static void note_refusal(struct tt_served_model *model, int64_t refused_ns) {
+    if (tt_counter_get(&model->stats->refused_ns) != refused_ns)
+        tt_counter_set(&model->stats->refused_ns, refused_ns);
+}
+
 void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *inference) {
     struct tt_served_model *model = inference->model;
     struct tt_arrival arrival = {.model = model->index,
@@ -520,6 +549,9 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *
                                  .priority = inference->priority,
                                  .deadline_at = inference->deadline_at,
                                  .user = inference};
+    int64_t given_ns = inference->deadline_at == TT_NEVER
+                           ? TT_NEVER
+                           : inference->deadline_at - inference->submitted_at;
     if (inference->cell_run) {
         arrival.graph = inference->cell_run->graph;
         arrival.spec_count = inference->cell_run->unfolded->spec_count;
@@ -527,51 +559,35 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *
     }
     tt_assert(model->domain == self);
     tt_assert(inference->result == NULL);
+    if (inference->asks && !tt_mechanism_refuses(&self->mechanism, now, &arrival)) {
+        note_refusal(model, 0);
+        self->client.ended(self->client.context, inference);
+        return;
+    }
     self->has_news = true;
     count_offered(now, model, inference);
     inference->is_computed = false;
     if (model->preserve_ordering)
         tt_list_push_back(&model->in_order, &inference->in_order);
     struct tt_request *request = NULL;
-    if (inference->err) { /* it could not be unfolded */
-        reject(now, model, inference, inference->err);
+    enum tt_err err = check_limits(self, model, inference);
+    if (!err) {
+        err = tt_mechanism_arrived(&self->mechanism, now, &arrival, &request);
+        if (err)
+            (void)tt_fail(err, &inference->why,
+                          "request to model '%s' refused: its scheduling domain has %d requests "
+                          "in flight, its limit",
+                          model->name, self->mechanism.requests.in_use);
+    }
+    if (err) {
+        reject(now, model, inference, err);
         return;
     }
-    if (*model->failure) {
-        reject(now, model, inference,
-               tt_fail(TT_ERR_UNAVAILABLE, &inference->why, "request to model '%s' refused: %s",
-                       model->name, model->failure));
-        return;
-    }
-    int32_t here = self->mechanism.model_requests[model->index];
-    if (here >= self->limits->model_requests) {
-        reject(now, model, inference,
-               tt_fail(TT_ERR_BUSY, &inference->why,
-                       "request to model '%s' refused: it has %d requests in flight, its limit",
-                       model->name, here));
-        return;
-    }
-    if (model->cells &&
-        !tt_cell_run_reserve(inference->cell_run,
-                             tt_mechanism_max_tasks(&self->mechanism, self->depth))) {
-        reject(now, model, inference,
-               tt_fail(TT_ERR_BUSY, &inference->why,
-                       "request to model '%s' refused: those in flight may come to need all of its "
-                       "%d slots for cells",
-                       model->name, model->cells->slots.capacity));
-        return;
-    }
-    if (tt_mechanism_arrived(&self->mechanism, now, &arrival, &request) != TT_OK) {
-        reject(now, model, inference,
-               tt_fail(TT_ERR_BUSY, &inference->why,
-                       "request to model '%s' refused: its scheduling domain has %d requests "
-                       "in flight, its limit",
-                       model->name, self->mechanism.requests.in_use));
-        return;
-    }
+    note_refusal(model, request ? 0 : given_ns);
     if (!request)
         return; /* a rule has rejected it; the inference may be its port's already */
     tt_assert(request->user == inference);
+    tt_assert(!inference->asks);
     inference->request = request;
     /* E1: the input is where executors compute, or on its way, and they wait for it there. With a
      * ring it counts only once it has slots. */

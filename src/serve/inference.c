@@ -16,6 +16,8 @@
 
 #include <string.h>
 
+enum { MARGIN = 8 }; /* the share of its time by which a request may exceed a refused one */
+
 /* An inference of these shapes, without memory for inputs yet. */
 static enum tt_err take(struct tt_port *port, struct tt_served_model *model, int32_t quota,
                         const struct tt_inference_shape *shapes, int32_t count,
@@ -92,18 +94,42 @@ void *tt_inference_input(struct tt_inference *inference, int32_t input, size_t *
 
 /* How long the client waits: its own timeout, where the model's queue rule permits one (then at
  * most the rule's timeout); else the rule's timeout; else the model's objective. */
-static int64_t patience_of(const struct tt_inference *inference,
+static int64_t patience_of(const struct tt_served_model *model, int32_t priority,
                            const struct tt_inference_options *options) {
-    const struct tt_served_model *model = inference->model;
     struct tt_queue_rule rule = {0};
     if (model->rules)
-        rule = model->rules[inference->priority];
+        rule = model->rules[priority];
     bool permits = !model->rules || model->honours_timeout || rule.allow_override;
     int64_t asked_ns = permits && options->timeout_ns > 0 ? options->timeout_ns : TT_NEVER;
     int64_t own_ns = rule.timeout_ns > 0 ? rule.timeout_ns : model->step_model.slo_ns;
     if (rule.timeout_ns > 0)
         return tt_instant_min(asked_ns, own_ns);
     return asked_ns != TT_NEVER ? asked_ns : own_ns;
+}
+
+bool tt_inference_may_ask(const struct tt_served_model *model) {
+    return tt_counter_get(&model->stats->refused_ns) > 0 && model->rules && !model->varies &&
+           !model->pad && !model->cells && !model->ensemble && !model->unfolder && !model->inputs;
+}
+
+bool tt_inference_should_ask(const struct tt_served_model *model,
+                             const struct tt_inference_options *options) {
+    int32_t priority = tt_served_model_priority(model, options->priority);
+    int64_t given_ns = patience_of(model, priority, options);
+    /* Clients that send what is left until an instant send a little more or less each time. */
+    return given_ns - given_ns / MARGIN <= tt_counter_get(&model->stats->refused_ns);
+}
+
+enum tt_err tt_inference_ask(struct tt_port *port, struct tt_served_model *model, int32_t rows,
+                             struct tt_inference **out_inference, struct tt_error *why) {
+    tt_assert(rows >= 1 && rows <= model->signature->max_batch);
+    enum tt_err err = tt_port_take(port, model, 1, out_inference, why);
+    if (err)
+        return err;
+    (*out_inference)->asks = true;
+    (*out_inference)->rows = rows;
+    (*out_inference)->length = 0;
+    return TT_OK;
 }
 
 enum tt_err tt_inference_stream(struct tt_inference *inference, tt_inference_emitted_fn *emitted,
@@ -144,7 +170,8 @@ void tt_inference_submit(struct tt_inference *inference, const struct tt_inferen
         memcpy(inference->id, options->id, sizeof(inference->id));
     inference->submitted_at = tt_clock_now();
     int64_t since_at = options->since_at ? options->since_at : inference->submitted_at;
-    inference->deadline_at = tt_instant_add(since_at, patience_of(inference, options));
+    inference->deadline_at =
+        tt_instant_add(since_at, patience_of(inference->model, inference->priority, options));
     if (ensemble) {
         ensemble->ops->submit(inference);
         return;
@@ -159,6 +186,12 @@ void tt_inference_submit(struct tt_inference *inference, const struct tt_inferen
         tt_unfolder_run_here(inference);
     tt_word_stream_open(inference, tt_port_stream_words(inference->lane));
     tt_port_send(inference);
+}
+
+int64_t tt_inference_submitted_at(const struct tt_inference *inference) {
+    tt_assert(inference->submitted);
+    tt_assert(!inference->released);
+    return inference->submitted_at;
 }
 
 void tt_inference_cancel(struct tt_inference *inference) {

@@ -49,6 +49,13 @@ TT_MUST_CHECK enum tt_err tt_inference_begin_lent(struct tt_port *port,
                                                   const struct tt_inference_loan *loan,
                                                   struct tt_inference **out_inference,
                                                   struct tt_error *why);
+/* An inference that asks whether a request of so many rows, at most those of the model's largest
+ * batch, would be refused on arrival. It has no inputs. It is submitted as others are: `done` gets
+ * the refusal, which counts as that of any request, or TT_OK: nothing has happened. Then it is
+ * released, and the request begins. Only after tt_inference_may_ask(). Errors: BUSY, NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_inference_ask(struct tt_port *port, struct tt_served_model *model,
+                                           int32_t rows, struct tt_inference **out_inference,
+                                           struct tt_error *why);
 /* Where the bytes of signature input `input` go, and how many there must be. Before submit. */
 void *tt_inference_input(struct tt_inference *inference, int32_t input, size_t *out_size_bytes);
 
@@ -60,6 +67,12 @@ struct tt_inference_options {
     char id[TT_INFERENCE_ID_BYTES]; /* the client's, for traces: UTF-8, the beginning of it; "":
                                        none */
 };
+/* Whether the model's latest arrival was refused for its deadline, so that a request may ask before
+ * its inputs are read. Not where the inputs say which other requests it can share a batch with. */
+bool tt_inference_may_ask(const struct tt_served_model *model);
+/* The same, and a request with these options has no more time than that one had. */
+bool tt_inference_should_ask(const struct tt_served_model *model,
+                             const struct tt_inference_options *options);
 /* Hands the request to the model's domain. Once. */
 void tt_inference_submit(struct tt_inference *inference, const struct tt_inference_options *options,
                          tt_inference_done_fn *done, void *context);
@@ -75,6 +88,8 @@ TT_MUST_CHECK enum tt_err tt_inference_stream(struct tt_inference *inference,
  * After submit, until release. A client that reads too slowly loses its request: `done` is called
  * with TT_ERR_CANCELLED (limit `stream_words`). */
 bool tt_inference_next_word(struct tt_inference *inference, struct tt_tensor_view *out_view);
+/* When it was submitted; after that, until release. */
+int64_t tt_inference_submitted_at(const struct tt_inference *inference);
 /* The client has gone. After submit; a second call does nothing. */
 void tt_inference_cancel(struct tt_inference *inference);
 /* Output `output` of the signature, in place, until release. After a `done` without error. */

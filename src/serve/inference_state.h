@@ -58,6 +58,7 @@ struct tt_inference {
     /* Set by the scheduler before it sends the inference back, cleared by the port: the engine
      * still uses its inputs (serve/domain_watch.h). */
     bool is_lost;
+    bool asks;         /* the port's: see tt_inference_ask() */
     bool is_unfolding; /* the port's: an unfold plug-in has it (serve/unfolder.h) */
     void (*done)(void *context, struct tt_inference *inference, enum tt_err err, const char *why);
     void (*emitted)(void *context, struct tt_inference *inference); /* NULL: it is not streamed */

@@ -111,6 +111,8 @@ struct tt_model_stats {
     struct tt_counter
         retry_after_s;         /* the latest value for a request that was rejected or dropped */
     struct tt_counter last_at; /* instant of the last success; 0: none */
+    /* The time to its deadline of the latest arrival, if that was refused for it; 0: it was not. */
+    struct tt_counter refused_ns;
     struct tt_batch_stats *by_size;                 /* [TT_STATS_MAX_BATCH + 1], by rows */
     struct tt_cell_stats cells[TT_STATS_MAX_CELLS]; /* by type; all 0 if there are no cells */
     struct tt_length_histogram outputs;             /* L3: elements that answers of cells emitted */

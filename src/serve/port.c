@@ -264,6 +264,7 @@ enum tt_err tt_port_take(struct tt_port *port, struct tt_served_model *model, in
     inference->result = NULL;
     inference->cell_run = NULL;
     inference->emitted = NULL;
+    inference->asks = false;
     inference->err = TT_OK;
     inference->why.text[0] = '\0';
     *out_inference = inference;

@@ -107,11 +107,13 @@ static void arrive(struct world *world, intptr_t user, int64_t patience_ns, int3
                                  .user = (void *)user};
     struct tt_request *request = NULL;
     const struct tt_cell_spec whole = {.repeat = 1};
+    bool refuses = tt_mechanism_refuses(&world->mechanism, world->now, &arrival);
     if (world->mechanism.ops->released)
         assert_int_equal(tt_cell_graph_new(&whole, 1, 1, &arrival.graph, NULL), TT_OK);
     assert_int_equal(tt_mechanism_arrived(&world->mechanism, world->now, &arrival, &request),
                      TT_OK);
     assert_true((request != NULL) == (world->ended_at[user] < 0));
+    assert_true(refuses == !request); /* it is known before */
     if (request)
         tt_mechanism_ready(&world->mechanism, world->now, request);
 }

@@ -96,6 +96,73 @@ static void test_queue_limit(void **state) {
     client_close(&client);
 }
 
+/* `done` of a question; *context is what became of it. */
+static void note_answer(void *context, struct tt_inference *inference, enum tt_err err,
+                        const char *why) {
+    enum tt_err *answer = context;
+    *answer = err;
+    if (err)
+        snprintf(client.why, sizeof(client.why), "%s", why);
+    client.waiting--;
+    tt_inference_release(inference);
+}
+
+static enum tt_err ask(struct tt_served_model *model, int32_t rows, int64_t timeout_ns) {
+    const struct tt_inference_options options = {.timeout_ns = timeout_ns};
+    struct tt_inference *question;
+    struct tt_error why;
+    enum tt_err answer = TT_ERR_INTERNAL;
+    int32_t others = client.waiting;
+    assert_int_equal(tt_inference_ask(client.port, model, rows, &question, &why), TT_OK);
+    client.waiting++;
+    tt_inference_submit(question, &options, note_answer, &answer);
+    client_wait(&client, others);
+    return answer;
+}
+
+/* A question is refused as the request would be, and counts as it; else it leaves no trace. */
+static void test_questions(void **state) {
+    (void)state;
+    static const int64_t latency = TT_MS;
+    struct tt_queue_rule none = {0};
+    struct tt_served_model_spec spec = {.name = "asked", .honours_timeout = true, .rules = &none};
+    struct tt_served_model *model =
+        serving_bench_add(&bench, &spec, &bench_fixed, &latency, &serial);
+    struct tt_served_model_spec other = {.name = "varies", .honours_timeout = true, .rules = &none};
+    struct tt_served_model *varying =
+        serving_bench_add(&bench, &other, &bench_varying, &latency, &serial);
+    const struct tt_inference_options hasty = {.timeout_ns = TT_US}, patient = {.timeout_ns = TT_S};
+    const struct tt_model_stats *stats = model->stats;
+    serving_bench_start(&bench);
+    client_open(&client, bench.serving);
+    assert_false(tt_inference_may_ask(model)); /* nothing was refused */
+    client_send(&client, model, 1, 0, TT_US);
+    client_wait(&client, 0);
+    assert_int_equal(client.by_error[-TT_ERR_TIMEOUT], 1);
+    assert_true(tt_inference_may_ask(model));
+    assert_false(tt_inference_may_ask(varying));
+    assert_true(tt_inference_should_ask(model, &hasty));
+    assert_false(tt_inference_should_ask(model, &patient));
+
+    char told[sizeof(client.why)];
+    memcpy(told, client.why, sizeof(told));
+    assert_int_equal(ask(model, 3, TT_US), TT_ERR_TIMEOUT);
+    assert_memory_equal(client.why, told, strlen("Request timeout expired: request to model"));
+    assert_non_null(strstr(client.why, "'asked' dropped (deadline)"));
+    assert_int_equal(tt_counter_get(&stats->accepted), 2);
+    assert_int_equal(tt_counter_get(&stats->dropped[TT_DROP_DEADLINE]), 2);
+    assert_true(tt_inference_may_ask(model));
+
+    assert_int_equal(ask(model, 1, 0), TT_OK); /* without a deadline */
+    assert_int_equal(tt_counter_get(&stats->accepted), 2);
+    assert_false(tt_inference_may_ask(model));
+    client_send(&client, model, 1, 0, 0);
+    client_wait(&client, 0);
+    assert_int_equal(client.ok, 1);
+    assert_int_equal(bench_gone(model), 3);
+    client_close(&client);
+}
+
 static int32_t last_answer;
 
 static void note_order(void *context, struct tt_inference *inference, enum tt_err err,
@@ -143,6 +210,7 @@ static void test_preserve_ordering(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_timeout_rules, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_questions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_queue_limit, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_preserve_ordering, set_up, tear_down),
     };
