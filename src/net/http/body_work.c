@@ -269,5 +269,10 @@ bool tt_body_work_start(const struct tt_body_work_context *context,
     if (is_packed(message) && !unpack_here(context, exchange, message))
         return true;
     struct tt_http_request request = request_of(context, message);
-    return tt_exchange_start(exchange, &request);
+    bool is_ready = tt_exchange_start(exchange, &request);
+    if (exchange->is_asking) {
+        exchange->message = message;
+        *io_message = NULL;
+    }
+    return is_ready;
 }

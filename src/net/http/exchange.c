@@ -1,6 +1,7 @@
 #include "net/http/exchange.h"
 
 #include "net/http/http_answer.h"
+#include "net/http/http_message.h"
 #include "net/http/model_pages.h"
 #include "net/kserve/kserve_generate.h"
 #include "net/kserve/kserve_log.h"
@@ -21,6 +22,8 @@ void tt_exchange_init(struct tt_exchange *self, const struct tt_http_context *co
     self->model = NULL;
     self->inference = NULL;
     self->work = NULL;
+    self->message = NULL;
+    self->is_asking = false;
     self->is_running = self->is_abandoned = self->is_inference_answer = false;
     self->is_answering = self->is_packed = false;
     self->page = NULL;
@@ -58,6 +61,7 @@ void tt_exchange_fini(struct tt_exchange *self) {
     tt_assert(!self->is_running);
     if (self->inference)
         tt_inference_release(self->inference);
+    tt_http_message_free(self->message);
     tt_http_claim_fini(&self->claim, self->context, self->reply.status);
     tt_kserve_request_fini(&self->request);
     give_body(self);
@@ -177,16 +181,20 @@ static void on_inferred(void *context, struct tt_inference *inference, enum tt_e
     end_reply(self, err, why);
 }
 
+static struct tt_kserve_json_body body_of(const struct tt_exchange *self,
+                                          const struct tt_http_request *request) {
+    return (struct tt_kserve_json_body){.bytes = request->body,
+                                        .size_bytes = request->body_bytes,
+                                        .json_bytes = request->json_bytes,
+                                        .max_depth = self->context->json_depth};
+}
+
 enum tt_err tt_exchange_read_inputs(struct tt_exchange *self, const struct tt_signature *signature,
                                     const struct tt_http_request *request, struct tt_error *why) {
-    int32_t max_depth = self->context->json_depth;
+    const struct tt_kserve_json_body body = body_of(self, request);
     if (self->form != TT_EXCHANGE_INFER)
         return tt_kserve_generate_read(&self->request, signature, request->body,
-                                       request->body_bytes, max_depth, why);
-    const struct tt_kserve_json_body body = {.bytes = request->body,
-                                             .size_bytes = request->body_bytes,
-                                             .json_bytes = request->json_bytes,
-                                             .max_depth = max_depth};
+                                       request->body_bytes, body.max_depth, why);
     return tt_kserve_json_read(&self->request, signature, &body, why);
 }
 
@@ -207,13 +215,41 @@ bool tt_exchange_submit(struct tt_exchange *self) {
     return false;
 }
 
-static bool start_inference(struct tt_exchange *self, const struct tt_http_request *request) {
+static void on_asked(void *context, struct tt_inference *inference, enum tt_err err,
+                     const char *why);
+
+/* While requests are refused, the model is asked before the inputs are read, which is most of the
+ * work. True: on_asked() comes. */
+static bool ask(struct tt_exchange *self, const struct tt_http_request *request) {
+    struct tt_kserve_request *inputs = &self->request;
+    const struct tt_kserve_json_body body = body_of(self, request);
+    struct tt_error why;
+    if (self->form != TT_EXCHANGE_INFER || !tt_inference_may_ask(self->model))
+        return false;
+    int32_t rows = tt_kserve_json_rows(&body, tt_served_model_signature(self->model));
+    if (rows == 0 || tt_kserve_json_glance(inputs, &body) ||
+        !tt_inference_should_ask(self->model, &inputs->options) ||
+        tt_inference_ask(self->context->service.port, self->model, rows, &self->inference, &why)) {
+        tt_kserve_request_restart(inputs);
+        return false;
+    }
+    self->unread = *request;
+    self->is_asking = self->is_running = true;
+    tt_kserve_request_identify(inputs);
+    tt_inference_submit(self->inference, &inputs->options, on_asked, self);
+    return true;
+}
+
+static bool start_inference(struct tt_exchange *self, const struct tt_http_request *request,
+                            bool may_ask) {
     struct tt_port *port = self->context->service.port;
     self->is_inference = true;
     struct tt_kserve_request *inputs = &self->request;
     struct tt_error why;
     enum tt_err err =
         tt_serving_find(port, inputs->target.model, inputs->target.version, &self->model, &why);
+    if (!err && may_ask && ask(self, request))
+        return false;
     if (!err)
         err = tt_exchange_read_inputs(self, tt_served_model_signature(self->model), request, &why);
     if (!err)
@@ -222,6 +258,31 @@ static bool start_inference(struct tt_exchange *self, const struct tt_http_reque
         return tt_exchange_submit(self);
     tt_exchange_fail(self, err, why.text);
     return true;
+}
+
+/* The model refuses the request, or its inputs are read. */
+static void on_asked(void *context, struct tt_inference *inference, enum tt_err err,
+                     const char *why) {
+    struct tt_exchange *self = context;
+    struct tt_http_message *message = self->message;
+    tt_assert(self->is_running && self->is_asking);
+    tt_assert(self->inference == inference);
+    self->is_asking = false;
+    if (err || self->is_abandoned) {
+        take_body(self);
+        end_reply(self, err, why);
+        return;
+    }
+    tt_kserve_request_restart(&self->request);
+    self->request.options.since_at = tt_inference_submitted_at(inference);
+    tt_inference_release(inference);
+    self->inference = NULL;
+    self->is_running = false;
+    self->message = NULL;
+    bool is_ready = start_inference(self, &self->unread, false);
+    tt_http_message_free(message);
+    if (is_ready)
+        self->done(self);
 }
 
 static void on_commanded(void *context, struct tt_model_command *command) {
@@ -262,7 +323,7 @@ bool tt_exchange_start(struct tt_exchange *self, const struct tt_http_request *r
     switch (kind) {
     case TT_ROUTE_INFER:
     case TT_ROUTE_GENERATE:
-    case TT_ROUTE_GENERATE_STREAM: return start_inference(self, request);
+    case TT_ROUTE_GENERATE_STREAM: return start_inference(self, request, true);
     case TT_ROUTE_COMMAND:
         tt_assert(command != NULL);
         tt_exchange_command(self, command);

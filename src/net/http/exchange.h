@@ -25,6 +25,7 @@
 #include "net/sockets/shared_page.h"
 
 struct tt_body_work;
+struct tt_http_message;
 struct tt_exchange;
 typedef void tt_exchange_done_fn(struct tt_exchange *exchange);
 
@@ -39,6 +40,11 @@ struct tt_exchange {
     struct tt_inference *inference; /* its outputs are in `parts`; NULL: none */
     struct tt_kserve_request request;
     struct tt_body_work *work; /* its body is being read elsewhere; NULL: it is not */
+    /* While the model is asked whether it would refuse the request: what is read if it would not,
+     * and what holds that, which is owned. */
+    struct tt_http_request unread;
+    struct tt_http_message *message;
+    bool is_asking;
     struct tt_http_claim claim;
     enum tt_exchange_form form;
     enum tt_coding coding; /* that the client prefers; the transport sets it before _start */
@@ -64,7 +70,8 @@ struct tt_exchange {
 void tt_exchange_init(struct tt_exchange *self, const struct tt_http_context *context,
                       tt_exchange_done_fn *done, tt_exchange_done_fn *part);
 void tt_exchange_fini(struct tt_exchange *self);
-/* True: the reply is ready. False: `done` comes later. The request's memory may go afterwards. */
+/* True: the reply is ready. False: `done` comes later. The request's memory may go afterwards,
+ * unless the exchange `is_asking`: then the caller sets `message`. */
 bool tt_exchange_start(struct tt_exchange *self, const struct tt_http_request *request);
 /* Of a stream: appends the events that are there, until `out_text` has about `limit_bytes`. False:
  * a value cannot be expressed, or there is no memory; the stream must end. */

@@ -399,6 +399,48 @@ static enum tt_err read_request(struct tt_kserve_reader *reader) {
     return err ? err : tt_json_end(json);
 }
 
+int32_t tt_kserve_json_rows(const struct tt_kserve_json_body *body,
+                            const struct tt_signature *signature) {
+    size_t row_bytes = 0;
+    if (body->json_bytes < 0 || (size_t)body->json_bytes >= body->size_bytes || !signature->batched)
+        return 1;
+    for (int32_t i = 0; i < signature->input_count; i++) {
+        const struct tt_tensor_spec *spec = &signature->inputs[i];
+        int64_t count = tt_shape_count(&spec->shape, 1);
+        size_t width = tt_dtype_bytes(spec->dtype), bytes;
+        if (count <= 0 || width == 0 || __builtin_mul_overflow((size_t)count, width, &bytes) ||
+            __builtin_add_overflow(row_bytes, bytes, &row_bytes))
+            return 1;
+    }
+    size_t rows = row_bytes ? (body->size_bytes - (size_t)body->json_bytes) / row_bytes : 0;
+    return rows > (size_t)signature->max_batch ? 0 : rows > 0 ? (int32_t)rows : 1;
+}
+
+enum tt_err tt_kserve_json_glance(struct tt_kserve_request *out_request,
+                                  const struct tt_kserve_json_body *body) {
+    static const char *const names[] = {"id", "parameters"};
+    size_t text_bytes = body->json_bytes < 0 ? body->size_bytes : (size_t)body->json_bytes;
+    struct tt_error why;
+    struct tt_kserve_reader reader = {.request = out_request, .why = &why};
+    struct tt_json *json = &reader.json;
+    struct members at = {.first = true};
+    if (text_bytes == 0)
+        return TT_OK;
+    if (body->json_bytes < -1 || text_bytes > body->size_bytes)
+        return TT_ERR_INVALID;
+    tt_json_init(json, body->bytes, text_bytes, &why);
+    json->max_depth = body->max_depth;
+    enum tt_err err = tt_json_open(json, '{');
+    for (int index = -1;
+         !err && index != 1 && next_member(&reader, names, TT_COUNT(names), &at, &index, &err);)
+        err = index == 0 ? tt_kserve_read_id(&reader)
+              : index == 1
+                  ? read_parameters(&reader, tt_kserve_read_parameter, &out_request->options)
+              : tt_json_peek(json) == '[' ? tt_json_skip_array_unchecked(json)
+                                          : tt_json_skip(json);
+    return err;
+}
+
 /* Memory form of a BYTES tensor whose one element is the whole data. */
 static enum tt_err decode_string(const struct tt_kserve_input *input, void *to, size_t size_bytes,
                                  struct tt_error *why) {

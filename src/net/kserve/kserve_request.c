@@ -37,6 +37,15 @@ void tt_kserve_request_fini(struct tt_kserve_request *self) {
     }
 }
 
+void tt_kserve_request_restart(struct tt_kserve_request *self) {
+    struct tt_shared_memory *memory = self->memory;
+    struct tt_kserve_target target = self->target;
+    tt_kserve_request_fini(self);
+    tt_kserve_request_init(self);
+    self->target = target;
+    self->memory = memory;
+}
+
 char *tt_kserve_request_keep(struct tt_kserve_request *self, size_t size_bytes) {
     struct tt_kserve_block *block = malloc(sizeof(*block) + size_bytes);
     if (!block)

@@ -75,6 +75,9 @@ struct tt_kserve_request {
  * are read. */
 void tt_kserve_request_init(struct tt_kserve_request *self);
 void tt_kserve_request_fini(struct tt_kserve_request *self);
+/* As after _init, but with its target and its memory for sharing: it was read in part, and is read
+ * again. */
+void tt_kserve_request_restart(struct tt_kserve_request *self);
 /* Memory for a codec that lives as long as the request; NULL: none left. */
 char *tt_kserve_request_keep(struct tt_kserve_request *self, size_t size_bytes);
 /* The request's id without quotes, for log lines: "" where there is none. */

@@ -25,9 +25,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What a model says to requests that may ask first. */
+enum fake_asking { FAKE_ASKS_NOTHING, FAKE_ASKS_AND_TAKES, FAKE_ASKS_AND_REFUSES };
+
 struct tt_served_model {
     const char *name;
     struct tt_signature signature;
+    enum fake_asking asking; /* read and written atomically */
+    int asked_rows;          /* of all that asked; the same */
 };
 
 struct tt_inference {
@@ -41,6 +46,7 @@ struct tt_inference {
     void *context;
     struct tt_inference_options options;
     bool submitted, cancelled;
+    bool asks; /* it has no inputs */
     struct tt_inference *next;
 };
 
@@ -151,6 +157,21 @@ static inline void fake_set_busy(struct tt_serving *self, bool busy) {
     pthread_mutex_unlock(&self->lock);
 }
 
+static inline void fake_set_asking(struct tt_serving *self, const char *name,
+                                   enum fake_asking asking) {
+    for (int i = 0; i < FAKE_MODELS; i++)
+        if (strcmp(self->models[i].name, name) == 0)
+            __atomic_store_n(&self->models[i].asking, asking, __ATOMIC_RELAXED);
+}
+
+static inline int fake_asked_rows(const struct tt_serving *self, const char *name) {
+    int rows = 0;
+    for (int i = 0; i < FAKE_MODELS; i++)
+        if (strcmp(self->models[i].name, name) == 0)
+            rows += __atomic_load_n(&self->models[i].asked_rows, __ATOMIC_RELAXED);
+    return rows;
+}
+
 /* Waits until *count is `wanted`; from any thread. */
 static inline void fake_wait(struct tt_serving *self, const int *count, int wanted) {
     pthread_mutex_lock(&self->lock);
@@ -196,6 +217,10 @@ void tt_port_flush(struct tt_port *port) { (void)port; }
 
 void tt_port_rest(struct tt_port *port) { (void)port; }
 
+static enum fake_asking fake_asking(const struct tt_served_model *model) {
+    return __atomic_load_n(&model->asking, __ATOMIC_RELAXED);
+}
+
 void tt_port_drain(struct tt_port *port) {
     while (port->commands) {
         struct tt_model_command *command = port->commands;
@@ -210,9 +235,15 @@ void tt_port_drain(struct tt_port *port) {
         struct tt_inference *inference = ready;
         ready = inference->next;
         bool fails = strcmp(inference->model->name, "offender") == 0;
-        enum tt_err err = inference->cancelled ? TT_ERR_CANCELLED : fails ? TT_ERR_INVALID : TT_OK;
+        bool refuses = inference->asks && fake_asking(inference->model) == FAKE_ASKS_AND_REFUSES;
+        enum tt_err err = inference->cancelled        ? TT_ERR_CANCELLED
+                          : refuses                   ? TT_ERR_TIMEOUT
+                          : fails && !inference->asks ? TT_ERR_INVALID
+                                                      : TT_OK;
         inference->done(inference->context, inference, err,
-                        inference->cancelled ? "cancelled" : "model 'offender' takes offence");
+                        inference->cancelled ? "cancelled"
+                        : refuses            ? "it would be late"
+                                             : "model 'offender' takes offence");
     }
 }
 
@@ -305,6 +336,34 @@ enum tt_err tt_inference_begin(struct tt_port *port, struct tt_served_model *mod
     return TT_OK;
 }
 
+bool tt_inference_may_ask(const struct tt_served_model *model) {
+    return fake_asking(model) != FAKE_ASKS_NOTHING;
+}
+
+/* Not those with more than a second. */
+bool tt_inference_should_ask(const struct tt_served_model *model,
+                             const struct tt_inference_options *options) {
+    (void)model;
+    return options->timeout_ns <= TT_S;
+}
+
+enum tt_err tt_inference_ask(struct tt_port *port, struct tt_served_model *model, int32_t rows,
+                             struct tt_inference **out_inference, struct tt_error *why) {
+    struct tt_serving *serving = port->serving;
+    if (!tt_serving_ready(serving))
+        return tt_fail(TT_ERR_BUSY, why, "model '%s' has too many requests in flight", model->name);
+    struct tt_inference *inference = calloc(1, sizeof(*inference));
+    inference->port = port;
+    inference->model = model;
+    inference->asks = true;
+    __atomic_fetch_add(&model->asked_rows, rows, __ATOMIC_RELAXED);
+    pthread_mutex_lock(&serving->lock);
+    serving->live_count++;
+    pthread_mutex_unlock(&serving->lock);
+    *out_inference = inference;
+    return TT_OK;
+}
+
 void *tt_inference_input(struct tt_inference *inference, int32_t input, size_t *out_size_bytes) {
     *out_size_bytes = inference->sizes_bytes[input];
     return inference->inputs[input];
@@ -317,7 +376,9 @@ void tt_inference_submit(struct tt_inference *inference, const struct tt_inferen
     inference->context = context;
     inference->options = *options;
     inference->submitted = true;
-    if (inference->model->signature.input_count == 2) {
+    if (inference->asks) {
+        /* No outputs. */
+    } else if (inference->model->signature.input_count == 2) {
         const int32_t *a = inference->inputs[0], *b = inference->inputs[1];
         for (size_t i = 0; i < inference->sizes_bytes[0] / 4; i++) {
             ((int32_t *)inference->outputs[0])[i] = a[i] + b[i];
@@ -372,6 +433,11 @@ void tt_inference_output(const struct tt_inference *inference, int32_t output,
     *out_view = (struct tt_tensor_view){.bytes = inference->outputs[output],
                                         .size_bytes = inference->sizes_bytes[output],
                                         .shape = inference->shapes[output]};
+}
+
+int64_t tt_inference_submitted_at(const struct tt_inference *inference) {
+    tt_assert(inference->submitted);
+    return 1;
 }
 
 /* Each runs alone. */

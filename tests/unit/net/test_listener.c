@@ -597,6 +597,111 @@ static void test_open_errors(void **state) {
     world_close(&world, 0);
 }
 
+/* ---- requests that ask first ---- */
+
+#define UNREAD "\"inputs\":[{\"nonsense\"]" /* what reading it would find wrong */
+
+static void expect(int fd, int status, const char *said) {
+    assert_int_equal(hear(fd, true, &head, &body), status);
+    if (!strstr(tt_text_string(&body), said))
+        print_error("%s\n", tt_text_string(&body));
+    assert_non_null(strstr(tt_text_string(&body), said));
+}
+
+/* Sent together, answered in order: what is refused is not read, what is not is read as always. */
+static void test_refused_unread(void **state) {
+    (void)state;
+    struct world world;
+    struct tt_text requests;
+    static const char refusal[] = "{\"error\":\"it would be late\"}";
+    tt_text_init(&requests);
+    world_open(&world, NULL);
+    int fd = dial(&world);
+    fake_set_asking(&world.serving, "identity", FAKE_ASKS_AND_REFUSES);
+    fake_set_asking(&world.serving, "addsub", FAKE_ASKS_AND_TAKES);
+    post(&requests, "/v2/models/identity/infer", "", IN1);
+    post(&requests, "/v2/models/identity/infer", "", "{" UNREAD "}");
+    post(&requests, "/v2/models/addsub/infer", "", "{" UNREAD "}");
+    post(&requests, "/v2/models/nobody/infer", "", "{" UNREAD "}");
+    post(&requests, "/v2/models/identity/infer", "",
+         "{\"parameters\":{\"timeout\":-1}," UNREAD "}");
+    post(&requests, "/v2/models/identity/infer", "",
+         "{\"parameters\":{\"timeout\":2000000}," IN1_INPUTS);
+    post(&requests, "/v2/models/identity/infer", "Expect: 100-continue\r\n", IN1);
+    tt_text_puts(&requests, GET("/v2/health/live"));
+    say(fd, requests.bytes, requests.length);
+    expect(fd, 503, refusal);
+    assert_non_null(strstr(head.bytes, "Retry-After: 1\r\n"));
+    expect(fd, 503, refusal);
+    expect(fd, 400, "JSON, byte ");
+    expect(fd, 404, "unknown model");
+    expect(fd, 400, "is -1; it must be an integer");
+    expect(fd, 200, OUT1("identity")); /* it has more time than those that are refused */
+    expect(fd, 503, refusal);
+    expect(fd, 200, "");
+    assert_int_equal(fake_asked_rows(&world.serving, "identity"), 3);
+    assert_int_equal(fake_asked_rows(&world.serving, "addsub"), 1);
+    close(fd);
+    world_close(&world, 5000);
+    tt_text_fini(&requests);
+}
+
+/* The rows of a binary body are known from its size. */
+static void test_asks_for_its_rows(void **state) {
+    (void)state;
+    struct world world;
+    struct tt_text request;
+    static const char json[] =
+        "{\"id\":\"seven\",\"inputs\":["
+        "{\"name\":\"A\",\"shape\":[3,4],\"datatype\":\"INT32\",\"parameters\":"
+        "{\"binary_data_size\":48}},"
+        "{\"name\":\"B\",\"shape\":[3,4],\"datatype\":\"INT32\",\"parameters\":"
+        "{\"binary_data_size\":48}}]}";
+    const char zeros[9 * 32] = {0};
+    tt_text_init(&request);
+    world_open(&world, NULL);
+    int fd = dial(&world);
+    fake_set_asking(&world.serving, "addsub", FAKE_ASKS_AND_TAKES);
+    for (size_t rows = 3; rows <= 9;
+         rows += 6) { /* more than the largest batch: nothing is asked */
+        tt_text_clear(&request);
+        tt_text_printf(&request,
+                       "POST /v2/models/addsub/infer HTTP/1.1\r\nHost: x\r\n"
+                       "Inference-Header-Content-Length: %zu\r\nContent-Length: %zu\r\n\r\n%s",
+                       sizeof(json) - 1, sizeof(json) - 1 + rows * 32, json);
+        tt_text_append(&request, zeros, rows * 32);
+        say(fd, request.bytes, request.length);
+        expect(fd, rows == 3 ? 200 : 400,
+               rows == 3 ? "{\"id\":\"seven\"," : "additional input data");
+        assert_int_equal(fake_asked_rows(&world.serving, "addsub"), 3);
+    }
+    close(fd);
+    world_close(&world, 5000);
+    tt_text_fini(&request);
+}
+
+/* The client goes while its model is asked. */
+static void test_leaves_while_asking(void **state) {
+    (void)state;
+    struct world world;
+    struct tt_text request;
+    tt_text_init(&request);
+    world_open(&world, NULL);
+    post(&request, "/v2/models/held/infer", "", IN1);
+    for (int asking = FAKE_ASKS_AND_TAKES; asking <= FAKE_ASKS_AND_REFUSES; asking++) {
+        int fd = dial(&world);
+        fake_set_asking(&world.serving, "held", (enum fake_asking)asking);
+        say(fd, request.bytes, request.length);
+        fake_wait(&world.serving, &world.serving.held_count, 1);
+        close(fd);
+        fake_wait(&world.serving, &world.serving.cancelled_count, asking);
+        fake_wait(&world.serving, &world.serving.live_count, 0);
+    }
+    struct tt_listener_counts counts = world_close(&world, 5000);
+    assert_int_equal(counts.gone, 2);
+    tt_text_fini(&request);
+}
+
 /* ---- the live page's port ---- */
 
 #define ASK(method, path, headers)                                                                 \
@@ -729,6 +834,9 @@ int main(void) {
         cmocka_unit_test(test_stop_cuts_off_after_its_grace),
         cmocka_unit_test(test_timeouts_and_connection_limit),
         cmocka_unit_test(test_open_errors),
+        cmocka_unit_test(test_refused_unread),
+        cmocka_unit_test(test_asks_for_its_rows),
+        cmocka_unit_test(test_leaves_while_asking),
     };
     alarm(120); /* a test that hangs is a test that fails */
     int failed = 0;
