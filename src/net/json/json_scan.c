@@ -196,6 +196,22 @@ bool tt_json_string_plain(struct tt_json *self, const char **out_string, size_t 
     return true;
 }
 
+enum tt_err tt_json_name(struct tt_json *self, char *buffer, size_t capacity, const char **out_name,
+                         size_t *out_bytes) {
+    const char *from = self->at;
+    if (tt_json_string_plain(self, out_name, out_bytes) && tt_json_peek(self) == ':') {
+        self->at++;
+        return TT_OK;
+    }
+    self->at = from;
+    enum tt_err err = tt_json_key(self, buffer, capacity);
+    if (err)
+        return err;
+    *out_name = buffer;
+    *out_bytes = strlen(buffer);
+    return TT_OK;
+}
+
 enum tt_err tt_json_string(struct tt_json *self, char *to, size_t *out_length) {
     if (tt_json_peek(self) != '"')
         return tt_json_expected(self, "a string in quotes");

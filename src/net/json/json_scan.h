@@ -55,6 +55,10 @@ TT_MUST_CHECK enum tt_err tt_json_next(struct tt_json *self, char close, bool *f
  * fit becomes "", since no caller looks for it. */
 TT_MUST_CHECK enum tt_err tt_json_key(struct tt_json *self, char *out_key, size_t capacity);
 
+/* The same, in place where the name has no escapes: *out_name is in the text, or in `buffer`. */
+TT_MUST_CHECK enum tt_err tt_json_name(struct tt_json *self, char *buffer, size_t capacity,
+                                       const char **out_name, size_t *out_bytes);
+
 /* Reads a string, unescaped to `to` (at least as many bytes as the string has in the text), or only
  * measures it where `to` is NULL. */
 TT_MUST_CHECK enum tt_err tt_json_string(struct tt_json *self, char *to, size_t *out_length);

@@ -222,11 +222,18 @@ static size_t plain_bytes(const char *bytes, size_t length) {
 
 void tt_json_write_string(struct tt_text *out_text, const char *bytes, size_t length) {
     static const char hex[] = "0123456789abcdef", replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
-    (void)tt_text_reserve(out_text, length + 2); /* grown once; what fails here fails below */
+    size_t from = 0, plain = plain_bytes(bytes, length);
+    char *to = tt_text_reserve(out_text, length + 2); /* what fails here fails below */
+    if (to && plain == length) {                      /* nearly all */
+        *to = '"';
+        if (length)
+            memcpy(to + 1, bytes, length);
+        memcpy(to + 1 + length, "\"", sizeof("\""));
+        out_text->length += length + 2;
+        return;
+    }
     tt_text_append(out_text, "\"", 1);
-    size_t from = 0;
-    for (size_t i = plain_bytes(bytes, length); i < length;
-         i++, i += plain_bytes(bytes + i, length - i)) {
+    for (size_t i = plain; i < length; i++, i += plain_bytes(bytes + i, length - i)) {
         unsigned char c = (unsigned char)bytes[i];
         size_t step = c < 0x80 ? 0 : utf8_step((const uint8_t *)bytes + i, length - i);
         if (step) {

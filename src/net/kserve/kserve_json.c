@@ -9,13 +9,14 @@
 
 /* Finds a member that may occur once; `seen` has a bit for each name. */
 static enum tt_err member(struct tt_kserve_reader *reader, const char *const names[], int count,
-                          const char *key, unsigned *seen, int *out_index) {
+                          const char *key, size_t key_bytes, unsigned *seen, int *out_index) {
     for (int i = 0; i < count; i++) {
-        if (key[0] != names[i][0] || strcmp(key, names[i]) != 0)
+        if (!key_bytes || key[0] != names[i][0] || strncmp(key, names[i], key_bytes) != 0 ||
+            names[i][key_bytes])
             continue;
         if (*seen & 1u << i)
             return tt_fail(TT_ERR_INVALID, reader->why, "JSON, byte %zu: \"%s\" is given twice",
-                           (size_t)(reader->json.at - reader->json.start), key);
+                           (size_t)(reader->json.at - reader->json.start), names[i]);
         *seen |= 1u << i;
         *out_index = i;
         return TT_OK;
@@ -35,12 +36,14 @@ struct members {
 static bool next_member(struct tt_kserve_reader *reader, const char *const names[], int count,
                         struct members *at, int *out_index, enum tt_err *out_err) {
     bool more = false;
-    char key[32];
+    char escaped[32];
+    const char *key;
+    size_t key_bytes;
     enum tt_err err = tt_json_next(&reader->json, '}', &at->first, &more);
     if (!err && more)
-        err = tt_json_key(&reader->json, key, sizeof(key));
+        err = tt_json_name(&reader->json, escaped, sizeof(escaped), &key, &key_bytes);
     if (!err && more)
-        err = member(reader, names, count, key, &at->seen, out_index);
+        err = member(reader, names, count, key, key_bytes, &at->seen, out_index);
     *out_err = err;
     return !err && more;
 }
