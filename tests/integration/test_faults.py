@@ -301,14 +301,13 @@ class Backlog(FaultCase):
         folder.joinpath("profile.pbtxt").write_text("linear { beta_ms: 200 }")
         folder.joinpath("tutti.pbtxt").write_text('policy { name: "serial" }')
 
-    def late(self, timeout_us):
-        body = json.loads(BODY)
-        body["parameters"] = {"timeout": timeout_us}
+    def late(self, timeout_us, status=503, **changes):
+        body = {"parameters": {"timeout": timeout_us}, **json.loads(BODY), **changes}
         found = self.dial()
         began = time.monotonic()
         found.sendall(request(body=json.dumps(body)))
-        status, headers, answer = hear(found.makefile("rb"))
-        self.assertEqual(status, 503, answer)
+        answered, headers, answer = hear(found.makefile("rb"))
+        self.assertEqual(answered, status, answer)
         return headers, json.loads(answer)["error"], time.monotonic() - began
 
     def test_who_is_told_at_once_and_when_to_come_again(self):
@@ -323,6 +322,9 @@ class Backlog(FaultCase):
         self.assertIn("the requests before it take", error)
         self.assertLess(took, 0.6)
         self.assertIn(int(headers["Retry-After"]), range(2, 8))
+        # From now on such requests are refused unread; others, with more time, are read.
+        self.assertIn("the requests before it take", self.late(1_000_000, inputs="none")[1])
+        self.assertIn("expected an array", self.late(60_000_000, status=400, inputs="none")[1])
         for file in files[3:]:
             self.assertEqual(hear(file)[0], 200)
         self.check_http(gone=0)
