@@ -101,7 +101,8 @@ static inline void say(struct sentence *self, const char *text) {
 
 static void say_number(struct sentence *self, int64_t number) {
     char digits[TT_INTEGER_TEXT_BYTES];
-    say_bytes(self, digits, tt_text_write_integer(number, digits));
+    size_t count = tt_text_write_integer(number, digits);
+    say_bytes(self, digits, count);
 }
 
 /* Milliseconds with three digits behind the point; 0 for negative ones. */
