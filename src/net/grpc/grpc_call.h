@@ -67,6 +67,7 @@ struct tt_grpc_calls {
     void (*on_gone)(void *owner);                    /* a call is gone */
     void *owner;
     bool stopping;
+    bool asks; /* a model that refused a request for its deadline may do so again */
     int32_t call_count;
     struct tt_page_writer statistics; /* of all models */
     struct tt_kserve_statistics all;  /* for the page that is being written */

@@ -310,6 +310,7 @@ static void on_inferred(void *context, struct tt_inference *inference, enum tt_e
     tt_assert(self->inference == inference);
     tt_list_remove(&self->node);
     call->running_count--;
+    call->all->asks |= err == TT_ERR_TIMEOUT;
     if (!call->is_over)
         tt_kserve_log_end(call->all->log, &self->request, self->model, err, why);
     else if (call->method->kind == TT_GRPC_STREAM || !call->has_line)
@@ -334,7 +335,8 @@ static enum tt_err limit_time(struct grpc_inference *self, struct tt_error *why)
     struct tt_inference_options *options = &self->request.options;
     if (!self->call->timeout_ns)
         return TT_OK;
-    int64_t left_ns = self->call->deadline_at - tt_clock_now();
+    int64_t since_at = options->since_at ? options->since_at : tt_clock_now();
+    int64_t left_ns = self->call->deadline_at - since_at;
     if (left_ns <= 0)
         return tt_fail(TT_ERR_TIMEOUT, why, "the time that grpc-timeout gives is over");
     if (options->timeout_ns == 0 || options->timeout_ns > left_ns)
@@ -409,17 +411,82 @@ void tt_grpc_inference_submit(struct grpc_inference *take_self, enum tt_err err,
     tt_inference_submit(self->inference, &self->request.options, on_inferred, self);
 }
 
-void tt_grpc_call_infer(struct tt_grpc_call *call, const char *bytes, size_t size_bytes) {
-    struct grpc_inference *self = tt_grpc_inference_new(call);
+static void start(struct grpc_inference *self, const char *bytes, size_t size_bytes) {
     struct tt_error why;
-    if (!self)
-        return;
     enum tt_err err = tt_grpc_inference_read(self, bytes, size_bytes, &why);
     if (!err)
         err = tt_grpc_inference_reserve(self, &why);
     if (!err)
         err = tt_grpc_inference_write(self, &why);
     tt_grpc_inference_submit(self, err, &why);
+}
+
+/* --- refused unread --- */
+
+/* The model refuses the request, or its inputs are read. */
+static void on_asked(void *context, struct tt_inference *inference, enum tt_err err,
+                     const char *why) {
+    struct grpc_inference *self = context;
+    struct tt_grpc_call *call = self->call;
+    const struct tt_text *unread = &self->message.text;
+    if (err || call->is_over) {
+        on_inferred(context, inference, err, why);
+        return;
+    }
+    tt_assert(self->inference == inference);
+    tt_list_remove(&self->node);
+    call->running_count--;
+    tt_kserve_request_restart(&self->request);
+    self->request.options.since_at = tt_inference_submitted_at(inference);
+    tt_inference_release(inference);
+    self->inference = NULL;
+    start(self, unread->bytes, unread->length);
+    tt_grpc_call_proceed(call);
+}
+
+/* What a question needs. False: the request is read at once. */
+static bool make_question(struct grpc_inference *self, const char *bytes, size_t size_bytes) {
+    struct tt_grpc_calls *all = self->call->all;
+    struct tt_kserve_request *request = &self->request;
+    struct tt_text *unread = &self->message.text;
+    struct tt_error why;
+    size_t raw_bytes;
+    if (tt_infer_message_glance(request, bytes, size_bytes, &raw_bytes) ||
+        tt_serving_find(all->service.port, request->target.model, request->target.version,
+                        &self->model, &why))
+        return false;
+    all->asks = tt_inference_may_ask(self->model);
+    int32_t rows = tt_kserve_rows_in(tt_served_model_signature(self->model), raw_bytes);
+    if (!all->asks || rows == 0 || limit_time(self, &why) ||
+        !tt_inference_should_ask(self->model, &request->options))
+        return false;
+    tt_text_clear(unread);
+    tt_text_append(unread, bytes, size_bytes);
+    return !unread->failed &&
+           tt_inference_ask(all->service.port, self->model, rows, &self->inference, &why) == TT_OK;
+}
+
+/* While requests are refused, the model is asked before the inputs are read. True: on_asked()
+ * comes. */
+static bool ask(struct grpc_inference *self, const char *bytes, size_t size_bytes) {
+    struct tt_grpc_call *call = self->call;
+    if (!call->all->asks || call->method->kind != TT_GRPC_INFER)
+        return false;
+    if (!make_question(self, bytes, size_bytes)) {
+        tt_kserve_request_restart(&self->request);
+        return false;
+    }
+    call->running_count++;
+    tt_list_push_back(&call->running, &self->node);
+    tt_kserve_request_identify(&self->request);
+    tt_inference_submit(self->inference, &self->request.options, on_asked, self);
+    return true;
+}
+
+void tt_grpc_call_infer(struct tt_grpc_call *call, const char *bytes, size_t size_bytes) {
+    struct grpc_inference *self = tt_grpc_inference_new(call);
+    if (self && !ask(self, bytes, size_bytes))
+        start(self, bytes, size_bytes);
 }
 
 void tt_grpc_call_cancel(struct tt_grpc_call *call) {

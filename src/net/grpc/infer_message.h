@@ -23,6 +23,12 @@ TT_MUST_CHECK enum tt_err tt_infer_message_read(struct tt_kserve_request *out_re
                                                 const char *bytes, size_t size_bytes,
                                                 bool *out_wants_final, struct tt_error *why);
 
+/* Reads only what a refusal depends on and repeats: names, id and parameters. What is wrong with
+ * the rest is not found. *out_raw_bytes: of all raw contents. tt_kserve_request_restart() must
+ * precede another reading. The errors of tt_infer_message_read(). */
+TT_MUST_CHECK enum tt_err tt_infer_message_glance(struct tt_kserve_request *out_request,
+                                                  const char *bytes, size_t size_bytes,
+                                                  size_t *out_raw_bytes);
 /* For tt_infer_message_read: sets `size_bytes` and `decode` of an input whose `data` is a message
  * InferTensorContents. INVALID; `why` names the input. */
 TT_MUST_CHECK enum tt_err tt_infer_contents_measure(struct tt_kserve_input *input,

@@ -410,3 +410,24 @@ enum tt_err tt_infer_message_read(struct tt_kserve_request *out_request, const c
     *out_wants_final = reader.wants_final;
     return err ? err : locate_inputs(&reader);
 }
+
+enum tt_err tt_infer_message_glance(struct tt_kserve_request *out_request, const char *bytes,
+                                    size_t size_bytes, size_t *out_raw_bytes) {
+    struct tt_error why;
+    struct reader reader; /* likewise */
+    struct tt_wire wire;
+    struct tt_wire_field field;
+    enum tt_err err = TT_OK;
+    reader.request = out_request;
+    reader.wants_final = false;
+    reader.why = &why;
+    *out_raw_bytes = 0;
+    tt_wire_init(&wire, bytes, size_bytes);
+    while (!err && tt_wire_next(&wire, &field)) {
+        if (field.number <= 4)
+            err = read_field(&reader, &field);
+        else if (field.number == 7 && field.type == TT_WIRE_BYTES)
+            *out_raw_bytes += field.size_bytes;
+    }
+    return !err && wire.is_bad ? malformed(&reader) : err;
+}

@@ -226,7 +226,9 @@ static bool ask(struct tt_exchange *self, const struct tt_http_request *request)
     struct tt_error why;
     if (self->form != TT_EXCHANGE_INFER || !tt_inference_may_ask(self->model))
         return false;
-    int32_t rows = tt_kserve_json_rows(&body, tt_served_model_signature(self->model));
+    bool is_binary = body.json_bytes >= 0 && (size_t)body.json_bytes < body.size_bytes;
+    size_t binary_bytes = is_binary ? body.size_bytes - (size_t)body.json_bytes : 0;
+    int32_t rows = tt_kserve_rows_in(tt_served_model_signature(self->model), binary_bytes);
     if (rows == 0 || tt_kserve_json_glance(inputs, &body) ||
         !tt_inference_should_ask(self->model, &inputs->options) ||
         tt_inference_ask(self->context->service.port, self->model, rows, &self->inference, &why)) {

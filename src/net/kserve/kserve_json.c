@@ -402,23 +402,6 @@ static enum tt_err read_request(struct tt_kserve_reader *reader) {
     return err ? err : tt_json_end(json);
 }
 
-int32_t tt_kserve_json_rows(const struct tt_kserve_json_body *body,
-                            const struct tt_signature *signature) {
-    size_t row_bytes = 0;
-    if (body->json_bytes < 0 || (size_t)body->json_bytes >= body->size_bytes || !signature->batched)
-        return 1;
-    for (int32_t i = 0; i < signature->input_count; i++) {
-        const struct tt_tensor_spec *spec = &signature->inputs[i];
-        int64_t count = tt_shape_count(&spec->shape, 1);
-        size_t width = tt_dtype_bytes(spec->dtype), bytes;
-        if (count <= 0 || width == 0 || __builtin_mul_overflow((size_t)count, width, &bytes) ||
-            __builtin_add_overflow(row_bytes, bytes, &row_bytes))
-            return 1;
-    }
-    size_t rows = row_bytes ? (body->size_bytes - (size_t)body->json_bytes) / row_bytes : 0;
-    return rows > (size_t)signature->max_batch ? 0 : rows > 0 ? (int32_t)rows : 1;
-}
-
 enum tt_err tt_kserve_json_glance(struct tt_kserve_request *out_request,
                                   const struct tt_kserve_json_body *body) {
     static const char *const names[] = {"id", "parameters"};

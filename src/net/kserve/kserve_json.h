@@ -32,10 +32,6 @@ TT_MUST_CHECK enum tt_err tt_kserve_json_read(struct tt_kserve_request *out_requ
                                               const struct tt_kserve_json_body *body,
                                               struct tt_error *why);
 
-/* How many rows the inputs have as far as their size says: of a body whose inputs are all binary
- * and of fixed size, if it is right; else 1. 0: more than the largest batch. */
-int32_t tt_kserve_json_rows(const struct tt_kserve_json_body *body,
-                            const struct tt_signature *signature);
 /* Reads only what a refusal depends on, "parameters", and an "id" before it. What is wrong with the
  * rest is not found. tt_kserve_request_restart() must precede another reading. INVALID,
  * UNSUPPORTED, NO_MEMORY. */

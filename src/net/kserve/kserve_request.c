@@ -90,6 +90,22 @@ void tt_kserve_request_identify(struct tt_kserve_request *self) {
     self->options.id[length] = '\0';
 }
 
+int32_t tt_kserve_rows_in(const struct tt_signature *signature, size_t size_bytes) {
+    size_t row_bytes = 0;
+    if (!signature->batched || size_bytes == 0)
+        return 1;
+    for (int32_t i = 0; i < signature->input_count; i++) {
+        const struct tt_tensor_spec *spec = &signature->inputs[i];
+        int64_t count = tt_shape_count(&spec->shape, 1);
+        size_t width = tt_dtype_bytes(spec->dtype), bytes;
+        if (count <= 0 || width == 0 || __builtin_mul_overflow((size_t)count, width, &bytes) ||
+            __builtin_add_overflow(row_bytes, bytes, &row_bytes))
+            return 1;
+    }
+    size_t rows = row_bytes ? size_bytes / row_bytes : 0;
+    return rows > (size_t)signature->max_batch ? 0 : rows > 0 ? (int32_t)rows : 1;
+}
+
 /* --- names to places in the signature --- */
 
 static int32_t find_spec(const struct tt_tensor_spec *specs, int32_t count, const char *name,

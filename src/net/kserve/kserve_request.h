@@ -83,6 +83,9 @@ char *tt_kserve_request_keep(struct tt_kserve_request *self, size_t size_bytes);
 /* The request's id without quotes, for log lines: "" where there is none. */
 const char *tt_kserve_request_id(const struct tt_kserve_request *self, char *out, size_t capacity);
 
+/* How many rows so many bytes of binary inputs have, if they are right: where all inputs are of
+ * fixed size; else 1. 0: more than the largest batch. */
+int32_t tt_kserve_rows_in(const struct tt_signature *signature, size_t size_bytes);
 /* Sets options.id, for traces, from the id that was read. A long id with escapes has none there. */
 void tt_kserve_request_identify(struct tt_kserve_request *self);
 

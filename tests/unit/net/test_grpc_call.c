@@ -273,6 +273,69 @@ static void test_errors_in_a_stream(void **state) {
 
 /* --- clients that leave --- */
 
+/* While a model refuses, calls ask it before their inputs are read: what is refused is not read,
+ * what is not is read as always. */
+static void test_refused_unread(void **state) {
+    (void)state;
+    static const char unread[] = "\x0a\x08identity\x2a\x01\xff"; /* its input is no message */
+    struct tt_text wrong;
+    tt_text_init(&wrong);
+    put_message(&wrong, false, unread, sizeof(unread) - 1);
+    put_request("identity", "seven", 3, 1);
+    fake_set_asking(&client.serving, "identity", FAKE_ASKS_AND_REFUSES);
+    int32_t before = client_call(&client, INFER, wrong.bytes, wrong.length);
+    client_pump(&client);
+    assert_int_equal(client_stream(&client, before)->grpc_status, 3); /* nothing was refused yet */
+    client.calls.asks = true;
+    int32_t good = client_call(&client, INFER, body.bytes, body.length);
+    int32_t bad = client_call(&client, INFER, wrong.bytes, wrong.length);
+    client_pump(&client);
+    check_status(good, 4, "it would be late");
+    check_status(bad, 4, "it would be late");
+    assert_int_equal(fake_asked_rows(&client.serving, "identity"), 2);
+
+    fake_set_asking(&client.serving, "identity", FAKE_ASKS_AND_TAKES);
+    good = client_call(&client, INFER, body.bytes, body.length);
+    bad = client_call(&client, INFER, wrong.bytes, wrong.length);
+    client_pump(&client);
+    check_status(good, 0, "");
+    const char *bytes = "";
+    size_t at = 0;
+    long size_bytes = next_message(&client_stream(&client, good)->received, &at, &bytes);
+    check_response(bytes, size_bytes, "seven", 3, 1);
+    assert_int_equal(client_stream(&client, bad)->grpc_status, 3);
+    assert_int_equal(fake_asked_rows(&client.serving, "identity"), 4);
+
+    const struct client_headers over = {.path = INFER, .timeout = "0n"};
+    int32_t late = client_call_with(&client, &over, body.bytes, body.length, false);
+    client_pump(&client);
+    check_status(late, 4, "the time that grpc-timeout gives is over");
+    fake_set_asking(&client.serving, "identity", FAKE_ASKS_NOTHING);
+    (void)client_call(&client, INFER, body.bytes, body.length);
+    client_pump(&client);
+    assert_int_equal(fake_asked_rows(&client.serving, "identity"), 4);
+    assert_false(client.calls.asks); /* until another one is refused */
+    assert_int_equal(client.serving.live_count, 0);
+    tt_text_fini(&wrong);
+}
+
+static void test_cancelled_while_asking(void **state) {
+    (void)state;
+    put_request("held", "", 2, 1);
+    client.calls.asks = true;
+    fake_set_asking(&client.serving, "held", FAKE_ASKS_AND_TAKES);
+    int32_t id = client_call(&client, INFER, body.bytes, body.length);
+    client_pump(&client);
+    assert_int_equal(client.serving.held_count, 1);
+    assert_int_equal(fake_asked_rows(&client.serving, "held"), 1);
+    nghttp2_submit_rst_stream(client.session, NGHTTP2_FLAG_NONE, id, NGHTTP2_CANCEL);
+    client_pump(&client);
+    assert_int_equal(client.serving.held_count, 0);
+    assert_int_equal(client.serving.live_count, 0);
+    assert_int_equal(client.calls.call_count, 0);
+    assert_int_equal(tt_counter_get(&client.calls.gone), 1);
+}
+
 static void test_cancelled(void **state) {
     (void)state;
     put_request("held", "", 2, 1);
@@ -593,6 +656,8 @@ int main(void) {
         WINDOW_TEST(test_zero_window),
         WINDOW_TEST(test_unread_stream),
         TEST(test_late_body),
+        TEST(test_refused_unread),
+        TEST(test_cancelled_while_asking),
         TEST(test_rapid_reset),
         TEST(test_ping_flood),
         TEST(test_ping_flood_unread),
