@@ -169,9 +169,9 @@ void tt_inference_submit(struct tt_inference *inference, const struct tt_inferen
     if (inference->has_id)
         memcpy(inference->id, options->id, sizeof(inference->id));
     inference->submitted_at = tt_clock_now();
-    int64_t since_at = options->since_at ? options->since_at : inference->submitted_at;
-    inference->deadline_at =
-        tt_instant_add(since_at, patience_of(inference->model, inference->priority, options));
+    inference->since_at = options->since_at ? options->since_at : inference->submitted_at;
+    inference->deadline_at = tt_instant_add(
+        inference->since_at, patience_of(inference->model, inference->priority, options));
     if (ensemble) {
         ensemble->ops->submit(inference);
         return;

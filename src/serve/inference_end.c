@@ -131,7 +131,7 @@ static void say_dropped(struct sentence *sentence, const struct tt_inference *in
     const struct tt_profile *whole = mechanism->models[model->index]->whole; /* as believed */
     int64_t alone_ns = tt_profile_tail(whole, inference->rows, inference->length);
     say(sentence, "): it would have missed its deadline of ");
-    say_ms(sentence, inference->deadline_at - inference->submitted_at);
+    say_ms(sentence, inference->deadline_at - inference->since_at);
     if (!inference->request && reason == TT_DROP_EARLY) { /* on arrival */
         say(sentence, " ms: the requests before it take ");
         say_ms(sentence, tt_mechanism_ahead_ns(mechanism, request));
@@ -141,7 +141,7 @@ static void say_dropped(struct sentence *sentence, const struct tt_inference *in
         return;
     }
     say(sentence, " ms; it had waited ");
-    say_ms(sentence, now - inference->submitted_at);
+    say_ms(sentence, now - inference->since_at);
     say(sentence, " ms, and computing it takes ");
     say_ms(sentence, alone_ns);
     say(sentence, " ms or more");

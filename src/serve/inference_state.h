@@ -37,6 +37,7 @@ struct tt_inference {
     struct tt_list_node waiting;   /* the scheduler's, until its first run */
     /* Written by the port before submit, by the scheduler after. */
     int64_t submitted_at, deadline_at;
+    int64_t since_at; /* the deadline counts from here: before submitted_at if it had asked */
     int32_t priority;
     int32_t rows;
     bool has_id;
