@@ -41,13 +41,24 @@ static void send_member(struct tt_membership *self, int64_t now) {
     send(self, now, &self->member, request);
 }
 
+/* With the lease the service may have lost the record, and count its revisions anew: what it has is
+ * asked again, and the wanted epoch recorded if that is higher. */
+static void doubt_record(struct tt_membership *self, int64_t now) {
+    self->known_epoch = 0;
+    self->known_revision = 0;
+    if (self->wanted_epoch > 0 && self->record.number == 0)
+        self->record.retry_at = now;
+}
+
 static void member_answered(struct tt_membership *self, int64_t now, int64_t sent_at,
                             const struct tt_coordination_answer *answer) {
     if (answer->err) {
         bool is_gone = answer->err == TT_ERR_NOT_FOUND; /* the lease */
         self->failures += !is_gone;
-        if (is_gone)
+        if (is_gone) {
             self->state = TT_MEMBERSHIP_OUT;
+            doubt_record(self, now);
+        }
         self->member.retry_at = is_gone ? now : tt_instant_add(now, RETRY_NS);
         return;
     }

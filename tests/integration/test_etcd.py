@@ -86,6 +86,37 @@ class EtcdTest(unittest.TestCase):
         self.infer()
         self.assertEqual(cluster.status()["f1"]["failed"], 0)
 
+    def test_etcd_has_lost_its_data(self):
+        """Members come again, and so does the highest epoch; requests notice nothing."""
+        cluster = self.begin(schedulers=2)
+        self.await_members(*cluster.nodes)
+        cluster.command("promote", cluster.spec)
+        self.await_record()
+        epoch, primary = self.epoch()[0], cluster.primary()
+        self.etcd.lose()
+        self.infer()
+        self.await_members(*cluster.nodes)
+        self.await_record()
+        self.assertEqual((self.epoch()[0], cluster.primary()), (epoch, primary))
+        self.infer()
+        self.assertEqual(cluster.status()["f1"]["failed"], 0)
+
+    def test_a_lease_that_expired(self):
+        """Its node lives, takes another one, and was used all the time."""
+        cluster = self.begin()
+        self.await_members(*cluster.nodes)
+        for name in cluster.nodes:
+            key = "tutti/test/members/" + name
+            lease = self.etcd.lease_of(key)
+            self.assertNotEqual(lease, 0)
+            self.etcd.revoke(lease)
+            self.infer()
+            await_true(lambda k=key, old=lease: self.etcd.lease_of(k) not in (0, old), 60, name + " is a member again")
+            await_true(lambda n=name: cluster.status()[n]["member"], 60, name + " knows that it is")
+        self.infer()
+        status = cluster.status()
+        self.assertEqual((status["f1"]["failed"], status["s1"]["claims"]), (0, 1))
+
     def test_what_is_refused(self):
         cluster = self.cluster = Cluster()
         start = ("--http-port", "0", "--grpc-port", "0")

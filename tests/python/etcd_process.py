@@ -65,6 +65,22 @@ class Etcd:
     def put(self, key, value):
         self.ask("/v3/kv/put", {"key": encode(key), "value": encode(value)})
 
+    def lease_of(self, key):
+        """0: it has none."""
+        entries = self.ask("/v3/kv/range", {"key": encode(key)}).get("kvs", [])
+        return int(entries[0].get("lease", 0)) if entries else 0
+
+    def revoke(self, lease):
+        """As when it runs out."""
+        self.ask("/v3/lease/revoke", {"ID": lease})
+
+    def lose(self):
+        """It ends, and so does its data; another one starts at its address."""
+        self.kill()
+        self.process.wait()
+        shutil.rmtree(self.folder / "data")
+        self.start()
+
     def keys(self, prefix):
         """Names behind the prefix, and values."""
         body = {"key": encode(prefix), "range_end": encode(prefix[:-1] + chr(ord(prefix[-1]) + 1))}

@@ -155,6 +155,32 @@ static void a_record_waits_for_the_service(void **state) {
     assert_true(member.last.epoch == 101 && member.last.revision == 1);
 }
 
+/* The service comes back without data: the lease is unknown, the record is gone, and revisions
+ * begin anew. A service that has lost the lease only says what is recorded. */
+static void a_lost_record_is_written_again(void **state) {
+    (void)state;
+    for (int32_t has_record = 0; has_record < 2; has_record++) {
+        struct member member;
+        join(&member);
+        tt_membership_record(&member.membership, 0, 5);
+        answer(&member, 0, (struct tt_coordination_answer){.epoch = 5, .revision = 900});
+        assert_int_equal(member.reports, 1);
+        tick(&member, TTL / 3);
+        assert_int_equal(member.last.verb, TT_COORDINATION_KEEP);
+        answer(&member, TTL / 3, (struct tt_coordination_answer){.err = TT_ERR_NOT_FOUND});
+        tick(&member, TTL / 3);
+        assert_int_equal(member.last.verb, TT_COORDINATION_SWAP);
+        assert_true(member.last.epoch == 5 && member.last.revision == 0);
+        uint64_t epoch = has_record ? 6 : 5;
+        int64_t revision = has_record ? 901 : 2;
+        answer(&member, TTL / 3,
+               (struct tt_coordination_answer){.epoch = epoch, .revision = revision});
+        assert_true(member.reports == 2 && member.reported == epoch);
+        tt_membership_saw(&member.membership, TTL / 3, 7, revision + 1);
+        assert_true(member.reports == 3 && member.reported == 7);
+    }
+}
+
 static void forget_the_record(void) {
     struct member member;
     join(&member);
@@ -335,6 +361,7 @@ int main(void) {
         cmocka_unit_test(answers_of_the_past_count_nothing),
         cmocka_unit_test(the_higher_record_stands),
         cmocka_unit_test(a_record_waits_for_the_service),
+        cmocka_unit_test(a_lost_record_is_written_again),
         cmocka_unit_test(broken_members_are_found),
         cmocka_unit_test(the_record_ends_at_the_highest_epoch),
         cmocka_unit_test(an_hour_without_the_service_changes_nothing),
