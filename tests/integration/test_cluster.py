@@ -8,13 +8,14 @@ import pathlib
 import signal
 import struct
 import sys
+import time
 import unittest
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
-from cluster_process import Clients, Cluster, await_true  # noqa: E402
+from cluster_process import TIMES, Clients, Cluster, await_true  # noqa: E402
 
 
 class ClusterTest(unittest.TestCase):
@@ -108,6 +109,44 @@ class ClusterTest(unittest.TestCase):
         cluster.kill(primary, signal.SIGCONT)
         await_true(lambda: cluster.status()[primary]["state"] == "SPARE", 60, "the old one steps down")
         clients.await_more()
+        clients.stop()
+        self.assertEqual(clients.failures, [], cluster.said())
+        self.accounts_agree(["f1"])
+
+    def test_the_spare_ends(self):
+        cluster = self.begin(schedulers=2)
+        primary = cluster.primary()
+        spare = {"s1": "s2", "s2": "s1"}[primary]
+        epoch = cluster.status()[primary]["epoch"]
+        clients = Clients(cluster, ["f1"])
+        clients.await_more()
+        cluster.kill(spare)
+        clients.await_more(60)
+        cluster.start(spare)
+        await_true(lambda: cluster.status()[spare].get("state") == "SPARE", 60, "it is a spare again")
+        clients.await_more()
+        clients.stop()
+        self.assertEqual(clients.failures, [], cluster.said())
+        self.assertEqual((cluster.primary(), cluster.status()[primary]["epoch"]), (primary, epoch))
+        self.accounts_agree(["f1"])
+
+    def test_a_backend_is_slow(self):
+        """It runs by fits and starts: late again and again, so it is suspected, and used again when it keeps up."""
+        cluster = self.begin(backends=2, times=TIMES.replace("overdue-ms 400", "overdue-ms 100"))
+        clients = Clients(cluster, ["f1"])
+        clients.await_more()
+
+        def stumble():
+            cluster.kill("b1", signal.SIGSTOP)
+            time.sleep(0.3)
+            cluster.kill("b1", signal.SIGCONT)
+            return cluster.status()["s1"]["suspected"] > 2
+
+        await_true(stumble, 120, "it is suspected, again and again")
+        clients.await_more(60)
+        await_true(lambda: cluster.status()["s1"]["devices"] == 4, 60, "its devices take batches again")
+        done = cluster.status()["b1"]["requests"]
+        await_true(lambda: cluster.status()["b1"]["requests"] > done or clients.failures, 60, "b1 gets requests")
         clients.stop()
         self.assertEqual(clients.failures, [], cluster.said())
         self.accounts_agree(["f1"])

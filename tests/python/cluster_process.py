@@ -44,17 +44,26 @@ class Cluster:
         for role, count in (("scheduler", schedulers), ("frontend", frontends), ("backend", backends)):
             for number in range(1, count + 1):
                 name = role[0] + str(number)
-                self.nodes[name], self.ports[name] = role, free_port()
+                self.nodes[name] = role
                 extra = " devices=%d" % devices if role == "backend" else ""
                 if role == "backend" and pools:
                     extra += " pool=p%d" % ((number - 1) % pools + 1)
                 if role == "backend" and memory:
                     extra += " memory-mib=%d" % memory
-                lines.append("%s %s 127.0.0.1:%d%s\n" % (role, name, self.ports[name], extra))
+                lines.append("%s %s %s%s\n" % (role, name, self.place(name), extra))
         self.file = self.folder / "nodes"
         self.file.write_text("".join(lines))
         self.spec = "static:%s" % self.file
         self.processes = {}
+
+    def place(self, name):
+        """The address of a node."""
+        self.ports[name] = free_port()
+        return "127.0.0.1:%d" % self.ports[name]
+
+    def command_of(self, name, command):
+        """How a node's command is run."""
+        return command
 
     def add_model(self, name, models=None, slow=False):
         """slow: one request at a time, for two seconds."""
@@ -69,7 +78,7 @@ class Cluster:
                    "--cluster", spec or self.spec, "--node", name, "--http-port", str(http), "--grpc-port", str(grpc), *MEMORY, *more]  # fmt: skip
         if role == "scheduler" and THREADS:
             command += ["--scheduler-threads", THREADS]
-        self.processes[name] = Server(command)
+        self.processes[name] = Server(self.command_of(name, command))
         return self.processes[name]
 
     def start_all(self, *more):
