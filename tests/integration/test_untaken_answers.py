@@ -188,6 +188,15 @@ class Untaken(UntakenCase):
         self.assertEqual(self.ask()[0], 200)
         self.end()
 
+    def test_both_versions_of_http_count_by_one_clock(self):
+        """Their connections share a budget, which asserts that its time does not go back."""
+        held = []
+        for _ in range(8):
+            held += [self.deaf_http2(1), self.deaf()]
+        for found in held:
+            found.close()
+        self.end()
+
     def test_grpc_gives_way_to_http(self):
         self.deaf_grpc(2)
         self.wait_answers(2)

@@ -17,6 +17,7 @@ bool tt_answer_budget_count(struct tt_answer_budget *self, struct tt_body_part *
                             int64_t now_ms) {
     if (!self || bytes == part->bytes)
         return true;
+    tt_assert(now_ms >= self->bodies.now_ms);
     self->bodies.now_ms = now_ms;
     return tt_body_part_set(part, &self->bodies, bytes) == TT_BODY_TAKEN;
 }

@@ -4,7 +4,9 @@
  * most for the longest is closed.
  *
  * A connection has a struct tt_body_part whose `evict` closes it, and calls _count when what it
- * holds has changed. Bytes that the socket took do not wait.
+ * holds has changed. An answer counts as a whole until the socket has taken all of it: its memory
+ * stays until then. One that is larger than the limit, and that the socket does not take at once,
+ * ends its own connection only.
  *
  * An identity with a limit of bytes may hold so many in answers, too: the share of an answer is
  * taken before it is sent, and given back when it was written, or its client has gone. One answer
@@ -32,7 +34,7 @@ void tt_answer_budget_init(struct tt_answer_budget *self, struct tt_quota *quota
 /* Every part has ended. */
 void tt_answer_budget_fini(struct tt_answer_budget *self);
 /* The answers of the connection take `bytes`. False: it must be closed, in favour of others; not
- * counted yet. `self` NULL: nothing is counted. `now_ms`: of the loop. */
+ * counted yet. `self` NULL: nothing is counted. `now_ms`: of the loop; it does not go back. */
 TT_MUST_CHECK bool tt_answer_budget_count(struct tt_answer_budget *self, struct tt_body_part *part,
                                           int64_t bytes, int64_t now_ms);
 /* The connection is closed because of what it holds; `peer` may be unknown. */

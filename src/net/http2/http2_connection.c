@@ -254,8 +254,9 @@ static void on_evicted(struct tt_body_part *part) {
 static void flush(struct connection *self) {
     flush_session(self);
     size_t bytes = self->session.held_bytes + self->unsent.length;
-    if (!self->is_closing && !tt_answer_budget_count(self->all->answers, &self->waiting,
-                                                     (int64_t)bytes, self->all->timers.now_ms))
+    int64_t now_ms = (int64_t)uv_now(self->all->loop); /* `timers` may be of an earlier turn */
+    if (!self->is_closing &&
+        !tt_answer_budget_count(self->all->answers, &self->waiting, (int64_t)bytes, now_ms))
         give_way(self);
 }
 
