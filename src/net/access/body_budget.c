@@ -136,8 +136,12 @@ static bool ask_others(struct tt_body_budget *self, int64_t bound, int64_t bytes
 static bool take_room_in_time(struct tt_body_part *self, struct tt_body_budget *budget,
                               int64_t bytes) {
     const struct tt_quota *quota = budget->share.quota;
+    if (self->bytes + bytes > quota->limit) /* no other makes that much room */
+        return false;
     while (!tt_quota_share_take(&budget->share, bytes)) {
-        int64_t missing = bytes - (quota->limit - tt_quota_used(quota));
+        /* What is used beyond the limit has been asked for before. */
+        int64_t room = quota->limit - tt_quota_used(quota);
+        int64_t missing = room > 0 ? bytes - room : bytes;
         if (ask_others(budget, budget->largest_bytes, bytes, missing > 0 ? missing : 1))
             return true;
         struct tt_body_part *first = find_first(budget);

@@ -212,6 +212,38 @@ static void test_timed(void **state) {
     end();
 }
 
+/* One that is larger than the limit goes alone, and what is asked of another thread is asked once.
+ */
+static void test_timed_asks_for_no_more(void **state) {
+    (void)state;
+    enum { PARTS = 9 };
+    struct body waiting[PARTS], large = body_of(), first = body_of(), second = body_of();
+    int evicted = 0;
+    begin(1000 * KIB);
+    one.is_timed = other.is_timed = true;
+    for (int i = 0; i < PARTS; i++) {
+        waiting[i] = body_of();
+        assert_int_equal(set(&waiting[i], &other, 100 * KIB), TT_BODY_TAKEN);
+    }
+    other.now_ms = one.now_ms = 1000;
+    assert_int_equal(set(&large, &other, 1001 * KIB), TT_BODY_NO_ROOM);
+    assert_int_equal(set(&large, &one, 1001 * KIB), TT_BODY_NO_ROOM);
+    assert_int_equal(other_woken, 0);
+    assert_int_equal(set(&first, &one, 190 * KIB), TT_BODY_TAKEN);
+    assert_int_equal(set(&second, &one, 100 * KIB), TT_BODY_TAKEN);
+    assert_int_equal(other_woken, 2);
+    tt_body_budget_relieve(&other);
+    for (int i = 0; i < PARTS; i++) {
+        evicted += waiting[i].evicted;
+        tt_body_part_end(&waiting[i].part);
+    }
+    assert_int_equal(evicted, 2);
+    assert_int_equal(large.evicted + first.evicted + second.evicted, 0);
+    tt_body_part_end(&first.part);
+    tt_body_part_end(&second.part);
+    end();
+}
+
 /* Whatever bodies do, no part is evicted that is smaller than the one that asked, and sums agree.
  */
 static void play(bool is_timed) {
@@ -294,6 +326,7 @@ int main(void) {
         cmocka_unit_test(test_identity),
         cmocka_unit_test(test_set),
         cmocka_unit_test(test_timed),
+        cmocka_unit_test(test_timed_asks_for_no_more),
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_check),
     };
