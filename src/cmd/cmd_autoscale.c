@@ -124,6 +124,7 @@ static int run(void *options) {
         return tt_outcome_print_error("autoscale", TT_ERR_INVALID, &why);
     }
     tt_outcome_catch_interrupt();
+    tt_outcome_catch_termination(); /* processes of a cluster would go on */
     enum tt_err err = tt_experiment_open(&experiment, flags->file, &why);
     if (err)
         return tt_outcome_print_error("autoscale", err, &why);

@@ -75,6 +75,7 @@ static enum tt_err compare(struct tt_experiment *experiment, const struct flags 
 static int run(void *options) {
     const struct flags *a = options;
     tt_outcome_catch_interrupt();
+    tt_outcome_catch_termination(); /* processes of a cluster would go on */
     struct tt_error why;
     struct tt_experiment experiment;
     enum tt_err err = tt_experiment_open(&experiment, a->file, &why);

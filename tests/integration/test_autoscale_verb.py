@@ -96,16 +96,17 @@ class Autoscale(unittest.TestCase):
         self.assertEqual([path.name for path in self.folder.iterdir()], ["fleet.pbtxt"])
 
     def test_an_interrupted_cluster_leaves_nothing(self):
-        process = self.start(self.write(FLEET), "--hours", "100")
-        until = time.monotonic() + 60
-        while len(self.processes()) < 3:
-            self.assertTrue(process.poll() is None and time.monotonic() < until, "nothing starts")
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        err = process.communicate(timeout=120)[1]
-        self.assertEqual(process.returncode, 130, err)
-        self.assertEqual(self.processes(), [])
-        self.assertEqual([path.name for path in self.folder.iterdir()], ["fleet.pbtxt"])
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process = self.start(self.write(FLEET), "--hours", "100")
+            until = time.monotonic() + 60
+            while len(self.processes()) < 3:
+                self.assertTrue(process.poll() is None and time.monotonic() < until, "nothing starts")
+                time.sleep(0.05)
+            process.send_signal(number)
+            err = process.communicate(timeout=120)[1]
+            self.assertEqual(process.returncode, 130, err)
+            self.assertEqual(self.processes(), [])
+            self.assertEqual([path.name for path in self.folder.iterdir()], ["fleet.pbtxt"])
 
     def test_what_is_refused(self):
         fleet = self.write(

@@ -192,16 +192,18 @@ class ClusterWorld(unittest.TestCase):
         line = running.stderr.readline()
         self.assertIn("serve", line)
 
-    def test_ctrl_c_ends_everything(self):
-        running = self.begin()
-        self.await_load(running)
-        running.send_signal(signal.SIGINT)
-        said, errors = running.communicate(timeout=120)
-        self.assertEqual(running.returncode, 130, errors)
-        report = json.loads(said)
-        self.assertTrue(report["interrupted"])
-        self.account(report)
-        self.assert_nothing_is_left()
+    def test_a_signal_ends_everything(self):
+        """Ctrl-C, what `timeout` or a supervisor sends, and the end of the terminal."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            running = self.begin()
+            self.await_load(running)
+            running.send_signal(number)
+            said, errors = running.communicate(timeout=120)
+            self.assertEqual(running.returncode, 130, errors)
+            report = json.loads(said)
+            self.assertTrue(report["interrupted"])
+            self.account(report)
+            self.assert_nothing_is_left()
 
     def test_ctrl_c_while_processes_start(self):
         running = self.begin()
