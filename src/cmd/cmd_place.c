@@ -10,6 +10,7 @@
 #include "place/place_file.h"
 #include "place/place_lp.h"
 #include "place/place_search.h"
+#include "profile/profile_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,7 +132,7 @@ static int run(void *options) {
     struct tt_place_file *file;
     struct tt_error why;
     tt_outcome_catch_interrupt();
-    enum tt_err err = tt_place_file_open(flags->file, &file, &why);
+    enum tt_err err = tt_place_file_open(flags->file, tt_profile_file_memory, &file, &why);
     if (err)
         return tt_outcome_print_error("place", err, &why);
     if (flags->previous)

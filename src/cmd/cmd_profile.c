@@ -13,11 +13,13 @@
 #include "control/processor_plan.h"
 #include "engine/engine_kind.h"
 #include "lab/scenario/allocate.h"
+#include "model/onnx/onnx_memory.h"
 #include "model/onnx/slices.h"
 #include "model/repository/repository.h"
 #include "profile/cell_profile.h"
 #include "profile/demand_estimate.h"
 #include "profile/machine.h"
+#include "profile/memory_probe.h"
 #include "profile/profile_keeper.h"
 #include "profile/row_probe.h"
 #include "profile/worker_search.h"
@@ -114,6 +116,7 @@ struct subject {
     double link_gb_per_s;
     int64_t slo_ns; /* 0: none */
     bool json;
+    int64_t static_bytes, dynamic_bytes; /* 0: not known */
     struct tt_profile_keeper keeper;
 };
 
@@ -226,7 +229,9 @@ static void start_keeping(struct subject *subject, const struct flags *flags, in
         .step_count = steps > 1 || subject->cells ? steps : 0,
         .step_names = subject->step_names,
         .processors = tt_processors_usable(),
-        .executors = subject->cells ? 1 : flags->executors};
+        .executors = subject->cells ? 1 : flags->executors,
+        .static_bytes = subject->static_bytes,
+        .dynamic_bytes = subject->dynamic_bytes};
     tt_profile_keeper_init(&subject->keeper, &origin, to_stdout ? NULL : subject->output);
 }
 
@@ -271,6 +276,10 @@ static void print_summary(const struct subject *subject, int32_t max_batch) {
     int32_t steps = keeper->origin.step_count;
     fprintf(stderr, "preferred batch of the whole: %d\n",
             tt_profile_file_preferred(keeper->points, keeper->count, TT_CALIBRATION_WHOLE));
+    if (subject->static_bytes > 0)
+        fprintf(stderr, "memory: %.1f MiB static, %.1f for a run of the largest batch%s\n",
+                (double)subject->static_bytes / 0x100000, (double)subject->dynamic_bytes / 0x100000,
+                subject->dynamic_bytes > 0 ? "" : " (not known)");
     if (steps == 0)
         return;
     fprintf(stderr, "%5s %9s %12s %12s %14s %14s %14s\n", "step", "preferred", "b=1 us",
@@ -331,13 +340,51 @@ static enum tt_err write_profile(struct subject *subject, int32_t max_batch, str
     return err;
 }
 
-static enum tt_err measure_subject(struct subject *subject, const struct flags *flags,
-                                   int32_t max_batch, struct tt_error *why) {
+/* The lengths that are measured, ascending. */
+static const int32_t *lengths_of(const struct subject *subject, const struct flags *flags,
+                                 int32_t *out_count) {
     static const int32_t usual[] = {8, 16, 32, 64, 128};
     const struct tt_model_settings *settings = subject->model->settings;
+    *out_count = (int32_t)TT_COUNT(usual);
+    if (flags->length_count) {
+        *out_count = flags->length_count;
+        return flags->lengths;
+    }
+    if (settings->class_count) {
+        *out_count = settings->class_count;
+        return settings->classes;
+    }
+    return usual;
+}
+
+/* Before any other run, which the runtime would keep memory of. A run that fails leaves it unknown:
+ * the measurement that follows says why. */
+static void measure_memory(struct subject *subject, const struct flags *flags, int32_t max_batch,
+                           struct tt_memory_probe *probe) {
+    if (subject->model->config->engine->runs_programs)
+        return; /* their memory is in other processes */
+    struct tt_onnx_memory file = {0};
+    struct tt_error why;
+    int32_t count;
+    const int32_t *lengths = lengths_of(subject, flags, &count);
+    if (!subject->cells && subject->model->config->engine->needs_file &&
+        tt_onnx_memory_read(subject->path, max_batch, &file, &why))
+        file.weight_bytes = 0;
+    tt_memory_probe_loaded(probe, file.weight_bytes);
+    subject->static_bytes = probe->static_bytes;
+    const struct tt_signature *signature = subject->loaded->engine->ops->signature(subject->loaded);
+    if (subject->cells)
+        return; /* what a batch needs depends on the cells in it */
+    enum tt_err err = tt_memory_probe_run(subject->loaded, max_batch,
+                                          tt_signature_varies(signature) ? lengths[count - 1] : 0,
+                                          &subject->dynamic_bytes, &why);
+    if (err == TT_ERR_UNSUPPORTED)
+        fprintf(stderr, "tutti profile: the memory of runs is not known: %s\n", why.text);
+}
+
+static enum tt_err measure_subject(struct subject *subject, const struct flags *flags,
+                                   int32_t max_batch, struct tt_error *why) {
     struct tt_calibrate_options options = {.max_batch = max_batch,
-                                           .lengths = usual,
-                                           .length_count = (int32_t)TT_COUNT(usual),
                                            .runs = flags->runs,
                                            .least_ns = 50 * TT_MS,
                                            .max_ns = 10 * TT_S,
@@ -347,13 +394,7 @@ static enum tt_err measure_subject(struct subject *subject, const struct flags *
                                            .recall = recall,
                                            .keep = keep,
                                            .progress_context = subject};
-    if (flags->length_count) {
-        options.lengths = flags->lengths;
-        options.length_count = flags->length_count;
-    } else if (settings->class_count) {
-        options.lengths = settings->classes;
-        options.length_count = settings->class_count;
-    }
+    options.lengths = lengths_of(subject, flags, &options.length_count);
     struct tt_calibration_point *points;
     int32_t count;
     enum tt_err err = subject->cells
@@ -388,7 +429,11 @@ static enum tt_err measure(const struct flags *flags, const struct tt_repository
     subject->json = flags->json;
     subject->path = model->versions[model->version_count - 1].path;
     subject->cells = model->versions[model->version_count - 1].cells;
+    struct tt_memory_probe probe;
+    tt_memory_probe_begin(&probe);
     enum tt_err err = load_subject(subject, engine, runtime, max_batch, why);
+    if (!err)
+        measure_memory(subject, flags, max_batch, &probe);
     if (!err && !subject->cells && !subject->slices) {
         struct tt_error remark = {{0}};
         err = tt_row_check(model, subject->loaded, &remark, why);

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,11 +13,12 @@
 #define MAX_COST 1e7
 #define MIB 1048576.0
 
-/* Where a message says something wrong. */
+/* Where a message says something wrong, and how to read profiles. */
 struct place {
     const struct tt_textproto_places *places;
     const char *path;
     const void *message;
+    tt_place_memory_fn *memory;
 };
 
 static enum tt_err wrong(const struct place *at, const char *field, struct tt_error *why,
@@ -40,6 +42,29 @@ static enum tt_err take(const struct place *at, const char *field, double value,
     return TT_OK;
 }
 
+/* The profile's memory where the model states none. */
+static enum tt_err take_profile(const struct place *at, const Tutti__PlacementModel *from,
+                                struct tt_place_model *out, struct tt_error *why) {
+    const char *slash = from->profile[0] == '/' ? NULL : strrchr(at->path, '/');
+    int folder = slash ? (int)(slash - at->path) + 1 : 0;
+    int64_t static_bytes = 0, dynamic_bytes = 0;
+    char path[4096];
+    struct tt_error inner;
+    if (snprintf(path, sizeof(path), "%.*s%s", folder, at->path, from->profile) >=
+        (int)sizeof(path))
+        return wrong(at, "profile", why, "profile has more than %zu characters", sizeof(path) - 1);
+    enum tt_err err = at->memory(path, &static_bytes, &dynamic_bytes, &inner);
+    if (err)
+        return wrong(at, "profile", why, "%s", inner.text);
+    if (!from->has_static_mib && static_bytes == 0)
+        return wrong(
+            at, "profile", why,
+            "%s does not state static_mib; measure it with tutti profile, or state it here", path);
+    out->static_bytes = from->has_static_mib ? out->static_bytes : static_bytes;
+    out->dynamic_bytes = from->has_dynamic_mib ? out->dynamic_bytes : dynamic_bytes;
+    return TT_OK;
+}
+
 static enum tt_err take_model(const struct place *at, const Tutti__PlacementModel *from,
                               struct tt_place_model *out, struct tt_error *why) {
     *out = (struct tt_place_model){.name = from->name, .now = TT_PLACE_NOWHERE};
@@ -53,6 +78,8 @@ static enum tt_err take_model(const struct place *at, const Tutti__PlacementMode
         err = take(at, "dynamic_mib", from->dynamic_mib, MAX_MIB, MIB, &out->dynamic_bytes, why);
     if (!err)
         err = take(at, "cost", from->cost, MAX_COST, TT_PLACE_MICRO, &out->cost, why);
+    if (!err && from->profile[0])
+        err = take_profile(at, from, out, why);
     return err;
 }
 
@@ -113,9 +140,8 @@ static enum tt_err sort_names(const struct tt_place_file *self, const char *path
     return TT_OK;
 }
 
-static enum tt_err take_all(struct tt_place_file *self, const char *path,
-                            const struct tt_textproto_places *places, struct tt_error *why) {
-    struct place at = {places, path, self->message};
+static enum tt_err take_all(struct tt_place_file *self, struct place at, struct tt_error *why) {
+    at.message = self->message;
     enum tt_err err = take_limits(self, &at, why);
     if (err)
         return err;
@@ -129,13 +155,13 @@ static enum tt_err take_all(struct tt_place_file *self, const char *path,
     }
     struct tt_place_model **sorted = NULL;
     if (!err)
-        err = sort_names(self, path, &sorted, why);
+        err = sort_names(self, at.path, &sorted, why);
     free(sorted);
     return err;
 }
 
-enum tt_err tt_place_file_open(const char *path, struct tt_place_file **out_file,
-                               struct tt_error *why) {
+enum tt_err tt_place_file_open(const char *path, tt_place_memory_fn *memory,
+                               struct tt_place_file **out_file, struct tt_error *why) {
     struct tt_textproto_places places;
     ProtobufCMessage *message;
     tt_textproto_places_init(&places);
@@ -148,7 +174,7 @@ enum tt_err tt_place_file_open(const char *path, struct tt_place_file **out_file
             err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
         } else {
             self->message = (Tutti__PlacementProblem *)message;
-            err = take_all(self, path, &places, why);
+            err = take_all(self, (struct place){&places, path, NULL, memory}, why);
             if (err)
                 tt_place_file_close(self);
             else

@@ -20,10 +20,14 @@ struct tt_place_file {
     int32_t unassigned; /* models that lay in a sub-cluster that the problem does not have */
 };
 
+/* Reads the memory that a profile states; 0: it does not. */
+typedef enum tt_err tt_place_memory_fn(const char *path, int64_t *out_static_bytes,
+                                       int64_t *out_dynamic_bytes, struct tt_error *why);
+
 /* Reads a problem; no model lies anywhere, and costs do not count. Errors: NOT_FOUND, IO, INVALID
- * with file:line, NO_MEMORY. */
-TT_MUST_CHECK enum tt_err tt_place_file_open(const char *path, struct tt_place_file **out_file,
-                                             struct tt_error *why);
+ * with file:line, NO_MEMORY, and those of `memory`. */
+TT_MUST_CHECK enum tt_err tt_place_file_open(const char *path, tt_place_memory_fn *memory,
+                                             struct tt_place_file **out_file, struct tt_error *why);
 /* Reads the previous placement: sets `now` of the models, and lets costs count if the problem
  * limits them. Models that it does not name lie nowhere. Errors as above. */
 TT_MUST_CHECK enum tt_err tt_place_file_previous(struct tt_place_file *self, const char *path,

@@ -41,17 +41,25 @@ char *tt_machine_date(char *out, size_t capacity) {
     return out;
 }
 
-int64_t tt_machine_peak_memory(void) {
+/* A line "NAME:  123 kB" of /proc/self/status, in bytes; 0: there is none. */
+static int64_t status_bytes(const char *name) {
     FILE *file = fopen("/proc/self/status", "re");
     char line[256];
+    size_t length = strlen(name);
     long long kib = 0;
     while (file && fgets(line, sizeof(line), file))
-        if (sscanf(line, "VmHWM: %lld kB", &kib) == 1)
+        if (strncmp(line, name, length) == 0 && sscanf(line + length, ": %lld kB", &kib) == 1)
             break;
     if (file)
         fclose(file);
     return kib * 1024;
 }
+
+int64_t tt_machine_peak_memory(void) { return status_bytes("VmHWM"); }
+
+int64_t tt_machine_resident_memory(void) { return status_bytes("VmRSS"); }
+
+int64_t tt_machine_private_memory(void) { return status_bytes("RssAnon"); }
 
 void tt_machine_forget_peak_memory(void) {
     malloc_trim(0); /* freed memory must not count */

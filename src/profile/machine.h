@@ -17,6 +17,10 @@ char *tt_machine_date(char *out, size_t capacity);
  * the system cannot reset it, the peak since the process began. */
 int64_t tt_machine_peak_memory(void);
 void tt_machine_forget_peak_memory(void);
+/* What is resident now, in bytes, and the part of it that is no file's (code, mapped weights); 0:
+ * unknown. */
+int64_t tt_machine_resident_memory(void);
+int64_t tt_machine_private_memory(void);
 /* Creates an empty folder below $TMPDIR, else /tmp. Errors: IO. */
 TT_MUST_CHECK enum tt_err tt_machine_scratch(char *out_path, size_t capacity, struct tt_error *why);
 /* Removes the folder and its contents; files that cannot be removed stay. */

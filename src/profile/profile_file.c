@@ -136,6 +136,18 @@ void tt_profile_file_close(struct tt_profile_file *take_file) {
     free(take_file);
 }
 
+enum tt_err tt_profile_file_memory(const char *path, int64_t *out_static_bytes,
+                                   int64_t *out_dynamic_bytes, struct tt_error *why) {
+    struct tt_profile_file *file;
+    enum tt_err err = tt_profile_file_open(path, 0, &file, why);
+    if (err)
+        return err;
+    *out_static_bytes = file->whole->static_bytes;
+    *out_dynamic_bytes = file->whole->dynamic_bytes;
+    tt_profile_file_close(file);
+    return TT_OK;
+}
+
 bool tt_profile_file_demand_is_elsewhere(const struct tt_profile_file *self, int32_t processors) {
     return self->message->processors > 0 && self->message->processors != processors;
 }
@@ -212,6 +224,11 @@ static void put_share(const char *name, int32_t ppm, struct tt_text *to) {
     tt_text_printf(to, " %s: %d.%06d", name, ppm / TT_DEMAND_WHOLE, ppm % TT_DEMAND_WHOLE);
 }
 
+static void put_mib(const char *name, int64_t bytes, struct tt_text *to) {
+    if (bytes > 0)
+        tt_text_printf(to, "%s: %.3f\n", name, (double)bytes / 0x100000);
+}
+
 static void put_contention(const struct tt_calibration_point *point, struct tt_text *to) {
     if (point->demand_ppm > 0) {
         put_share("demand", point->demand_ppm, to);
@@ -263,6 +280,8 @@ void tt_profile_file_print(const struct tt_profile_file_origin *origin,
     if (origin->executors > 1)
         tt_text_printf(out_text, "processors: %d\nexecutors: %d\n", origin->processors,
                        origin->executors);
+    put_mib("static_mib", origin->static_bytes, out_text);
+    put_mib("dynamic_mib", origin->dynamic_bytes, out_text);
     int32_t preferred = tt_profile_file_preferred(points, count, -1);
     if (preferred)
         tt_text_printf(out_text, "preferred_batch: %d\n", preferred);

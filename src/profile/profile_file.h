@@ -28,6 +28,9 @@ TT_MUST_CHECK enum tt_err tt_profile_file_open(const char *path, int32_t max_bat
                                                struct tt_profile_file **out_file,
                                                struct tt_error *why);
 void tt_profile_file_close(struct tt_profile_file *take_file);
+/* Only the memory that the file states; 0: it does not. Errors: as _open. */
+TT_MUST_CHECK enum tt_err tt_profile_file_memory(const char *path, int64_t *out_static_bytes,
+                                                 int64_t *out_dynamic_bytes, struct tt_error *why);
 /* True if the file's demands were measured with another number of processors than `processors`. */
 bool tt_profile_file_demand_is_elsewhere(const struct tt_profile_file *self, int32_t processors);
 /* Every batch needs the whole device, as if no demand had been measured. */
@@ -63,6 +66,7 @@ struct tt_profile_file_origin {
     int32_t step_count;            /* of the points' steps; 0: none */
     const char *const *step_names; /* [step_count] */
     int32_t processors, executors; /* demands were measured with these; executors < 2: were not */
+    int64_t static_bytes, dynamic_bytes; /* 0: not known */
 };
 
 /* D6: the smallest batch whose time per row is within a tenth of the best, among the step's points

@@ -105,6 +105,22 @@ class Place(unittest.TestCase):
         self.assertIn("The previous placement names 1 model that is gone.", said)
         self.assertIn("no placement has less than", said)
 
+    def test_profiles_give_memory(self):
+        profile = "linear { beta_ms: 1 }\nstatic_mib: 40\ndynamic_mib: 7\n"
+        (self.folder / "models" / "a").mkdir(parents=True)
+        self.write(profile, "models/a/profile.pbtxt")
+        given = 'rate_per_s: 10 static_mib: 40 dynamic_mib: 5'
+        self.assertIn(given, SMALL)
+        for stated, dynamic in (("", 7), ("dynamic_mib: 6", 6)):
+            problem = SMALL.replace(given, 'rate_per_s: 10 profile: "models/a/profile.pbtxt" ' + stated)
+            answer = self.answer(self.write(problem))
+            self.assertEqual([c["static_mib"] for c in answer["sub_clusters"]], [50, 50])
+            self.assertEqual(max(c["dynamic_mib"] for c in answer["sub_clusters"]), dynamic)
+        self.write(profile.replace("static_mib: 40", ""), "models/a/profile.pbtxt")
+        self.assertIn("problem.pbtxt:3: models/a/profile.pbtxt does not state static_mib; measure it",
+                      self.refused(problem))
+        self.assertIn("problem.pbtxt:3: ", self.refused(problem.replace("models/a/", "models/b/")))
+
     def test_wrong_files(self):
         self.assertIn("problem.pbtxt:3: rate_per_s is nan; it must be 0 ..",
                       self.refused(SMALL.replace("rate_per_s: 10", "rate_per_s: nan")))

@@ -343,6 +343,11 @@ class Models(unittest.TestCase):
         for batch in (1, 2, 4):
             self.assertIn("batch: %d " % batch, text)
         self.assertEqual(run("models", "check", self.models).returncode, 0)
+        # The weights are the file's, but for its text; a plan of a cluster reads them.
+        static = re.search(r"^static_mib: ([\d.]+)$", text, re.M)
+        weights = (self.models / "mlp" / "1" / "model.onnx").stat().st_size / 1048576
+        self.assertTrue(0.9 * weights <= float(static[1]) < weights + 64, (static, weights))
+        self.assertRegex(answer.stderr, r"memory: [\d.]+ MiB static, [\d.]+ for a run of the largest batch")
         # The same as a table: a row per batch, one of them is the best.
         rows = re.findall(r"^ +(\d+) +([\d.]+) +([\d.]+) - +([\d.]+) +(\d+)(  best)?$", answer.stdout, re.M)
         self.assertEqual([int(row[0]) for row in rows], [1, 2, 4])

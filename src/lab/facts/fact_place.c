@@ -5,6 +5,7 @@
 #include "lab/scenario/allocate.h"
 #include "place/place_file.h"
 #include "place/place_search.h"
+#include "profile/profile_file.h"
 
 #include <stdlib.h>
 
@@ -74,7 +75,7 @@ static enum tt_err compare(const struct tt_place_problem *problem,
 enum tt_err tt_fact_place(const char *path, const volatile sig_atomic_t *stop, json_t **out_json,
                           struct tt_error *why) {
     struct tt_place_file *file;
-    enum tt_err err = tt_place_file_open(path, &file, why);
+    enum tt_err err = tt_place_file_open(path, tt_profile_file_memory, &file, why);
     if (err)
         return err;
     err = compare(&file->problem, stop, out_json, why);

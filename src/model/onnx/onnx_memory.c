@@ -445,15 +445,21 @@ enum tt_err tt_onnx_memory_parse(const char *file_name, const void *bytes, size_
     return err;
 }
 
-enum tt_err tt_onnx_memory_check(const char *path, int32_t max_batch, int64_t limit_bytes,
-                                 int64_t *out_bytes, struct tt_error *why) {
+enum tt_err tt_onnx_memory_read(const char *path, int32_t max_batch,
+                                struct tt_onnx_memory *out_memory, struct tt_error *why) {
     struct tt_onnx_map map;
-    struct tt_onnx_memory memory;
     enum tt_err err = tt_onnx_map_open(path, &map, why);
     if (err)
         return err;
-    err = tt_onnx_memory_parse(path, map.bytes, map.length, max_batch, &memory, why);
+    err = tt_onnx_memory_parse(path, map.bytes, map.length, max_batch, out_memory, why);
     tt_onnx_map_close(&map);
+    return err;
+}
+
+enum tt_err tt_onnx_memory_check(const char *path, int32_t max_batch, int64_t limit_bytes,
+                                 int64_t *out_bytes, struct tt_error *why) {
+    struct tt_onnx_memory memory;
+    enum tt_err err = tt_onnx_memory_read(path, max_batch, &memory, why);
     if (err)
         return err;
     *out_bytes = plus(memory.weight_bytes, memory.largest_bytes);

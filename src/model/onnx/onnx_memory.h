@@ -28,6 +28,10 @@ TT_MUST_CHECK enum tt_err tt_onnx_memory_parse(const char *file_name, const void
                                                size_t length, int32_t max_batch,
                                                struct tt_onnx_memory *out_memory,
                                                struct tt_error *why);
+/* The same of a file. Errors: as above, and NOT_FOUND, IO. */
+TT_MUST_CHECK enum tt_err tt_onnx_memory_read(const char *path, int32_t max_batch,
+                                              struct tt_onnx_memory *out_memory,
+                                              struct tt_error *why);
 /* Reads a file. INVALID: its estimate is above `limit_bytes`; the message names the node or tensor.
  * `out_bytes`: the estimate. Errors: as above, and NOT_FOUND, IO. */
 TT_MUST_CHECK enum tt_err tt_onnx_memory_check(const char *path, int32_t max_batch,

@@ -52,9 +52,48 @@ static void memory_that_no_device_has_is_refused(void **state) {
     }
 }
 
+static void what_is_written_is_read(void **state) {
+    (void)state;
+    struct tt_profile_file_origin origin = {.source = "s",
+                                            .device = "d",
+                                            .date = "2026-01-31",
+                                            .max_batch = 1,
+                                            .static_bytes = 3 << 19,
+                                            .dynamic_bytes = 1 << 18};
+    struct tt_calibration_point point = {.step = TT_CALIBRATION_WHOLE,
+                                         .batch = 1,
+                                         .runs = 1,
+                                         .median_ns = 5,
+                                         .low_ns = 5,
+                                         .high_ns = 5};
+    for (int32_t known = 0; known < 2; known++) {
+        struct tt_text text;
+        struct tt_error why;
+        int64_t bytes[2] = {-1, -1};
+        char path[] = "/tmp/profile-XXXXXX";
+        int fd = mkstemp(path);
+        assert_true(fd >= 0);
+        close(fd);
+        if (!known)
+            origin.static_bytes = origin.dynamic_bytes = 0;
+        tt_text_init(&text);
+        tt_profile_file_print(&origin, &point, 1, &text);
+        assert_int_equal(strstr(tt_text_string(&text), "_mib") != NULL, known);
+        assert_int_equal(tt_text_write_file(path, &text, &why), TT_OK);
+        assert_int_equal(tt_profile_file_memory(path, &bytes[0], &bytes[1], &why), TT_OK);
+        assert_int_equal(bytes[0], origin.static_bytes);
+        assert_int_equal(bytes[1], origin.dynamic_bytes);
+        tt_text_fini(&text);
+        unlink(path);
+        origin.static_bytes = 3 << 19;
+        origin.dynamic_bytes = 1 << 18;
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_read),
+        cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(memory_that_no_device_has_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
