@@ -229,6 +229,7 @@ enum {
     KEY,
     OVERLOAD,
     CLOSED_LOOP,
+    LOOKAHEAD,
 };
 static const struct tt_option_spec deferred_options[] = {
     [FLOOR] = TT_CHOICE_SPEC(
@@ -285,6 +286,11 @@ static const struct tt_option_spec deferred_options[] = {
         "closed_loop", SWITCH, OFF,
         "whether a batch starts early once all clients wait: as many requests wait as were in "
         "each of the last four batches, and none arrived while such a batch ran"),
+    [LOOKAHEAD] = TT_CHOICE_SPEC(
+        "lookahead", SWITCH, ON,
+        "whether a batch drops more of the oldest requests where that loses fewer of all that "
+        "wait, given when each executor becomes free; only where early drops are on and there are "
+        "at most 64 executors"),
 };
 
 static struct tt_deferred_options adaptive_options(const int64_t *v) {
@@ -297,6 +303,7 @@ static struct tt_deferred_options adaptive_options(const int64_t *v) {
         .split = v[SPLIT] == ON,
         .overload = v[OVERLOAD] == ON,
         .closed_loop = v[CLOSED_LOOP] == ON,
+        .lookahead = v[LOOKAHEAD] == ON && v[FLOOR] != TT_FLOOR_OFF,
         .target = (int32_t)v[TARGET],
         .psi_cap_ppm = v[PSI_CAP] * 1000,
         .gap_permille = v[GAP],

@@ -24,11 +24,21 @@ struct tt_deferred_candidate {
     uint32_t generation; /* number of the candidate, rising per model */
     int32_t size;        /* rows; 0: the model has nothing to run */
     int32_t left;        /* waiting rows, those of this batch included */
+    bool asks_free;      /* a grant should say when the other executors are free */
     int64_t exec_at;     /* the earliest start */
     int64_t latest_at;   /* the latest start that is in time */
     int64_t key;         /* the smallest goes first; ties: smaller model */
     int64_t lead_ns;     /* duration of the message to the executor: the decision must be this much
                             earlier */
+};
+
+enum { TT_DEFERRED_FREE_TIMES = 16 };
+
+/* When executors other than the granted one are free, as expected; before now: they are. */
+struct tt_deferred_free_times {
+    int32_t count;                           /* -1: not asked for, or not known */
+    bool more;                               /* other executors are free later than these */
+    int64_t free_at[TT_DEFERRED_FREE_TIMES]; /* ascending */
 };
 
 struct tt_deferred_grant {
@@ -39,6 +49,7 @@ struct tt_deferred_grant {
     int64_t free_at;               /* expected; <= now: it is free */
     int64_t gap_ns;                /* mean time between dispatches over the whole fleet */
     struct tt_network_delay delay; /* S4: of messages to the executor */
+    struct tt_deferred_free_times others;
 };
 
 struct tt_deferred_dispatched {

@@ -2,6 +2,7 @@
 
 #include "base/instant.h"
 #include "core/mechanism.h"
+#include "policy/deferred/lookahead.h"
 
 #include <stdlib.h>
 
@@ -413,6 +414,14 @@ static int64_t start_before_rest(const struct tt_deferred_model *self,
     return frontrun_of(self, q, head, size + more);
 }
 
+/* S1: the size of the longest prefix behind the skipped heads that is in time. */
+static int32_t size_from_cursor(struct tt_deferred_queue *q, const struct moment *t) {
+    struct tt_ticket *head = first_kept(q);
+    int32_t left = q->rows - q->skipped_rows;
+    int32_t limit = left < q->model->max_batch ? left : q->model->max_batch;
+    return prefix_rows(q, head, largest(q, t, head->deadline_at, limit));
+}
+
 /* Steps 1 to 3 of the header: drops and skips heads. Returns the size of the batch behind them; 0:
  * the queue is empty. */
 static int32_t choose(struct tt_deferred_model *self, struct tt_deferred_queue *q,
@@ -428,10 +437,7 @@ static int32_t choose(struct tt_deferred_model *self, struct tt_deferred_queue *
         return 0;
     }
     skip_heads(q, t, min_size_now(self, q));
-    struct tt_ticket *head = first_kept(q);
-    int32_t left = q->rows - q->skipped_rows;
-    int32_t limit = left < q->model->max_batch ? left : q->model->max_batch;
-    return prefix_rows(q, head, largest(q, t, head->deadline_at, limit));
+    return size_from_cursor(q, t);
 }
 
 /* S1: steps 1 to 5 of the header, as of `t`: the longest prefix in time, with heads dropped early
@@ -455,6 +461,7 @@ static void form(struct tt_deferred_model *self, struct tt_deferred_queue *q,
     int64_t start_at = start_of(t, size);
     out->size = size;
     out->left = left;
+    out->asks_free = o->lookahead && left > size;
     out->lead_ns = tt_network_delay_of(o->delay, size);
     out->exec_at = start_at;
     if (head->deadline_at == TT_NEVER) {
@@ -499,6 +506,30 @@ void tt_deferred_model_form(struct tt_deferred_model *self, int32_t model, int64
     if (self->overload_ppm == PPM && !q->lull)
         drop_skipped(self, q); /* so that the backlog, which admits arrivals, counts none of them */
     set_timer(self, model, out_candidate);
+}
+
+/* Gives up more heads of the batch that a grant formed if that loses fewer of the waiting
+ * requests (lookahead.h). */
+static void look_ahead(struct tt_deferred_model *self, struct tt_deferred_queue *q,
+                       const struct moment *t, const struct tt_deferred_free_times *others,
+                       struct tt_deferred_candidate *c) {
+    struct tt_lookahead plan;
+    plan.latency = q->latency;
+    plan.centre = q->centre;
+    plan.max_batch = q->model->max_batch;
+    plan.min_size = min_size_now(self, q);
+    plan.start_at = start_of(t, 1);
+    plan.others = others;
+    const struct tt_lookahead_group *best =
+        tt_lookahead_choose(&plan, &first_kept(q)->link, &q->tickets.head, c->left);
+    if (!best)
+        return;
+    q->skipped += best->count_before;
+    q->skipped_rows += best->rows_before;
+    q->cursor = best->first;
+    skip_heads(q, t, plan.min_size); /* that request may have too many rows */
+    c->left = q->rows - q->skipped_rows;
+    c->size = size_from_cursor(q, t);
 }
 
 /* The rows of the candidate to take if `idle` executors can share the waiting rows. */
@@ -564,6 +595,8 @@ void tt_deferred_model_granted(struct tt_deferred_model *self, int64_t now,
         }
         t = late;
     }
+    if (c.asks_free && grant->others.count >= 0)
+        look_ahead(self, q, &t, &grant->others, &c);
     int32_t want = wanted_rows(self, q, c.size, grant->idle);
     drop_skipped(self, q);
     int32_t waited = q->count;

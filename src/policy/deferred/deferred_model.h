@@ -12,6 +12,9 @@
  * is skipped; m is the minimum size. Skipped heads are dropped (TT_DROP_EARLY) only when a batch is
  * dispatched. If this would skip all requests, none is skipped. That can happen with requests of
  * several rows.
+ * With `lookahead`, a grant skips more heads where that loses fewer of the waiting requests
+ * (lookahead.h). A candidate asks for the free times that this needs if rows wait behind its batch;
+ * a grant without them skips no more.
  * 3. size = the largest prefix behind the skipped heads that ends in time: t + l(size) <= d (S1:
  *    GetBatch).
  * 4. latest = d - l(size). exec follows from the `defer` rule:
@@ -89,9 +92,9 @@
  * Inputs of several lengths: a queue counts with the longest length that it has had since it was
  * empty. So it is never late, but may be too careful.
  *
- * This half knows no devices, and never drops or runs requests itself. It returns the dropped
- * tickets in a list. Of a request it sees the ticket only. The request is at the first of the
- * model's steps, because the family runs whole graphs. */
+ * This half knows only those devices of which a grant tells. It never drops or runs requests
+ * itself. It returns the dropped tickets in a list. Of a request it sees the ticket only. The
+ * request is at the first of the model's steps, because the family runs whole graphs. */
 #ifndef TT_POLICY_DEFERRED_DEFERRED_MODEL_H
 #define TT_POLICY_DEFERRED_DEFERRED_MODEL_H
 
@@ -114,7 +117,7 @@ struct tt_deferred_options {
     enum tt_deferred_floor floor;
     enum tt_deferred_defer defer;
     enum tt_deferred_key key;
-    bool reform_at_latest, credit, split, overload, closed_loop;
+    bool reform_at_latest, credit, split, overload, closed_loop, lookahead;
     int32_t target;         /* TT_FLOOR_FIXED: rows */
     int64_t delay_ns;       /* TT_DEFER_TIMEOUT: how long a head waits */
     int64_t delay_permille; /* if > 0: that time, as a share of the head's time from arrival to

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 enum { PPM = 1000000, PAUSE_NS = 100000000, GAP_WEIGHT = 100, SHARE = 1000000000 };
+enum { LISTED_EXECUTORS = 64 }; /* free times of more are not listed: the work is bounded */
 
 enum tt_err tt_deferred_rank_init(struct tt_deferred_rank *self, int32_t models, int32_t executors,
                                   bool ahead) {
@@ -208,6 +209,30 @@ static int32_t choose_executor(const struct tt_deferred_rank *self, int64_t now,
     return executor;
 }
 
+/* When the executors except `granted` are free. An executor that was granted to another candidate,
+ * and not answered, counts as free. */
+static void list_free_times(const struct tt_deferred_rank *self, int32_t granted,
+                            struct tt_deferred_free_times *out) {
+    int32_t count = 0;
+    out->more = false;
+    for (int32_t i = 0; i < self->executor_count; i++) {
+        const struct tt_deferred_executor *e = &self->executors[i];
+        if (!e->up || i == granted)
+            continue;
+        if (count == TT_DEFERRED_FREE_TIMES) {
+            out->more = true;
+            if (e->free_at >= out->free_at[count - 1])
+                continue;
+            count--;
+        }
+        int32_t place = count++;
+        for (; place > 0 && out->free_at[place - 1] > e->free_at; place--)
+            out->free_at[place] = out->free_at[place - 1];
+        out->free_at[place] = e->free_at;
+    }
+    out->count = count;
+}
+
 /* S3: the smallest free device for the open candidate that must start soonest. */
 bool tt_deferred_rank_next(struct tt_deferred_rank *self, int64_t now,
                            struct tt_deferred_grant *out_grant) {
@@ -228,7 +253,10 @@ bool tt_deferred_rank_next(struct tt_deferred_rank *self, int64_t now,
                                             .executor = executor,
                                             .idle = count,
                                             .free_at = self->executors[executor].free_at,
-                                            .gap_ns = tt_deferred_rank_gap(self)};
+                                            .gap_ns = tt_deferred_rank_gap(self),
+                                            .others.count = -1};
+    if (c->asks_free && self->executor_count <= LISTED_EXECUTORS)
+        list_free_times(self, executor, &out_grant->others);
     self->executors[executor].granted = true;
     tt_heap_remove(&self->free, executor);
     tt_heap_remove(&self->soon, executor);

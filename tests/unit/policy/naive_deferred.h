@@ -62,6 +62,31 @@ static inline int64_t naive_deferred_exec(const struct world *w, int m,
     return head->at + wait;
 }
 
+/* The first request, from q[k] on, of which a batch of the minimum size could be in time. If there
+ * is none: 0. */
+static inline int naive_deferred_skip(const struct world *w, int m, int64_t t, int64_t free_at,
+                                      const int *q, int k, int count) {
+    int floor = naive_deferred_floor(w, m);
+    for (; k < count; k++) {
+        int left = world_rows(w, q, k, count), need = left < floor ? left : floor;
+        if (need < w->arrivals[q[k]].rows)
+            need = w->arrivals[q[k]].rows;
+        if (naive_deferred_fits(w, m, t, free_at, need, w->arrivals[q[k]].deadline_at))
+            return k;
+    }
+    return 0;
+}
+
+/* The end of the longest prefix from q[k] on that is in time. */
+static inline int naive_deferred_end(const struct world *w, int m, int64_t t, int64_t free_at,
+                                     const int *q, int k, int count) {
+    int end = k + 1;
+    while (end < count && world_rows(w, q, k, end + 1) <= w->models[m].max_batch &&
+           naive_deferred_fits(w, m, t, free_at, world_rows(w, q, k, end + 1),
+                               w->arrivals[q[k]].deadline_at))
+        end++;
+    return end;
+}
 /* Forms the candidate anew; drops hopeless requests. Returns the number of heads that it skips. */
 static inline int naive_deferred_form(struct world *w, int m, int64_t t, int64_t free_at) {
     struct naive_deferred *self = w->policy;
@@ -75,22 +100,12 @@ static inline int naive_deferred_form(struct world *w, int m, int64_t t, int64_t
         naive_deferred_drop(w, q[0], t, TT_DROP_DEADLINE);
     if (count == 0)
         return 0;
-    int max_batch = w->models[m].max_batch, floor = naive_deferred_floor(w, m), k = 0;
-    for (; k < count; k++) {
-        int left = world_rows(w, q, k, count), need = left < floor ? left : floor;
-        if (need < w->arrivals[q[k]].rows)
-            need = w->arrivals[q[k]].rows;
-        if (naive_deferred_fits(w, m, t, free_at, need, w->arrivals[q[k]].deadline_at))
-            break;
-    }
-    if (k == count)
-        k = 0;
+    int max_batch = w->models[m].max_batch;
+    int k = naive_deferred_skip(w, m, t, free_at, q, 0, count);
+    int end = naive_deferred_end(w, m, t, free_at, q, k, count);
     const struct drive_arrival *head = &w->arrivals[q[k]];
-    int end = k + 1;
-    while (end < count && world_rows(w, q, k, end + 1) <= max_batch &&
-           naive_deferred_fits(w, m, t, free_at, world_rows(w, q, k, end + 1), head->deadline_at))
-        end++;
     c->size = world_rows(w, q, k, end);
+    c->asks_free = o->lookahead && end < count;
     c->lead_ns = w->d_ctrl_ns + w->d_data_ns * c->size;
     c->exec_at = naive_deferred_start(w, t, free_at, c->size);
     c->latest_at = c->key = TT_NEVER;
@@ -125,12 +140,116 @@ static inline int naive_deferred_want(const struct world *w, int m, int left, in
     return want < size ? want : size;
 }
 
+/* ---- lookahead: as lookahead.h says, request by request ---- */
+
+enum { NAIVE_ROWS = 4096, NAIVE_EXECUTORS = 64 };
+
+struct naive_plan {
+    const int64_t *tail_ns, *centre_ns; /* by rows */
+    int max_batch, min_size;
+    int64_t start_at;
+    int64_t free_at[NAIVE_EXECUTORS]; /* of the others, in any order */
+    int free_count;
+    int64_t known_until; /* TT_NEVER: all are known */
+};
+
+/* The losses of serving rows with these deadlines. */
+static inline int naive_plan_losses(const struct naive_plan *self, const int64_t *deadline_at,
+                                    int rows) {
+    int64_t free_at[NAIVE_EXECUTORS + 1];
+    int lost = 0;
+    for (int e = 0; e < self->free_count; e++)
+        free_at[e] = tt_instant_max(self->start_at, self->free_at[e]);
+    free_at[self->free_count] = self->start_at;
+    for (int batch = 0, row = 0; batch < 64 && row < rows; batch++) {
+        int first = 0;
+        for (int e = 0; e <= self->free_count; e++)
+            if (free_at[e] < free_at[first])
+                first = e;
+        int64_t t = free_at[first];
+        while (row < rows &&
+               t + self->tail_ns[rows - row < self->min_size ? rows - row : self->min_size] >
+                   deadline_at[row]) {
+            row++;
+            lost++;
+        }
+        if (row == rows || t >= self->known_until)
+            break;
+        int size = 1;
+        while (size < self->max_batch && size < rows - row &&
+               t + self->tail_ns[size + 1] <= deadline_at[row])
+            size++;
+        free_at[first] = t + self->centre_ns[size];
+        row += size;
+    }
+    return lost;
+}
+
+/* The number of requests to skip, of `count` that wait with these deadlines and rows. */
+static inline int naive_plan_skip(const struct naive_plan *self, const int64_t *deadline_at,
+                                  const int *request_rows, int count) {
+    static int64_t deadlines[NAIVE_ROWS];
+    int rows = 0, best = 0, fewest = INT32_MAX;
+    for (int i = 0; i < count; i++)
+        for (int row = 0; row < request_rows[i]; row++)
+            deadlines[rows++] = deadline_at[0];
+    tt_assert(rows <= NAIVE_ROWS);
+    if (naive_plan_losses(self, deadlines, rows) == 0)
+        return 0;
+    int64_t apart_ns = (deadline_at[count - 1] - deadline_at[0]) / 64;
+    int counted = count < 512 ? count : 512, begins[512], group = 0;
+    rows = 0;
+    for (int i = 0; i < counted; i++) {
+        if (deadline_at[i] - deadline_at[group] > apart_ns)
+            group = i;
+        begins[i] = group == i ? rows : -1;
+        for (int row = 0; row < request_rows[i]; row++)
+            deadlines[rows++] = deadline_at[group];
+    }
+    for (int i = 0; i < counted; i++) {
+        if (begins[i] < 0)
+            continue;
+        int lost = begins[i] + naive_plan_losses(self, deadlines + begins[i], rows - begins[i]);
+        if (lost < fewest) {
+            fewest = lost;
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* How many heads a grant skips where the rules of the batch alone skip `k`. */
+static inline int naive_deferred_look_ahead(const struct world *w, int m, int granted, int64_t t,
+                                            int64_t free_at, int k) {
+    int q[WORLD_REQUESTS], rows[WORLD_REQUESTS];
+    int64_t deadline_at[WORLD_REQUESTS], latency_ns[NAIVE_ROWS];
+    int count = world_queue(w, m, WORLD_BY_DEADLINE, q);
+    struct naive_plan plan = {.tail_ns = latency_ns,
+                              .centre_ns = latency_ns,
+                              .max_batch = w->models[m].max_batch,
+                              .min_size = naive_deferred_floor(w, m),
+                              .start_at = naive_deferred_start(w, t, free_at, 1),
+                              .known_until = TT_NEVER};
+    for (int b = 0; b <= plan.max_batch; b++)
+        latency_ns[b] = b ? world_latency(w, m, b) : 0;
+    for (int e = 0; e < w->executor_count; e++)
+        if (e != granted && w->executors[e].presence == WORLD_UP)
+            plan.free_at[plan.free_count++] = world_free_at(w, e);
+    for (int i = k; i < count; i++) {
+        deadline_at[i - k] = w->arrivals[q[i]].deadline_at;
+        rows[i - k] = w->arrivals[q[i]].rows;
+    }
+    int more = naive_plan_skip(&plan, deadline_at, rows, count - k);
+    return more > 0 ? naive_deferred_skip(w, m, t, free_at, q, k + more, count) : k;
+}
+
 /* The executor answers the candidate of model m at t. */
 static inline void naive_deferred_grant(struct world *w, int m, int e, int idle, int64_t t) {
     struct naive_deferred *self = w->policy;
     int64_t free_at = world_free_at(w, e);
     self->offered[e] = false;
     self->gap_seen = self->gap_fixed >> 10;
+    bool asked = self->candidates[m].asks_free;
     int skip = naive_deferred_form(w, m, t, free_at);
     struct tt_deferred_candidate c = self->candidates[m];
     bool strict = self->options.defer == TT_DEFER_FULL || self->options.defer == TT_DEFER_TIMEOUT;
@@ -139,7 +258,12 @@ static inline void naive_deferred_grant(struct world *w, int m, int e, int idle,
         naive_deferred_form(w, m, t, INT64_MIN);
         return;
     }
-    int q[WORLD_REQUESTS], count = world_queue(w, m, WORLD_BY_DEADLINE, q), end = skip, rows = 0;
+    int q[WORLD_REQUESTS], count = world_queue(w, m, WORLD_BY_DEADLINE, q), rows = 0;
+    if (asked && c.asks_free)
+        skip = naive_deferred_look_ahead(w, m, e, t, free_at, skip);
+    int end = naive_deferred_end(w, m, t, free_at, q, skip, count);
+    c.size = world_rows(w, q, skip, end);
+    end = skip;
     int want = naive_deferred_want(w, m, world_rows(w, q, skip, count), c.size, idle);
     for (int i = 0; i < skip; i++)
         naive_deferred_drop(w, q[i], t, TT_DROP_EARLY);

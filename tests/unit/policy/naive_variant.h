@@ -143,6 +143,8 @@ static inline struct variant variant_deferred(const struct tt_deferred_options *
     variant_put(&self, "key", o->key == TT_KEY_LATEST ? "latest" : "deadline");
     variant_put_switch(&self, "reform_at_latest", o->reform_at_latest);
     variant_put_switch(&self, "credit", o->credit);
+    variant_put_switch(&self, "lookahead", o->lookahead);
+    self.initial.deferred.options.lookahead &= o->floor != TT_FLOOR_OFF;
     variant_put_ns(&self, "credit_step", o->credit_step_ns);
     variant_put_switch(&self, "split", o->split);
     variant_put_permille(&self, "gap_factor", o->gap_permille);

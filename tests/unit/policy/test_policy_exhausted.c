@@ -73,9 +73,11 @@ static void add_deferred_family(struct variants *self) {
                                         .defer = TT_DEFER_FULL,
                                         .key = TT_KEY_DEADLINE,
                                         .credit = true,
+                                        .lookahead = true,
                                         .credit_step_ns = 2};
     struct variant v = variant_deferred(&default_value);
     v.option_count = 0; /* the same; its minimum size is 1 while no rate is known */
+    v.initial.deferred.options.lookahead = true;
     add(self, &v);
     add(self, (v = variant_deferred(&fixed), &v));
     for (int reform = 0; reform < 2; reform++) {

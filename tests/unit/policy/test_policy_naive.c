@@ -75,6 +75,7 @@ static struct variant draw_deferred(struct tt_prng *prng, int64_t unit_ns) {
     o.key = (enum tt_deferred_key)between(prng, 0, 1);
     o.reform_at_latest = between(prng, 0, 1);
     o.credit = between(prng, 0, 1);
+    o.lookahead = between(prng, 0, 3) > 0;
     o.credit_step_ns = between(prng, 0, 9) * unit_ns;
     o.split = between(prng, 0, 1);
     o.gap_permille = 1000 * between(prng, 0, 4);
