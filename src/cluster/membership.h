@@ -1,9 +1,9 @@
 /* A node's place in the coordination service (cluster/coordination.h), and its record of an epoch.
  *
  * Life: OUT -> LEASING -> JOINING -> IN, where the lease is renewed after a third of its time ->
- * OUT again when the lease has expired; then the record is looked at again, too. Whatever fails or is not answered is tried again later. The
- * record goes its own way: _record asks for a swap; if another epoch is recorded meanwhile, the
- * higher one stands, and the owner is notified.
+ * OUT again when the lease has expired; then the record is looked at again, too. Whatever fails or
+ * is not answered is tried again later. The record goes its own way: _record asks for a swap; if
+ * another epoch is recorded meanwhile, the higher one stands, and the owner is notified.
  *
  * Pure, one thread. Implemented in membership.c. */
 #ifndef TT_CLUSTER_MEMBERSHIP_H

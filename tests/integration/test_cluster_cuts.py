@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """S10: nodes that do not reach each other, and nodes whose clocks differ: real processes, each in a network namespace.
 
-No test states a time: what must hold is that every request is answered, once and rightly, and who is primary.
+No test states a time: what must hold is that every request is answered, once and rightly, and that one scheduler is primary.
 """
 import pathlib
 import subprocess
