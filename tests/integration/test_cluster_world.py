@@ -137,6 +137,18 @@ class ClusterWorld(unittest.TestCase):
         self.assertGreater(report["total"]["ok"], 0)
         self.assertEqual(report["total"]["failed"], 0, report["live"]["first_failure"])
 
+    def test_overload_waits_in_the_cluster(self):
+        """Requests that cannot be served are dropped there at their deadlines, as in the other worlds: none waits in the client,
+        whose waiting no scheduler knows of."""
+        text = """seed: 5 duration_s: 1 device { count: 2 } load { rate: 3500 } policy { name: "deferred" }
+model { name: "a" slo_ms: 2500 max_batch: 4 profile { linear { alpha_ms: 1 beta_ms: 10 } } }"""
+        done = self.run_it(text, "--world", "cluster", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        self.account(report)
+        self.assertEqual(report["total"]["failed"], 0, report["live"]["first_failure"])
+        self.assertGreater(report["total"]["dropped"], report["total"]["late"])
+
     def test_goodput(self):
         text = SMALL.replace("slo_ms: 2000", "slo_ms: 200").replace("3000", "300") + "goodput { precision: 0.9 bad_rate: 0.5 }\n"
         done = self.run_it(text, "--world", "cluster", "--goodput", "--json")

@@ -17,8 +17,8 @@
 #include <sys/resource.h>
 
 enum {
-    AT_ONCE = 64,       /* so that answers are read while many requests are due */
-    CONNECTIONS = 1088, /* to each frontend: more requests than it keeps in the cluster */
+    AT_ONCE = 64,        /* so that answers are read while many requests are due */
+    CONNECTIONS = 12000, /* to each frontend, which accepts 16384 */
     SPARE_FILES = 128,
     REFUSAL_BYTES = 600,
 };
