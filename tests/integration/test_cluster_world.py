@@ -184,6 +184,7 @@ model { name: "a" slo_ms: 2500 max_batch: 4 profile { linear { alpha_ms: 1 beta_
         self.refused(with_model("window_ms: 3"), "settings of its own")
         self.refused(with_model("input_bytes: 3"), "has copies")
         self.refused(changed("slo_ms: 2000", "slo_ms: 0.5"), "leaves nothing", "reply_ms")
+        self.refused(changed("backends: 2", "backends: 2 reply_ms: -1"), "reply_ms is -1; it must be > 0")
         self.refused(changed("backends: 2", "backends: 4"), "backends is 4", "number of devices, 3")
         self.refused(changed("frontends: 2", "frontends: 99"), "frontends is 99")
         self.refused(SMALL + "network { data_us_per_row: 1 }\n", "network")

@@ -108,7 +108,7 @@ static enum tt_err build_layout(const struct tt_experiment *self, struct tt_scen
                                    cluster->backends, TT_PROCESS_BACKENDS, devices);
     double reply_ms = given && given->reply_ms != 0 ? given->reply_ms : default_reply_ms;
     if (!tt_experiment_ns(reply_ms, TT_MS, &cluster->reply_ns))
-        return tt_experiment_wrong(self, given, "reply_ms", why, "reply_ms is %g; it must be >= 0",
+        return tt_experiment_wrong(self, given, "reply_ms", why, "reply_ms is %g; it must be > 0",
                                    reply_ms);
     return TT_OK;
 }

@@ -393,9 +393,11 @@ static enum tt_err open_cluster(struct player *self, struct tt_error *why) {
     if (!err)
         err = tt_process_cluster_await(&self->cluster, &wait, why);
     char line[160];
-    snprintf(line, sizeof(line), "a scheduler, %d frontend%s and %d backends with %d devices serve",
+    snprintf(line, sizeof(line),
+             "a scheduler, %d frontend%s and %d backend%s with %d device%s serve",
              self->cluster.frontends, tt_plural(self->cluster.frontends), self->cluster.backends,
-             self->scenario->device_count);
+             tt_plural(self->cluster.backends), self->scenario->device_count,
+             tt_plural(self->scenario->device_count));
     if (!err && outputs && outputs->say)
         outputs->say(outputs->progress_context, line);
     return err;
