@@ -30,8 +30,9 @@ static const struct tt_limit limit_rows[] = {
     {"max-body-bytes", "bytes", "body of a request as it is sent; a longer one: 413",
      OF(body_bytes), 64 * MIB, 1, 64 * GIB},
     {"max-management-bytes", "bytes",
-     "body of a request other than inference and load; a longer one: 413", OF(management_bytes),
-     MIB, 1, GIB},
+     "body of a request other than inference and load, which is read on the connections' thread; a "
+     "longer one: 413",
+     OF(management_bytes), 64 * KIB, 1, GIB},
     {"max-unpacked-bytes", "bytes", "compressed body after decompression; a longer one: 413",
      OF(unpacked_bytes), 64 * MIB, 1, 64 * GIB},
     {"max-receive-bytes", "bytes",

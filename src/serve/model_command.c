@@ -18,14 +18,20 @@ enum tt_err tt_model_command_new(const char *name, bool is_load,
     return TT_OK;
 }
 
+static void free_files(struct tt_model_command *command) {
+    for (int32_t i = 0; i < command->file_count; i++) {
+        free(command->files[i].path);
+        free(command->files[i].bytes);
+    }
+    free(command->files);
+    command->files = NULL;
+    command->file_count = 0;
+}
+
 void tt_model_command_free(struct tt_model_command *take_command) {
     if (!take_command)
         return;
-    for (int32_t i = 0; i < take_command->file_count; i++) {
-        free(take_command->files[i].path);
-        free(take_command->files[i].bytes);
-    }
-    free(take_command->files);
+    free_files(take_command);
     free(take_command->config_json);
     free(take_command->name);
     free(take_command);
@@ -34,6 +40,7 @@ void tt_model_command_free(struct tt_model_command *take_command) {
 void tt_model_command_finish(struct tt_model_command *take_command) {
     struct tt_command_box *box = take_command->box;
     tt_assert(box != NULL);
+    free_files(take_command); /* here, because it takes long, and the port's thread has clients */
     /* Wakes under the lock: once the port has taken the command out, it may close. */
     tt_lock_take(&box->lock);
     take_command->next = box->finished;

@@ -65,7 +65,8 @@ struct tt_model_controller {
     void (*failed)(void *context, struct tt_served_model *model);
     void *context;
 };
-/* `err` and `why` are set. Any thread that holds no lock; may wake the port's thread. */
+/* `err` and `why` are set; its files are freed. Any thread that holds no lock; may wake the port's
+ * thread. */
 void tt_model_command_finish(struct tt_model_command *take_command);
 /* Reverses the list by `next`: the newest first becomes the oldest first. */
 struct tt_model_command *tt_model_command_oldest_first(struct tt_model_command *newest);

@@ -5,7 +5,7 @@
  * reached becomes a point of a table in the file $FAULT_BOARD, which the test maps too. The test
  * arms a point; the next call there fails once, as the system would fail it: no memory, a reset
  * connection, no descriptor left, an interrupted call. It also counts the blocks of memory that are
- * allocated, so that a test sees leaks. */
+ * allocated, so that a test sees leaks, and notes the largest that the first thread frees. */
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
@@ -59,7 +59,8 @@ struct board {
     _Atomic int32_t count;
     _Atomic int64_t blocks; /* of memory, allocated and not freed */
     _Atomic uint32_t failures;
-    _Atomic uint32_t skip; /* calls of the armed point that succeed before */
+    _Atomic uint32_t skip;        /* calls of the armed point that succeed before */
+    _Atomic uint64_t freed_bytes; /* the largest block that the first thread has freed */
     struct point points[MAX_POINTS];
 };
 
@@ -224,6 +225,11 @@ int posix_memalign(void **out, size_t alignment, size_t bytes) {
 
 void free(void *block) {
     COUNT(-(block != NULL));
+    if (board && block && getpid() == gettid()) {
+        uint64_t bytes = malloc_usable_size(block);
+        if (bytes > atomic_load(&board->freed_bytes))
+            atomic_store(&board->freed_bytes, bytes);
+    }
     __libc_free(block);
 }
 

@@ -138,7 +138,7 @@ class Memory(HostileCase):
             for body, headers in ((pack(text), {"Content-Encoding": "gzip"}), (text[: 2 * MIB], {})):
                 status, answer = self.ask("POST", path, body, headers)
                 self.assertEqual(status, 413, answer)
-                self.assertIn("limit of %d" % MIB, answer["error"])
+                self.assertIn("limit of %d" % (64 << 10), answer["error"])
         if not self.is_sanitized():
             self.assertLess(self.memory("VmHWM") - before, 16 * MIB)
 

@@ -16,4 +16,4 @@ class Point(ctypes.Structure):
 
 class Board(ctypes.Structure):
     _fields_ = [("armed", ctypes.c_int32), ("count", ctypes.c_int32), ("blocks", ctypes.c_int64),
-                ("failures", ctypes.c_uint32), ("skip", ctypes.c_uint32), ("points", Point * MAX_POINTS)]  # fmt: skip
+                ("failures", ctypes.c_uint32), ("skip", ctypes.c_uint32), ("freed_bytes", ctypes.c_uint64), ("points", Point * MAX_POINTS)]  # fmt: skip

@@ -50,26 +50,37 @@ static void unpack(struct grpc_work *self) {
     self->message = unpacked;
 }
 
+static enum tt_err read_there(struct grpc_work *self) {
+    const char *bytes = self->message.bytes ? self->message.bytes : "";
+    size_t count = self->message.length;
+    return self->inference ? tt_grpc_inference_read(self->inference, bytes, count, &self->why)
+                           : tt_grpc_read_command(true, bytes, count, &self->command, &self->why);
+}
+
+/* The message is freed where nothing points into it any more: giving its memory back takes the
+ * system milliseconds. */
 static void read_message(uv_work_t *work) {
     struct grpc_work *self = work->data;
     tt_pool_work_enter();
     if (self->coding != TT_CODING_IDENTITY)
         unpack(self);
-    const char *bytes = self->message.bytes ? self->message.bytes : "";
-    if (self->err)
-        return;
-    if (self->inference)
-        self->err =
-            tt_grpc_inference_read(self->inference, bytes, self->message.length, &self->why);
-    else
-        self->err =
-            tt_grpc_read_command(true, bytes, self->message.length, &self->command, &self->why);
+    if (!self->err)
+        self->err = read_there(self);
+    if (self->err || !self->inference)
+        tt_text_fini(&self->message);
 }
 
 static void write_inputs(uv_work_t *work) {
     struct grpc_work *self = work->data;
     tt_pool_work_enter();
     self->err = tt_grpc_inference_write(self->inference, &self->why);
+    tt_text_fini(&self->message);
+}
+
+static void drop_message(uv_work_t *work) {
+    struct grpc_work *self = work->data;
+    tt_pool_work_enter();
+    tt_text_fini(&self->message);
 }
 
 /* --- on the loop --- */
@@ -127,10 +138,12 @@ static void on_read(uv_work_t *work, int status) {
     }
     if (!self->err && !self->call->is_over)
         self->err = tt_grpc_inference_reserve(self->inference, &self->why);
-    if (self->err || self->call->is_over)
-        end_inference(self);
+    if (!self->err && !self->call->is_over)
+        uv_queue_work(work->loop, work, write_inputs, on_written);
+    else if (self->message.bytes)
+        uv_queue_work(work->loop, work, drop_message, on_written);
     else
-        uv_queue_work(self->call->all->loop, work, write_inputs, on_written);
+        end_inference(self);
 }
 
 bool tt_grpc_call_is_large(const struct tt_grpc_call *call) {

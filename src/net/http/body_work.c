@@ -104,24 +104,40 @@ static enum tt_err unpack_there(struct tt_body_work *self) {
     return TT_OK;
 }
 
+/* Nothing points into the body any more. Giving its memory back takes the system milliseconds. */
+static void free_body(struct tt_body_work *self) {
+    tt_text_fini(&self->unpacked);
+    tt_text_fini(&self->message->body);
+}
+
+static enum tt_err read_there(struct tt_body_work *self) {
+    if (self->command)
+        return tt_kserve_read_load(self->request.body, self->request.body_bytes, self->command,
+                                   &self->why);
+    return tt_exchange_read_inputs(self->exchange, tt_served_model_signature(self->model),
+                                   &self->request, &self->why);
+}
+
 static void read_body(uv_work_t *work) {
     struct tt_body_work *self = work->data;
     tt_pool_work_enter();
     self->err = is_packed(self->message) ? unpack_there(self) : TT_OK;
-    if (self->err)
-        return;
-    if (self->command)
-        self->err = tt_kserve_read_load(self->request.body, self->request.body_bytes, self->command,
-                                        &self->why);
-    else
-        self->err = tt_exchange_read_inputs(self->exchange, tt_served_model_signature(self->model),
-                                            &self->request, &self->why);
+    if (!self->err)
+        self->err = read_there(self);
+    if (self->err || self->command)
+        free_body(self);
 }
 
 static void write_inputs(uv_work_t *work) {
     struct tt_body_work *self = work->data;
     tt_pool_work_enter();
     self->err = tt_kserve_fill(&self->exchange->request, self->exchange->inference, &self->why);
+    free_body(self);
+}
+
+static void drop_body(uv_work_t *work) {
+    tt_pool_work_enter();
+    free_body(work->data);
 }
 
 /* --- on the loop --- */
@@ -150,6 +166,11 @@ static void end_request(struct tt_body_work *self) {
         refuse(exchange, self->err, self->is_too_large, &self->why);
     end_work(self);
     exchange->done(exchange);
+}
+
+static void on_dropped(uv_work_t *work, int status) {
+    tt_assert(status == 0); /* nothing is cancelled */
+    end_request(work->data);
 }
 
 static void on_written(uv_work_t *work, int status) {
@@ -192,10 +213,12 @@ static void on_body_read(uv_work_t *work, int status) {
     }
     if (!self->err && !exchange->is_abandoned)
         self->err = reserve(self);
-    if (self->err || exchange->is_abandoned)
-        end_request(self);
-    else
+    if (!self->err && !exchange->is_abandoned)
         uv_queue_work(work->loop, work, write_inputs, on_written);
+    else if (self->unpacked.bytes || self->message->body.bytes)
+        uv_queue_work(work->loop, work, drop_body, on_dropped);
+    else
+        end_request(self);
 }
 
 /* Whether there is work for the pool. If not, the reply is ready, or the command is submitted. */
