@@ -60,6 +60,7 @@ static enum tt_err make_threads(struct tt_multicore *self,
                                           .one_grant = self->one_thread,
                                           .grants_expired = !self->one_thread &&
                                                             options->policy->reform_at_latest,
+                                          .lists_free_times = options->policy->lookahead,
                                           .rest_ns = self->one_thread ? 0 : options->rest_ns};
     return tt_rank_thread_init(&self->rank_thread, &rank);
 }

@@ -7,9 +7,11 @@
  * - rank thread -> model thread: events, in a ring: grants, and batches that ended;
  * - rank thread -> all model threads: the fleet, in one latest-value register.
  *
- * A batch is the only thing that is passed by pointer. A model thread makes it; it belongs to the
- * rank thread and its devices from the answer on, and comes back with the event that it ended. Its
- * head is the task that devices know (core/device_set.h); requests are metadata only. */
+ * Two things are passed by pointer. A model thread makes a batch; it belongs to the rank thread and
+ * its devices from the answer on, and comes back with the event that it ended. The free times of a
+ * grant are the rank thread's, which leaves them unchanged until the answer.
+ *
+ * A batch's head is the task that devices know (core/device_set.h); requests are metadata only. */
 #ifndef TT_MULTICORE_MULTICORE_MESSAGES_H
 #define TT_MULTICORE_MULTICORE_MESSAGES_H
 

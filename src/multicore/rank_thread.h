@@ -62,8 +62,9 @@ struct tt_rank_thread_options {
     struct tt_model_thread **model_threads; /* borrowed; it reads and writes their rings */
     int32_t thread_count;
     bool one_grant;
-    bool grants_expired; /* see policy/deferred/deferred_rank.h */
-    int64_t rest_ns;     /* maximum delay until a thread sees a message */
+    bool grants_expired;   /* see policy/deferred/deferred_rank.h */
+    bool lists_free_times; /* the same */
+    int64_t rest_ns;       /* maximum delay until a thread sees a message */
 };
 
 TT_MUST_CHECK enum tt_err tt_rank_thread_init(struct tt_rank_thread *self,

@@ -394,7 +394,9 @@ static enum tt_err deferred_init(struct tt_policy *self, const struct tt_policy_
         return TT_ERR_NO_MEMORY;
     enum tt_err err = tt_deferred_model_init(&self->model, models, &options);
     bool ahead = setup->d_ctrl_ns > 0 || setup->d_data_ns > 0 || setup->domain->delays;
-    return err ? err : tt_deferred_rank_init(&self->rank, models, executors, ahead);
+    if (!err)
+        err = tt_deferred_rank_init(&self->rank, models, executors, ahead);
+    return err || !options.lookahead ? err : tt_deferred_rank_list_free_times(&self->rank);
 }
 
 /* HTTP clients often send a request after the answer to the last one. */

@@ -24,7 +24,6 @@ struct tt_deferred_candidate {
     uint32_t generation; /* number of the candidate, rising per model */
     int32_t size;        /* rows; 0: the model has nothing to run */
     int32_t left;        /* waiting rows, those of this batch included */
-    bool asks_free;      /* a grant should say when the other executors are free */
     int64_t exec_at;     /* the earliest start */
     int64_t latest_at;   /* the latest start that is in time */
     int64_t key;         /* the smallest goes first; ties: smaller model */
@@ -36,7 +35,7 @@ enum { TT_DEFERRED_FREE_TIMES = 16 };
 
 /* When executors other than the granted one are free, as expected; before now: they are. */
 struct tt_deferred_free_times {
-    int32_t count;                           /* -1: not asked for, or not known */
+    int32_t count;
     bool more;                               /* other executors are free later than these */
     int64_t free_at[TT_DEFERRED_FREE_TIMES]; /* ascending */
 };
@@ -49,7 +48,8 @@ struct tt_deferred_grant {
     int64_t free_at;               /* expected; <= now: it is free */
     int64_t gap_ns;                /* mean time between dispatches over the whole fleet */
     struct tt_network_delay delay; /* S4: of messages to the executor */
-    struct tt_deferred_free_times others;
+    /* The rank half's, unchanged until the grant is answered; NULL: it gives none. */
+    const struct tt_deferred_free_times *others;
 };
 
 struct tt_deferred_dispatched {

@@ -461,7 +461,6 @@ static void form(struct tt_deferred_model *self, struct tt_deferred_queue *q,
     int64_t start_at = start_of(t, size);
     out->size = size;
     out->left = left;
-    out->asks_free = o->lookahead && left > size;
     out->lead_ns = tt_network_delay_of(o->delay, size);
     out->exec_at = start_at;
     if (head->deadline_at == TT_NEVER) {
@@ -595,8 +594,8 @@ void tt_deferred_model_granted(struct tt_deferred_model *self, int64_t now,
         }
         t = late;
     }
-    if (c.asks_free && grant->others.count >= 0)
-        look_ahead(self, q, &t, &grant->others, &c);
+    if (self->options.lookahead && grant->others && c.left > c.size)
+        look_ahead(self, q, &t, grant->others, &c);
     int32_t want = wanted_rows(self, q, c.size, grant->idle);
     drop_skipped(self, q);
     int32_t waited = q->count;

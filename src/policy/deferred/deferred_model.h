@@ -12,9 +12,8 @@
  * is skipped; m is the minimum size. Skipped heads are dropped (TT_DROP_EARLY) only when a batch is
  * dispatched. If this would skip all requests, none is skipped. That can happen with requests of
  * several rows.
- * With `lookahead`, a grant skips more heads where that loses fewer of the waiting requests
- * (lookahead.h). A candidate asks for the free times that this needs if rows wait behind its batch;
- * a grant without them skips no more.
+ * With `lookahead`, a grant skips more heads where that loses fewer of the waiting requests, if it
+ * says when the other executors are free and rows wait behind its batch (lookahead.h).
  * 3. size = the largest prefix behind the skipped heads that ends in time: t + l(size) <= d (S1:
  *    GetBatch).
  * 4. latest = d - l(size). exec follows from the `defer` rule:

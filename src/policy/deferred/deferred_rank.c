@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 enum { PPM = 1000000, PAUSE_NS = 100000000, GAP_WEIGHT = 100, SHARE = 1000000000 };
-enum { LISTED_EXECUTORS = 64 }; /* free times of more are not listed: the work is bounded */
+enum { LISTED_EXECUTORS = 64 };
 
 enum tt_err tt_deferred_rank_init(struct tt_deferred_rank *self, int32_t models, int32_t executors,
                                   bool ahead) {
@@ -25,6 +25,13 @@ enum tt_err tt_deferred_rank_init(struct tt_deferred_rank *self, int32_t models,
     return TT_ERR_NO_MEMORY;
 }
 
+enum tt_err tt_deferred_rank_list_free_times(struct tt_deferred_rank *self) {
+    if (self->executor_count > LISTED_EXECUTORS)
+        return TT_OK;
+    self->free_times = calloc((size_t)self->executor_count, sizeof(*self->free_times));
+    return self->free_times ? TT_OK : TT_ERR_NO_MEMORY;
+}
+
 void tt_deferred_rank_fini(struct tt_deferred_rank *self) {
     tt_heap_fini(&self->waiting);
     tt_heap_fini(&self->ready);
@@ -35,6 +42,7 @@ void tt_deferred_rank_fini(struct tt_deferred_rank *self) {
     free(self->candidates);
     free(self->loads);
     free(self->executors);
+    free(self->free_times);
     *self = (struct tt_deferred_rank){0};
 }
 
@@ -211,8 +219,9 @@ static int32_t choose_executor(const struct tt_deferred_rank *self, int64_t now,
 
 /* When the executors except `granted` are free. An executor that was granted to another candidate,
  * and not answered, counts as free. */
-static void list_free_times(const struct tt_deferred_rank *self, int32_t granted,
-                            struct tt_deferred_free_times *out) {
+static const struct tt_deferred_free_times *list_free_times(const struct tt_deferred_rank *self,
+                                                            int32_t granted) {
+    struct tt_deferred_free_times *out = &self->free_times[granted];
     int32_t count = 0;
     out->more = false;
     for (int32_t i = 0; i < self->executor_count; i++) {
@@ -231,6 +240,7 @@ static void list_free_times(const struct tt_deferred_rank *self, int32_t granted
         out->free_at[place] = e->free_at;
     }
     out->count = count;
+    return out;
 }
 
 /* S3: the smallest free device for the open candidate that must start soonest. */
@@ -253,10 +263,9 @@ bool tt_deferred_rank_next(struct tt_deferred_rank *self, int64_t now,
                                             .executor = executor,
                                             .idle = count,
                                             .free_at = self->executors[executor].free_at,
-                                            .gap_ns = tt_deferred_rank_gap(self),
-                                            .others.count = -1};
-    if (c->asks_free && self->executor_count <= LISTED_EXECUTORS)
-        list_free_times(self, executor, &out_grant->others);
+                                            .gap_ns = tt_deferred_rank_gap(self)};
+    if (self->free_times && c->left > c->size)
+        out_grant->others = list_free_times(self, executor);
     self->executors[executor].granted = true;
     tt_heap_remove(&self->free, executor);
     tt_heap_remove(&self->soon, executor);

@@ -55,10 +55,15 @@ struct tt_deferred_rank {
      * grant arrives. For halves on threads of their own, where newer candidates may be too late
      * again and again. On one thread a newer candidate is there at once. False after init. */
     bool grants_expired;
+    /* [executor]: what its last grant said of the others; NULL: grants say nothing. */
+    struct tt_deferred_free_times *free_times;
 };
 
 TT_MUST_CHECK enum tt_err tt_deferred_rank_init(struct tt_deferred_rank *self, int32_t models,
                                                 int32_t executors, bool ahead);
+/* From now on a grant says when the other executors are free, if rows wait behind the candidate's
+ * batch. Cost: O(executors) for each such grant, so there is no effect with more than 64. */
+TT_MUST_CHECK enum tt_err tt_deferred_rank_list_free_times(struct tt_deferred_rank *self);
 void tt_deferred_rank_fini(struct tt_deferred_rank *self);
 
 /* Replaces the candidate of a model; size 0 removes it. */

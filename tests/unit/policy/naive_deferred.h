@@ -105,7 +105,7 @@ static inline int naive_deferred_form(struct world *w, int m, int64_t t, int64_t
     int end = naive_deferred_end(w, m, t, free_at, q, k, count);
     const struct drive_arrival *head = &w->arrivals[q[k]];
     c->size = world_rows(w, q, k, end);
-    c->asks_free = o->lookahead && end < count;
+    c->left = world_rows(w, q, k, count);
     c->lead_ns = w->d_ctrl_ns + w->d_data_ns * c->size;
     c->exec_at = naive_deferred_start(w, t, free_at, c->size);
     c->latest_at = c->key = TT_NEVER;
@@ -249,7 +249,7 @@ static inline void naive_deferred_grant(struct world *w, int m, int e, int idle,
     int64_t free_at = world_free_at(w, e);
     self->offered[e] = false;
     self->gap_seen = self->gap_fixed >> 10;
-    bool asked = self->candidates[m].asks_free;
+    bool listed = self->candidates[m].left > self->candidates[m].size;
     int skip = naive_deferred_form(w, m, t, free_at);
     struct tt_deferred_candidate c = self->candidates[m];
     bool strict = self->options.defer == TT_DEFER_FULL || self->options.defer == TT_DEFER_TIMEOUT;
@@ -259,7 +259,7 @@ static inline void naive_deferred_grant(struct world *w, int m, int e, int idle,
         return;
     }
     int q[WORLD_REQUESTS], count = world_queue(w, m, WORLD_BY_DEADLINE, q), rows = 0;
-    if (asked && c.asks_free)
+    if (self->options.lookahead && listed && c.left > c.size)
         skip = naive_deferred_look_ahead(w, m, e, t, free_at, skip);
     int end = naive_deferred_end(w, m, t, free_at, q, skip, count);
     c.size = world_rows(w, q, skip, end);

@@ -150,46 +150,53 @@ static void test_random_cases(void **state) {
     assert_true(skips > CASES / 50);
 }
 
-/* The grant of executor 0 of `count`. Executor e > 0 is free at 1000 - 7 e (mod 100). */
-static struct tt_deferred_grant granted(int32_t count, bool asks) {
+/* What the grant of executor 0 of `count` says of the others, for a batch of one of `left` rows;
+ * the count is -1 for nothing. Executor e > 0 is free at 900 + 7 (count - e) mod 100. */
+static struct tt_deferred_free_times listed(int32_t count, bool lists, int32_t left) {
     struct tt_deferred_rank rank;
     struct tt_deferred_grant grant;
     assert_int_equal(tt_deferred_rank_init(&rank, 1, count, false), TT_OK);
+    if (lists)
+        assert_int_equal(tt_deferred_rank_list_free_times(&rank), TT_OK);
     for (int32_t e = 0; e < count; e++)
         tt_deferred_rank_add(&rank, 0, e, 1);
     for (int32_t e = count - 1; e > 0; e--)
         rank.executors[e].free_at = 900 + (int64_t)(count - e) * 7 % 100;
     struct tt_deferred_candidate candidate = {
-        .generation = 1, .size = 1, .left = 2, .asks_free = asks, .latest_at = 10};
+        .generation = 1, .size = 1, .left = left, .latest_at = 10};
     tt_deferred_rank_candidate(&rank, 0, &candidate);
     assert_true(tt_deferred_rank_next(&rank, 0, &grant));
     assert_int_equal(grant.executor, 0);
+    struct tt_deferred_free_times others = {.count = -1};
+    if (grant.others)
+        others = *grant.others;
     tt_deferred_rank_fini(&rank);
-    return grant;
+    return others;
 }
 
 static void test_a_grant_lists_free_times(void **state) {
     (void)state;
-    struct tt_deferred_grant grant = granted(4, true);
-    assert_int_equal(grant.others.count, 3);
-    assert_false(grant.others.more);
-    assert_int_equal(grant.others.free_at[0], 907);
-    assert_int_equal(grant.others.free_at[2], 921);
-    assert_int_equal(granted(4, false).others.count, -1);
-    assert_int_equal(granted(1, true).others.count, 0);
-    grant = granted(TT_DEFERRED_FREE_TIMES + 1, true);
-    assert_int_equal(grant.others.count, TT_DEFERRED_FREE_TIMES);
-    assert_false(grant.others.more);
-    grant = granted(64, true);
-    assert_int_equal(grant.others.count, TT_DEFERRED_FREE_TIMES);
-    assert_true(grant.others.more);
+    struct tt_deferred_free_times others = listed(4, true, 2);
+    assert_int_equal(others.count, 3);
+    assert_false(others.more);
+    assert_int_equal(others.free_at[0], 907);
+    assert_int_equal(others.free_at[2], 921);
+    assert_int_equal(listed(4, true, 1).count, -1); /* no rows wait behind the batch */
+    assert_int_equal(listed(4, false, 2).count, -1);
+    assert_int_equal(listed(1, true, 2).count, 0);
+    others = listed(TT_DEFERRED_FREE_TIMES + 1, true, 2);
+    assert_int_equal(others.count, TT_DEFERRED_FREE_TIMES);
+    assert_false(others.more);
+    others = listed(64, true, 2);
+    assert_int_equal(others.count, TT_DEFERRED_FREE_TIMES);
+    assert_true(others.more);
     int64_t all[63];
     for (int32_t e = 1; e < 64; e++)
         all[e - 1] = 900 + (int64_t)(64 - e) * 7 % 100;
     qsort(all, 63, sizeof(all[0]), compare_instants);
     for (int32_t i = 0; i < TT_DEFERRED_FREE_TIMES; i++)
-        assert_int_equal(grant.others.free_at[i], all[i]);
-    assert_int_equal(granted(65, true).others.count, -1); /* too many: not listed */
+        assert_int_equal(others.free_at[i], all[i]);
+    assert_int_equal(listed(65, true, 2).count, -1); /* too many: not listed */
 }
 
 int main(void) {
