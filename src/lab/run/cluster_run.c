@@ -408,7 +408,7 @@ static enum tt_err open_cluster(struct player *self, struct tt_error *why) {
 /* A request in flight has a connection. Where the system allows fewer, requests wait for one. */
 static int32_t connection_limit(int32_t frontends) {
     struct rlimit files;
-    rlim_t wanted = (rlim_t)(CONNECTIONS * frontends + SPARE_FILES);
+    rlim_t wanted = CONNECTIONS * (rlim_t)frontends + SPARE_FILES;
     if (getrlimit(RLIMIT_NOFILE, &files) != 0)
         return 1;
     rlim_t most = files.rlim_max < wanted ? files.rlim_max : wanted;
