@@ -31,7 +31,7 @@ enum tt_err tt_rank_thread_init(struct tt_rank_thread *self,
     if (self->delays && self->comes_up && self->generation && self->granted && self->unread &&
         self->ids && self->has_events &&
         !tt_deferred_rank_init(&self->half, options->model_count, options->executor_count, false) &&
-        !(options->lists_free_times && tt_deferred_rank_list_free_times(&self->half)) &&
+        !(options->lists_free_times && tt_deferred_rank_free_times_reserve(&self->half)) &&
         !tt_record_ring_init(&self->changes, CHANGES, sizeof(struct tt_multicore_change))) {
         self->half.grants_expired = options->grants_expired;
         return TT_OK;

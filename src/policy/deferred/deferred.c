@@ -396,7 +396,7 @@ static enum tt_err deferred_init(struct tt_policy *self, const struct tt_policy_
     bool ahead = setup->d_ctrl_ns > 0 || setup->d_data_ns > 0 || setup->domain->delays;
     if (!err)
         err = tt_deferred_rank_init(&self->rank, models, executors, ahead);
-    return err || !options.lookahead ? err : tt_deferred_rank_list_free_times(&self->rank);
+    return err || !options.lookahead ? err : tt_deferred_rank_free_times_reserve(&self->rank);
 }
 
 /* HTTP clients often send a request after the answer to the last one. */

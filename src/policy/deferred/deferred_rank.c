@@ -25,7 +25,7 @@ enum tt_err tt_deferred_rank_init(struct tt_deferred_rank *self, int32_t models,
     return TT_ERR_NO_MEMORY;
 }
 
-enum tt_err tt_deferred_rank_list_free_times(struct tt_deferred_rank *self) {
+enum tt_err tt_deferred_rank_free_times_reserve(struct tt_deferred_rank *self) {
     if (self->executor_count > LISTED_EXECUTORS)
         return TT_OK;
     self->free_times = calloc((size_t)self->executor_count, sizeof(*self->free_times));

@@ -63,7 +63,7 @@ TT_MUST_CHECK enum tt_err tt_deferred_rank_init(struct tt_deferred_rank *self, i
                                                 int32_t executors, bool ahead);
 /* From now on a grant says when the other executors are free, if rows wait behind the candidate's
  * batch. Cost: O(executors) for each such grant, so there is no effect with more than 64. */
-TT_MUST_CHECK enum tt_err tt_deferred_rank_list_free_times(struct tt_deferred_rank *self);
+TT_MUST_CHECK enum tt_err tt_deferred_rank_free_times_reserve(struct tt_deferred_rank *self);
 void tt_deferred_rank_fini(struct tt_deferred_rank *self);
 
 /* Replaces the candidate of a model; size 0 removes it. */

@@ -129,8 +129,8 @@ static void run(const struct burst *burst, const char *policy, uint64_t seed, st
     free(self->arrived_at);
 }
 
-/* S6: over the seeds, at most one request in a thousand is lost from two SLOs after the burst on. One
- * run may lose more: the last queue of the burst may end a few milliseconds later. */
+/* S6: over the seeds, at most one request in a thousand is lost from two SLOs after the burst on.
+ * One run may lose more: the last queue of the burst may end a few milliseconds later. */
 static void test_normal_after_two_slos(void **state) {
     static const struct burst bursts[] = {
         {100, 100, 100}, {100, 400, 100}, {20, 200, 100}, {100, 100, 150}, {20, 400, 150},

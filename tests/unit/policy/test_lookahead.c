@@ -157,7 +157,7 @@ static struct tt_deferred_free_times listed(int32_t count, bool lists, int32_t l
     struct tt_deferred_grant grant;
     assert_int_equal(tt_deferred_rank_init(&rank, 1, count, false), TT_OK);
     if (lists)
-        assert_int_equal(tt_deferred_rank_list_free_times(&rank), TT_OK);
+        assert_int_equal(tt_deferred_rank_free_times_reserve(&rank), TT_OK);
     for (int32_t e = 0; e < count; e++)
         tt_deferred_rank_add(&rank, 0, e, 1);
     for (int32_t e = count - 1; e > 0; e--)
