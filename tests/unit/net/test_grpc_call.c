@@ -175,7 +175,7 @@ static void test_wrong_bodies(void **state) {
     check_status(cut, 3, "the call ends within a message");
     check_status(junk, 3, "the message is no ModelInferRequest in protobuf");
     check_status(large, 8, "the message has 1073741824 bytes; the limit is 1048576");
-    check_status(small, 8, "the message has 1073741824 bytes; the limit is 1048576");
+    check_status(small, 8, "the message has 1073741824 bytes; the limit is 65536");
     check_status(packed, 13, "a message is compressed, but the call has no grpc-encoding");
     put_request("identity", "", 1, 1);
     put_request("identity", "", 1, 1);
