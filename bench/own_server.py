@@ -1,4 +1,5 @@
 """What benchmarks of the server share: models made for them, and a server of their own."""
+import json
 import os
 import pathlib
 import re
@@ -27,14 +28,16 @@ def folder_of(folder, way):
 def make_ways(made, folder, ways):
     """A repository per way of serving the model, folder_of(folder, way), which share its files and its profile, if it has
     one. `ways`: what each adds to the model's settings."""
-    settings = (made / "tutti.pbtxt").read_text() + "\n"
+    file = made / "tutti.pbtxt"
+    settings = file.read_text() + "\n" if file.exists() else ""
     for way, added in ways.items():
         model = folder_of(folder, way) / made.name
         model.mkdir(parents=True)
         (model / "1").symlink_to(made / "1")
         (model / "tutti.pbtxt").write_text(settings + added)
-        if (made / "profile.pbtxt").exists():
-            shutil.copy(made / "profile.pbtxt", model)
+        for name in "profile.pbtxt", "config.pbtxt":
+            if (made / name).exists():
+                shutil.copy(made / name, model)
 
 
 def in_turn(entries, number, of):
@@ -77,6 +80,18 @@ class Server:
 
     def cpu_seconds(self):
         return cpu_seconds(self.process.pid)
+
+    def microseconds(self, load, requests):
+        """Our processor time per request of `load`, a command of `tutti load --json` that lacks --requests. The time of a short
+        load is subtracted, so that its start does not count."""
+        few, spent = 1000, []
+        for count in few, few, few + requests:  # the first one for pages and caches
+            before = self.cpu_seconds()
+            command = [str(word) for word in (*load, "--duration", 600, "--requests", count)]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            assert json.loads(done.stdout)["total"]["ok"] == count, done.stdout
+            spent.append(self.cpu_seconds() - before)
+        return (spent[2] - spent[1]) / requests * 1e6
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)

@@ -19,7 +19,6 @@ import tempfile
 
 from own_server import ROOT, Server, in_turn
 
-FEW = 1000
 MODEL = """backend: "emulated"
 max_batch_size: 64
 input { name: "INPUT0" data_type: TYPE_FP32 dims: %d }
@@ -47,23 +46,13 @@ def microseconds(given, folder, way):
     tls = ["--tls-cert", folder + "/cert.pem", "--tls-key", folder + "/key.pem"] if "TLS" in way else []
     tokens = ["--tokens", folder + "/tokens"] if "tokens" in way else []
     server = Server(given.tutti, folder + "/models", "--grpc-port", 0, *tls, *tokens, executors=None)
-    load = [given.tutti, "load", server.address, "--model", "identity", "--binary", "--duration", 600, "--json"]
+    load = [given.tutti, "load", server.address, "--model", "identity", "--binary", "--json"]
     load += ["--rate", given.rate, "--connections", given.clients] if given.rate else ["--concurrency", given.clients]
     load += ["--tls-ca", folder + "/cert.pem"] if tls else []
     load += ["--token-file", folder + "/token"] if tokens or tls else []
-
-    def run(requests):
-        done = subprocess.run([str(word) for word in load + ["--requests", requests]], check=True, capture_output=True, text=True)
-        assert json.loads(done.stdout)["total"]["ok"] == requests, done.stdout
-
-    run(1000)  # pages, caches
-    spent = []
-    for requests in FEW, FEW + given.requests:
-        before = server.cpu_seconds()
-        run(requests)
-        spent.append(server.cpu_seconds() - before)
+    found = server.microseconds(load, given.requests)
     server.stop()
-    return (spent[1] - spent[0]) / given.requests * 1e6
+    return found
 
 
 def main():

@@ -12,11 +12,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 enum {
     CONNECTIONS = 1088, /* to each frontend: more requests than it keeps in the cluster */
-    SPARE_FILES = 64,
     WARM_UP_S = TT_RATE_WINDOW_S + 5,
     MISSED_LOOKS = 10, /* in a row, after which the scheduler is given up */
 };
@@ -211,22 +209,6 @@ static enum tt_err add_up(struct run *run, struct tt_error *why) {
     return err;
 }
 
-/* A request under way has a connection. Where the system allows fewer, requests wait for one. */
-static int32_t connection_limit(void) {
-    struct rlimit files;
-    const rlim_t wanted = CONNECTIONS * TT_PROCESS_FRONTENDS + SPARE_FILES;
-    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
-        return 1;
-    rlim_t most = files.rlim_max < wanted ? files.rlim_max : wanted;
-    if (files.rlim_cur < most) {
-        files.rlim_cur = most;
-        (void)setrlimit(RLIMIT_NOFILE, &files);
-    }
-    return most <= SPARE_FILES + TT_PROCESS_FRONTENDS
-               ? 1
-               : (int32_t)((most - SPARE_FILES) / TT_PROCESS_FRONTENDS);
-}
-
 static enum tt_err with_processes(struct run *run, struct tt_error *why) {
     const struct tt_autoscale_options *options = &run->options;
     int32_t each = options->capacity / run->processes->backends;
@@ -248,7 +230,8 @@ static enum tt_err with_processes(struct run *run, struct tt_error *why) {
         .model_count = options->model_count,
         .urls = (const char *const *)run->fleet.cluster.urls,
         .url_count = TT_PROCESS_FRONTENDS,
-        .connection_limit = connection_limit(),
+        /* A request has a connection. Where the system allows fewer, requests wait for one. */
+        .connection_limit = tt_process_connection_limit(TT_PROCESS_FRONTENDS, CONNECTIONS),
         .seed = options->seed};
     err = tt_process_clients_open(&clients, &run->clients, why);
     if (!err)

@@ -11,11 +11,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { LOG_BYTES = 1 << 20, SAID_BYTES = 300, LOG_NAME_BYTES = TT_CLUSTER_NAME_BYTES + 8 };
+enum {
+    LOG_BYTES = 1 << 20,
+    SAID_BYTES = 300,
+    LOG_NAME_BYTES = TT_CLUSTER_NAME_BYTES + 8,
+    SPARE_FILES = 128 /* that are no connections */
+};
 
 static const int64_t visit_ns = 5 * TT_S, start_ns = 120 * TT_S, end_ns = 30 * TT_S;
 static const int64_t pause_ns = 50 * TT_MS;
@@ -200,6 +206,20 @@ static bool await_end(pid_t child, int64_t until_at, int *out_status) {
             return false;
         tt_process_pause();
     }
+}
+
+int32_t tt_process_connection_limit(int32_t frontends, int32_t wanted) {
+    struct rlimit files;
+    rlim_t all = (rlim_t)wanted * (rlim_t)frontends + SPARE_FILES;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return 1;
+    rlim_t most = files.rlim_max < all ? files.rlim_max : all;
+    if (files.rlim_cur < most) {
+        files.rlim_cur = most;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
+    rlim_t each = most > SPARE_FILES ? (most - SPARE_FILES) / (rlim_t)frontends : 0;
+    return each > 0 ? (int32_t)each : 1;
 }
 
 bool tt_process_cluster_end(struct tt_process_cluster *self) {

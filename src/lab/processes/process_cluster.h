@@ -74,6 +74,10 @@ TT_MUST_CHECK enum tt_err tt_process_cluster_check(struct tt_process_cluster *se
 TT_MUST_CHECK enum tt_err tt_process_cluster_ask(const struct tt_process_cluster *self,
                                                  int32_t node, const char *line,
                                                  json_t **out_answer, struct tt_error *why);
+/* How many connections to each of so many frontends this process may open, at most `wanted`, at
+ * least
+ * 1. Raises its limit of open files where that is needed and allowed. */
+int32_t tt_process_connection_limit(int32_t frontends, int32_t wanted);
 /* Every frontend serves, and `urls` is complete. */
 bool tt_process_cluster_serves(struct tt_process_cluster *self);
 

@@ -14,12 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 
 enum {
     AT_ONCE = 64,        /* so that answers are read while many requests are due */
     CONNECTIONS = 12000, /* to each frontend, which accepts 16384 */
-    SPARE_FILES = 128,
     REFUSAL_BYTES = 600,
 };
 
@@ -405,24 +403,11 @@ static enum tt_err open_cluster(struct player *self, struct tt_error *why) {
 
 /* ---- the clients ---- */
 
-/* A request in flight has a connection. Where the system allows fewer, requests wait for one. */
-static int32_t connection_limit(int32_t frontends) {
-    struct rlimit files;
-    rlim_t wanted = CONNECTIONS * (rlim_t)frontends + SPARE_FILES;
-    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
-        return 1;
-    rlim_t most = files.rlim_max < wanted ? files.rlim_max : wanted;
-    if (files.rlim_cur < most) {
-        files.rlim_cur = most;
-        (void)setrlimit(RLIMIT_NOFILE, &files);
-    }
-    rlim_t each = most > SPARE_FILES ? (most - SPARE_FILES) / (rlim_t)frontends : 0;
-    return each > 0 ? (int32_t)each : 1;
-}
-
 static enum tt_err open_clients(struct player *self, struct tt_error *why) {
     enum tt_err err = TT_OK;
-    int32_t limit = connection_limit(self->cluster.frontends);
+    /* A request in flight has a connection. Where the system allows fewer, requests wait for one.
+     */
+    int32_t limit = tt_process_connection_limit(self->cluster.frontends, CONNECTIONS);
     for (int32_t i = 0; !err && i < self->cluster.frontends; i++) {
         err = tt_http_address_parse(self->cluster.urls[i], 8000, &self->addresses[i], why);
         const struct tt_http_client_options options = {.address = &self->addresses[i],
