@@ -141,7 +141,8 @@ class Explicit(ControlCase):
             self.assertTrue(reason.startswith(before), reason)
             self.assertIn(why, reason)
             self.assertEqual(self.infer("one"), (1.0, "1"))
-            self.assertIn("what was loaded before continues to serve", self.server.said())
+            continues = "what was loaded before continues to serve"
+            self.wait_until(lambda: continues in self.server.said(), "no line says so")
         self.repository.put("one", {1: 3.0})
         self.client.load_model("one")
         self.assertEqual(self.index()["one"], {"1": ("READY", "")})
