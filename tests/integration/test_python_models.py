@@ -181,8 +181,8 @@ class PythonModels(ControlCase):
         self.client.load_model("one")
         self.refused(503, "ran longer than 2000 ms, the model's maximum (max_run_ms)", self.send, "slow", -2)
         self.assertEqual(self.send("one", 2), 3)
-        state, reason = self.index()["slow"]["1"]
-        self.assertEqual(state, "UNAVAILABLE")
+        self.wait_until(lambda: self.index()["slow"]["1"][0] == "UNAVAILABLE", "the index does not say it")
+        reason = self.index()["slow"]["1"][1]
         self.assertIn("was stopped; load the model again to serve it", reason)
         self.client.load_model("slow")
         self.assertEqual(self.send("slow", 2), 3)
