@@ -5,8 +5,8 @@ usage: hostile_kinds.py [--tutti PROGRAM] [--seconds S] [--rounds N] [--rate R] 
 
 The kinds are those of tests/soak/hostile.py, without the faults of the system. Of each, N rounds of S seconds calm and S
 seconds beside one such client; a round compares its two halves, and the medians over the rounds are shown. The hostile client
-runs at a low priority, because a real one has a processor of its own. Prints a Markdown table; with --out it is written to
-the file, too, with date, processors, load and commit."""
+runs only where no other thread wants a processor (SCHED_IDLE), because a real one has processors of its own. Prints a Markdown
+table; with --out it is written to the file, too, with date, processors, load and commit."""
 
 import argparse
 import datetime
@@ -58,7 +58,7 @@ class Hostile:
         self.thread.start()
 
     def run(self):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))  # of this thread
         while not self.is_over:
             try:
                 self.work(self.draw)
