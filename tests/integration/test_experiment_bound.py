@@ -89,6 +89,25 @@ class Bound(unittest.TestCase):
         for point in self.answer(more=sweep)["points"]:
             self.assertLessEqual(point["possible"]["in_time"], point["possible"]["most_in_time"])
 
+    def test_policies_share_the_bound_of_their_workload(self):
+        sweep = 'sweep { parameter: "policy" value: ["deferred", "serial", "nexus"] }'
+        for arguments, key in ((("--goodput",), "impossible_per_s"), ((), "most_in_time")):
+            state = self.state.with_suffix("." + key)
+            points = self.answer(*arguments, "--resume", state, more=sweep)["points"]
+            found = [point.get("possible", point) for point in points]
+            self.assertEqual(len({of[key] for of in found}), 1)
+            self.assertEqual(len({of["share_of_possible"] for of in found}), 3)
+            kept = [json.loads(line)["key"] for line in state.read_text().splitlines()[1:]]
+            self.assertEqual(sum("bound" in name for name in kept), 1)
+            alone = self.answer(*arguments, "--policy", "serial")
+            self.assertEqual(alone.get("possible", alone)[key], found[1][key])
+            self.assertNotIn("workload", points[0])
+
+    def test_where_nothing_is_possible_there_is_no_share(self):
+        possible = self.answer("--set", "slo_ms=5")["possible"]
+        self.assertEqual((possible["most_in_time"], possible["in_time"]), (0, 0))
+        self.assertNotIn("share_of_possible", possible)
+
     def test_what_it_does_not_cover(self):
         for more, what in (
             ("jitter: 0.1", "a run whose batches take random times"),

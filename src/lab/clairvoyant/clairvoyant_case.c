@@ -1,6 +1,7 @@
 #include "lab/clairvoyant/clairvoyant_case.h"
 
 #include "base/array.h"
+#include "base/fnv.h"
 #include "base/instant.h"
 #include "lab/load/arrival_source.h"
 #include "lab/scenario/allocate.h"
@@ -188,6 +189,22 @@ void tt_clairvoyant_case_check(const struct tt_clairvoyant_case *self) {
             tt_assert(model->deadline_at[i] >= model->deadline_at[i - 1]);
         }
     }
+}
+
+uint64_t tt_clairvoyant_case_identity(const struct tt_clairvoyant_case *self) {
+    const int32_t counts[] = {self->model_count, self->device_count};
+    uint64_t hash = tt_fnv_add(TT_FNV_START, counts, sizeof(counts));
+    for (int32_t m = 0; m < self->model_count; m++) {
+        const struct tt_clairvoyant_model *model = &self->models[m];
+        const int32_t sizes[] = {model->count, model->max_batch, model->relaxed};
+        size_t bytes = (size_t)model->count * sizeof(int64_t);
+        hash = tt_fnv_add(hash, sizes, sizeof(sizes));
+        hash = tt_fnv_add(hash, model->arrived_at, bytes);
+        hash = tt_fnv_add(hash, model->deadline_at, bytes);
+        hash = tt_fnv_add(hash, model->latency_ns,
+                          ((size_t)model->max_batch + 1) * sizeof(*model->latency_ns));
+    }
+    return hash;
 }
 
 int32_t tt_clairvoyant_model_largest(const struct tt_clairvoyant_model *model) {

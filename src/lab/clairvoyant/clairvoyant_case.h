@@ -54,6 +54,8 @@ static inline bool tt_clairvoyant_model_fits(const struct tt_clairvoyant_model *
 int32_t tt_clairvoyant_model_largest(const struct tt_clairvoyant_model *model);
 /* Asserts what the bound and the plan take for granted. */
 void tt_clairvoyant_case_check(const struct tt_clairvoyant_case *self);
+/* FNV-1a of everything above: equal for equal cases. */
+uint64_t tt_clairvoyant_case_identity(const struct tt_clairvoyant_case *self);
 /* Of all models. */
 int64_t tt_clairvoyant_case_requests(const struct tt_clairvoyant_case *self);
 

@@ -6,13 +6,12 @@
 
 #include <stdlib.h>
 
-enum { MAX_BOUNDS = 60 };
-
-struct search {
+/* Tries rates without a policy. */
+struct rates {
     struct tt_scenario scenario; /* a shallow copy with a rate of its own */
-    double bad_rate, precision;
+    double bad_rate;
     const struct tt_possible_options *options;
-    struct tt_possible_rate out;
+    bool planned; /* by a plan; else by the bound */
 };
 
 static bool plannable(const struct tt_clairvoyant_case *given) {
@@ -66,96 +65,74 @@ static int64_t wanted_of(int64_t count, double bad_rate) {
     return count - bad;
 }
 
-static enum tt_err draw(struct search *s, int64_t rate, struct tt_clairvoyant_case *out_given,
-                        struct tt_error *why) {
-    s->scenario.rate = rate;
-    return tt_clairvoyant_case_init(out_given, &s->scenario, why);
-}
-
-static enum tt_err try_bound(struct search *s, int64_t rate, struct tt_error *why) {
-    struct tt_clairvoyant_case given;
-    enum tt_err err = draw(s, rate, &given, why);
-    if (err)
-        return err;
-    int64_t *wanted = tt_allocate((size_t)given.model_count, sizeof(*wanted));
-    for (int32_t m = 0; m < given.model_count; m++)
-        wanted[m] = wanted_of(given.models[m].count, s->bad_rate);
-    struct tt_clairvoyant_options options = bound_options(s->options);
+static enum tt_err bound_at(const struct rates *self, const struct tt_clairvoyant_case *given,
+                            struct tt_goodput_run *out_run, struct tt_error *why) {
+    int64_t *wanted = tt_allocate((size_t)given->model_count, sizeof(*wanted));
+    for (int32_t m = 0; m < given->model_count; m++)
+        wanted[m] = wanted_of(given->models[m].count, self->bad_rate);
+    struct tt_clairvoyant_options options = bound_options(self->options);
     options.wanted = wanted;
     struct tt_clairvoyant_bound bound;
-    err = tt_clairvoyant_bound(&given, &options, &bound, why);
+    enum tt_err err = tt_clairvoyant_bound(given, &options, &bound, why);
     free(wanted);
-    tt_clairvoyant_case_fini(&given);
-    if (err)
-        return err;
-    s->out.bounds++;
-    s->out.interrupted = s->out.interrupted || bound.interrupted;
-    if (bound.impossible)
-        s->out.impossible = rate;
-    else if (!bound.interrupted)
-        s->out.open = rate;
-    return TT_OK;
-}
-
-static bool close_enough(const struct search *s, int64_t low, int64_t high) {
-    return (double)(high - low) <= s->precision * (double)high || high - low < 2;
-}
-
-/* An impossible rate by steps of 10 %, then halves the gap. */
-static enum tt_err search_bound(struct search *s, struct tt_error *why) {
-    enum tt_err err = TT_OK;
-    while (!err && !s->out.interrupted && s->out.bounds < MAX_BOUNDS) {
-        if (s->out.impossible == 0)
-            err = try_bound(s, s->out.open / 10 * 11 + 1, why);
-        else if (!close_enough(s, s->out.open, s->out.impossible))
-            err = try_bound(s, s->out.open + (s->out.impossible - s->out.open) / 2, why);
-        else
-            break;
-    }
+    if (!err)
+        *out_run = (struct tt_goodput_run){.good = !bound.impossible && !bound.interrupted,
+                                           .interrupted = bound.interrupted};
     return err;
 }
 
-/* The plans between the goodput and what is impossible. */
-static enum tt_err search_plan(struct search *s, int64_t good, struct tt_error *why) {
-    int64_t bad = s->out.impossible;
-    while (!s->out.interrupted && bad > 0 && !close_enough(s, good, bad)) {
-        struct tt_clairvoyant_case given;
-        int64_t rate = good + (bad - good) / 2;
-        enum tt_err err = draw(s, rate, &given, why);
-        if (err)
-            return err;
-        bool one = plannable(&given);
-        int64_t in_time = one ? plan(&given, s->options) : 0;
-        int64_t wanted = one ? wanted_of(given.models[0].count, s->bad_rate) : 0;
-        tt_clairvoyant_case_fini(&given);
-        if (!one)
-            return TT_OK;
-        if (in_time < 0)
-            s->out.interrupted = true;
-        else if (in_time >= wanted)
-            s->out.planned = good = rate;
-        else
-            bad = rate;
+/* A rate is good if a plan has enough requests in time, or else if it is not proved impossible. */
+static enum tt_err try_rate(void *context, int64_t rate, struct tt_goodput_run *out_run,
+                            struct tt_error *why) {
+    struct rates *self = context;
+    self->scenario.rate = rate;
+    struct tt_clairvoyant_case given;
+    enum tt_err err = tt_clairvoyant_case_init(&given, &self->scenario, why);
+    if (err)
+        return err;
+    if (!self->planned) {
+        err = bound_at(self, &given, out_run, why);
+    } else {
+        int64_t in_time = plan(&given, self->options);
+        int64_t wanted = wanted_of(given.models[0].count, self->bad_rate);
+        *out_run = (struct tt_goodput_run){.good = in_time >= wanted, .interrupted = in_time < 0};
     }
+    tt_clairvoyant_case_fini(&given);
+    return err;
+}
+
+/* Whether plans can be made for the requests; they are of one kind at every rate. */
+static enum tt_err may_plan(const struct tt_scenario *scenario, bool *out_may,
+                            struct tt_error *why) {
+    struct tt_clairvoyant_case given;
+    enum tt_err err = tt_clairvoyant_case_init(&given, scenario, why);
+    if (err)
+        return err;
+    *out_may = plannable(&given);
+    tt_clairvoyant_case_fini(&given);
     return TT_OK;
 }
 
 enum tt_err tt_possible_rate(const struct tt_scenario *scenario,
                              const struct tt_goodput_options *limits,
-                             const struct tt_goodput *goodput,
                              const struct tt_possible_options *options,
                              struct tt_possible_rate *out_rate, struct tt_error *why) {
-    tt_assert(goodput->rate > 0);
-    struct search s = {.scenario = *scenario,
-                       .bad_rate = limits->bad_rate,
-                       .precision = limits->precision,
-                       .options = options,
-                       .out.open = goodput->rate};
-    s.scenario.interval_ns = 0;
-    enum tt_err err = search_bound(&s, why);
+    struct rates rates = {.scenario = *scenario, .bad_rate = limits->bad_rate, .options = options};
+    rates.scenario.interval_ns = 0;
+    const struct tt_goodput_probe probe = {.context = &rates, .run = try_rate};
+    struct tt_goodput_options search = *limits;
+    search.from_bound = true; /* a try takes long */
+    struct tt_goodput bound, planned = {0};
+    enum tt_err err = tt_goodput_search_by(scenario, &search, &probe, &bound, why);
     if (!err)
-        err = search_plan(&s, goodput->rate, why);
+        err = may_plan(scenario, &rates.planned, why);
+    if (!err && rates.planned && !bound.interrupted)
+        err = tt_goodput_search_by(scenario, &search, &probe, &planned, why);
     if (!err)
-        *out_rate = s.out;
+        *out_rate =
+            (struct tt_possible_rate){.impossible = bound.bad_rate_rate,
+                                      .open = bound.rate,
+                                      .planned = planned.rate,
+                                      .interrupted = bound.interrupted || planned.interrupted};
     return err;
 }

@@ -2,10 +2,11 @@
  * bound of lab/clairvoyant, and a plan where there is one model. For the requests of one run, and
  * for a rate.
  *
- * The rate: requests are drawn at rates above the goodput that was found, as the search for it does
- * (goodput.h), and each rate is impossible, or open, or has a plan within the limit. `impossible`
- * is proved for the requests of that rate and seed. That higher rates are impossible, too, is not
- * proved, just as the goodput's search takes for granted that lower rates are good. */
+ * The rate: requests are drawn at rates that the search for the goodput chooses (goodput.h), and
+ * each rate is impossible, or open, or has a plan within the limit. No policy is asked, so the
+ * result is that of the workload. `impossible` is proved for the requests of that rate and seed.
+ * That higher rates are impossible, too, is not proved, just as the search takes for granted that
+ * rates below a good one are good. */
 #ifndef TT_LAB_EXPERIMENT_POSSIBLE_H
 #define TT_LAB_EXPERIMENT_POSSIBLE_H
 
@@ -27,9 +28,8 @@ struct tt_possible_run {
 
 struct tt_possible_rate {
     int64_t impossible; /* the lowest rate that was proved impossible, in millionths; 0: none */
-    int64_t open;       /* the highest rate that was not, in millionths */
+    int64_t open;       /* the highest rate that was not, in millionths; 0: none */
     int64_t planned;    /* the highest rate of a plan within the limit, in millionths; 0: none */
-    int32_t bounds;     /* that were computed */
     bool interrupted;
 };
 
@@ -37,11 +37,9 @@ struct tt_possible_rate {
 TT_MUST_CHECK enum tt_err tt_possible_run(const struct tt_scenario *scenario,
                                           const struct tt_possible_options *options,
                                           struct tt_possible_run *out_run, struct tt_error *why);
-/* `goodput` is what the search with these options found for the scenario, above 0. The same
- * errors. */
+/* `limits` are those of the search for the goodput, whose errors it also has. */
 TT_MUST_CHECK enum tt_err tt_possible_rate(const struct tt_scenario *scenario,
                                            const struct tt_goodput_options *limits,
-                                           const struct tt_goodput *goodput,
                                            const struct tt_possible_options *options,
                                            struct tt_possible_rate *out_rate, struct tt_error *why);
 

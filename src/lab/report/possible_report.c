@@ -5,10 +5,12 @@ static double number(const json_t *object, const char *key) {
 }
 
 void tt_possible_report_run(json_t *result, const struct tt_possible_run *run, int64_t in_time) {
-    json_t *possible = json_pack(
-        "{s:I,s:I,s:I,s:f,s:b}", "requests", (json_int_t)run->requests, "in_time",
-        (json_int_t)in_time, "most_in_time", (json_int_t)run->most, "share_of_possible",
-        run->most > 0 ? (double)in_time / (double)run->most : 1.0, "interrupted", run->interrupted);
+    json_t *possible = json_pack("{s:I,s:I,s:I,s:b}", "requests", (json_int_t)run->requests,
+                                 "in_time", (json_int_t)in_time, "most_in_time",
+                                 (json_int_t)run->most, "interrupted", run->interrupted);
+    if (run->most > 0)
+        json_object_set_new(possible, "share_of_possible",
+                            json_real((double)in_time / (double)run->most));
     if (run->planned >= 0)
         json_object_set_new(possible, "planned_in_time", json_integer(run->planned));
     json_object_set_new(result, "possible", possible);
@@ -21,17 +23,19 @@ void tt_possible_report_rate(json_t *result, const struct tt_possible_rate *rate
         json_object_set_new(result, "share_of_possible",
                             json_real(number(result, "goodput_per_s") / impossible_per_s));
     }
-    if (rate->planned > 0)
+    if ((double)rate->planned / 1e6 > number(result, "goodput_per_s"))
         json_object_set_new(result, "planned_per_s", json_real((double)rate->planned / 1e6));
     if (rate->interrupted)
         json_object_set_new(result, "interrupted", json_true());
 }
 
 static void write_run(const json_t *possible, struct tt_text *out) {
-    tt_text_printf(out,
-                   "in time %.0f of %.0f requests, at most %.0f possible: %.1f %% of the possible",
+    tt_text_printf(out, "in time %.0f of %.0f requests, at most %.0f possible",
                    number(possible, "in_time"), number(possible, "requests"),
-                   number(possible, "most_in_time"), 100 * number(possible, "share_of_possible"));
+                   number(possible, "most_in_time"));
+    if (json_object_get(possible, "share_of_possible"))
+        tt_text_printf(out, ": %.1f %% of the possible",
+                       100 * number(possible, "share_of_possible"));
     if (json_object_get(possible, "planned_in_time"))
         tt_text_printf(out, "; a plan that knows the future has %.0f",
                        number(possible, "planned_in_time"));

@@ -10,7 +10,8 @@
 
 /* Adds "possible" to the object of a run that had `in_time` requests in time. */
 void tt_possible_report_run(json_t *result, const struct tt_possible_run *run, int64_t in_time);
-/* Adds keys to the object of a search; its "goodput_per_s" is there. */
+/* Adds keys to the object of a search; its "goodput_per_s" is there. A plan that does not beat it
+ * is left out. */
 void tt_possible_report_rate(json_t *result, const struct tt_possible_rate *rate);
 /* A line without its end, from the object of a run or a search; nothing without the keys. */
 void tt_possible_report_text(const json_t *result, struct tt_text *out);

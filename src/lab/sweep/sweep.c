@@ -4,95 +4,23 @@
 #include "base/text.h"
 #include "lab/clairvoyant/clairvoyant_case.h"
 #include "lab/closed_form/bound.h"
-#include "lab/report/possible_report.h"
 #include "lab/report/report.h"
 #include "lab/run/scenario_run.h"
 #include "lab/scenario/allocate.h"
 #include "lab/sweep/jobs.h"
+#include "lab/sweep/sweep_bounds.h"
+#include "lab/sweep/sweep_points.h"
 #include "lab/sweep/sweep_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_POINTS = 1000000, MAX_SEEDS = 1000 };
+enum { MAX_SEEDS = 1000 };
 #define MAX_FILE_BYTES ((size_t)1 << 32)
 
-/* ---- points ---- */
-
-static int32_t count_points(const Tutti__Experiment *message) {
-    int64_t points = 1;
-    for (size_t i = 0; i < message->n_sweep && points <= MAX_POINTS; i++)
-        points *= (int64_t)message->sweep[i]->n_value;
-    return points <= MAX_POINTS ? (int32_t)points : -1;
-}
-
-/* The value that sweep `at` has at `point`; the last sweep changes fastest. */
-static const char *value_at(const Tutti__Experiment *message, size_t at, int32_t point) {
-    for (size_t i = message->n_sweep; i-- > at + 1;)
-        point /= (int32_t)message->sweep[i]->n_value;
-    return message->sweep[at]->value[point % (int32_t)message->sweep[at]->n_value];
-}
-
-/* Parameters that change together, "a,b" with the value "1,2", are split at the commas. */
-static bool next_part(const char **at, char *part, size_t size) {
-    if (!*at)
-        return false;
-    const char *comma = strchr(*at, ',');
-    size_t length = comma ? (size_t)(comma - *at) : strlen(*at);
-    while (length > 0 && **at == ' ') {
-        (*at)++;
-        length--;
-    }
-    if (length >= size)
-        length = size - 1;
-    memcpy(part, *at, length);
-    part[length] = '\0';
-    *at = comma ? comma + 1 : NULL;
-    return true;
-}
-
-static enum tt_err set_together(struct tt_experiment *experiment, const char *parameters,
-                                const char *values, struct tt_error *why) {
-    char parameter[128], value[256];
-    const char *p = parameters, *v = values;
-    while (next_part(&p, parameter, sizeof(parameter))) {
-        if (!next_part(&v, value, sizeof(value)))
-            return tt_fail(TT_ERR_INVALID, why, "'%s' has too few values for '%s'", values,
-                           parameters);
-        enum tt_err err = tt_experiment_set(experiment, parameter, value, why);
-        if (err)
-            return err;
-    }
-    return v ? tt_fail(TT_ERR_INVALID, why, "'%s' has too many values for '%s'", values, parameters)
-             : TT_OK;
-}
-
-static enum tt_err apply_point(const struct tt_sweep *self, int32_t point, struct tt_error *why) {
-    const Tutti__Experiment *message = self->experiment->message;
-    for (size_t i = 0; i < message->n_sweep; i++) {
-        enum tt_err err = set_together(self->experiment, message->sweep[i]->parameter,
-                                       value_at(message, i, point), why);
-        if (err) {
-            struct tt_error inner = *why;
-            (void)tt_experiment_wrong(self->experiment, message->sweep[i], "value", why, "%s",
-                                      inner.text);
-            return err;
-        }
-    }
-    return TT_OK;
-}
-
 json_t *tt_sweep_point_values(const struct tt_sweep *self, int32_t point) {
-    const Tutti__Experiment *message = self->experiment->message;
-    json_t *values = json_object();
-    char parameter[128], value[256];
-    for (size_t i = 0; i < message->n_sweep; i++) {
-        const char *p = message->sweep[i]->parameter, *v = value_at(message, i, point);
-        while (next_part(&p, parameter, sizeof(parameter)) && next_part(&v, value, sizeof(value)))
-            json_object_set_new(values, parameter, json_string(value));
-    }
-    return values;
+    return tt_sweep_points_values(self->experiment->message, point);
 }
 
 /* The key of a job in the state file: sorted, so that the order of the sweeps does not matter. */
@@ -153,23 +81,10 @@ uint64_t tt_sweep_identity(const struct tt_experiment *experiment) {
 
 /* ---- one job, in a process of its own ---- */
 
-static struct tt_possible_options possible_options(const struct tt_sweep *self) {
-    bool alone = self->points * self->seeds == 1; /* the others are in processes of their own */
-    return (struct tt_possible_options){.stop = self->options.stop,
-                                        .progress = alone ? self->options.progress : NULL,
-                                        .progress_context = self->options.context};
-}
-
 static json_t *search(const struct tt_sweep *self, const struct tt_scenario *scenario,
                       enum tt_err *out_err, struct tt_error *why) {
     struct tt_goodput goodput;
     *out_err = tt_goodput_search(scenario, &self->search, self->options.stop, &goodput, why);
-    if (*out_err)
-        return NULL;
-    struct tt_possible_rate possible = {0};
-    struct tt_possible_options options = possible_options(self);
-    if (self->options.bound && goodput.rate > 0 && !goodput.interrupted)
-        *out_err = tt_possible_rate(scenario, &self->search, &goodput, &options, &possible, why);
     if (*out_err)
         return NULL;
     json_t *out = tt_report_goodput_json(&goodput);
@@ -178,26 +93,17 @@ static json_t *search(const struct tt_sweep *self, const struct tt_scenario *sce
         json_object_set_new(out, "staggered_per_s", json_real(bound.staggered_per_s));
         json_object_set_new(out, "uncoordinated_per_s", json_real(bound.uncoordinated_per_s));
     }
-    tt_possible_report_rate(out, &possible);
     return out;
 }
 
 static json_t *run_once(const struct tt_sweep *self, const struct tt_scenario *scenario,
                         enum tt_err *out_err, struct tt_error *why) {
     struct tt_scenario_result result;
-    struct tt_possible_run possible;
-    struct tt_possible_options options = possible_options(self);
     *out_err =
         tt_scenario_run(scenario, self->options.check, NULL, self->options.stop, &result, why);
     if (*out_err)
         return NULL;
-    if (self->options.bound)
-        *out_err = tt_possible_run(scenario, &options, &possible, why);
-    json_t *out = NULL;
-    if (!*out_err)
-        out = tt_report_json(scenario, self->experiment->message->title, &result);
-    if (out && self->options.bound)
-        tt_possible_report_run(out, &possible, tt_measure_in_time(&result.measure));
+    json_t *out = tt_report_json(scenario, self->experiment->message->title, &result);
     tt_measure_fini(&result.measure);
     return out;
 }
@@ -205,18 +111,25 @@ static json_t *run_once(const struct tt_sweep *self, const struct tt_scenario *s
 static json_t *compute(const struct tt_sweep *self, int32_t index, enum tt_err *out_err,
                        struct tt_error *why) {
     struct tt_scenario scenario;
-    *out_err = apply_point(self, index / self->seeds, why);
+    *out_err = tt_sweep_points_apply(self->experiment, index / self->seeds, why);
     if (!*out_err)
         *out_err = tt_experiment_build(self->experiment, &scenario, why);
     if (*out_err)
         return NULL;
     scenario.seed += (uint64_t)(index % self->seeds);
-    if (self->options.bound)
+    if (self->options.bound && !self->options.where_covered)
         *out_err = tt_clairvoyant_case_covers(&scenario, why);
     json_t *out = NULL;
     if (!*out_err)
         out = self->options.goodput ? search(self, &scenario, out_err, why)
                                     : run_once(self, &scenario, out_err, why);
+    if (out && self->options.bound) {
+        *out_err = tt_sweep_bounds_note(out, &scenario, self->options.where_covered, why);
+        if (*out_err) {
+            json_decref(out);
+            out = NULL;
+        }
+    }
     tt_scenario_fini(&scenario);
     return out;
 }
@@ -260,7 +173,7 @@ enum tt_err tt_sweep_init(struct tt_sweep *self, struct tt_experiment *experimen
     *self = (struct tt_sweep){.experiment = experiment, .options = *options};
     self->search = tt_experiment_goodput(experiment);
     self->seeds = options->goodput && goodput && goodput->seeds > 0 ? goodput->seeds : 1;
-    self->points = count_points(message);
+    self->points = tt_sweep_points_count(message);
     if (self->points < 1 || self->seeds > MAX_SEEDS)
         return tt_experiment_wrong(experiment, message, "sweep", why,
                                    "the sweeps make no point or more than 10^6, or there are more "
@@ -333,19 +246,39 @@ static enum tt_err run_rest(struct tt_sweep *self, struct tt_error *why) {
     return err ? err : first_error(self, why);
 }
 
+static enum tt_err run_bounds(struct tt_sweep *self, struct tt_error *why) {
+    const struct tt_sweep_bounds bounds = {.experiment = self->experiment,
+                                           .results = self->results,
+                                           .points = self->points,
+                                           .seeds = self->seeds,
+                                           .search = self->options.goodput ? &self->search : NULL,
+                                           .where_covered = self->options.where_covered,
+                                           .workers = self->options.workers,
+                                           .state = self->state,
+                                           .stop = self->options.stop,
+                                           .progress = self->options.progress,
+                                           .context = self->options.context};
+    return tt_sweep_bounds_run(&bounds, why);
+}
+
+static enum tt_err run_all(struct tt_sweep *self, struct tt_error *why) {
+    enum tt_err err = run_rest(self, why);
+    return err || !self->options.bound ? err : run_bounds(self, why);
+}
+
 enum tt_err tt_sweep_run(struct tt_sweep *self, struct tt_error *why) {
     static const char *const kinds[2][2] = {{"run", "run and bound"},
                                             {"goodput", "goodput and bound"}};
     struct tt_sweep_state state;
     if (!self->options.state_path)
-        return run_rest(self, why);
+        return run_all(self, why);
     enum tt_err err =
         tt_sweep_state_open(&state, self->options.state_path, tt_sweep_identity(self->experiment),
                             kinds[self->options.goodput][self->options.bound], why);
     if (err)
         return err;
     self->state = &state;
-    err = run_rest(self, why);
+    err = run_all(self, why);
     self->state = NULL;
     tt_sweep_state_close(&state);
     return err;
@@ -378,5 +311,6 @@ json_t *tt_sweep_point(const struct tt_sweep *self, int32_t point) {
     if (self->options.goodput)
         json_object_set_new(out, "seeds", json_integer(count));
     json_object_set_new(out, "point", tt_sweep_point_values(self, point));
+    json_object_del(out, "workload");
     return out;
 }

@@ -15,9 +15,10 @@
 #include <jansson.h>
 
 struct tt_sweep_options {
-    bool goodput; /* search instead of run */
-    bool bound;   /* also what is possible at all (lab/experiment/possible.h) */
-    bool check;   /* check every invariant after every event */
+    bool goodput;       /* search instead of run */
+    bool bound;         /* also what is possible at all (sweep_bounds.h) */
+    bool where_covered; /* with `bound`: a point that it does not cover is no error */
+    bool check;         /* check every invariant after every event */
     int32_t workers;
     const char *state_path; /* NULL: no state file */
     const volatile sig_atomic_t *stop;
