@@ -2,18 +2,23 @@
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
 #include "lab/report/comparison.h"
+#include "lab/report/page.h"
 #include "lab/sweep/sweep.h"
 
 #include <stdio.h>
 
 struct flags {
     const char *file, *html, *resume;
-    bool json;
+    bool json, goodput, bound;
     int32_t workers;
 };
 
 static const struct tt_flag_row flag_rows[] = {
     TT_OPERAND(TT_FLAG_TEXT, "FILE", file, true, "the experiment"),
+    TT_SWITCH("goodput", goodput,
+              "compare the highest rates at which every model's bad rate is at most 1 %"),
+    TT_SWITCH("bound", bound,
+              "also compare with what no scheduler can exceed, where that can be proved"),
     TT_TEXT("html", "FILE", html, NULL, "write a page with charts"),
     TT_SWITCH("json", json, "print everything as JSON"),
     TT_TEXT("resume", "FILE", resume, NULL,
@@ -41,7 +46,12 @@ static enum tt_err show(const struct tt_experiment *experiment, const struct tt_
         tt_comparison_table(&comparison, &text);
         tt_outcome_print_text(&text);
     }
-    if (a->html)
+    if (a->html && a->goodput)
+        err = tt_page_write(
+            "goodput", experiment->message->title,
+            json_pack("{s:O,s:I}", "points", points, "seed", (json_int_t)experiment->message->seed),
+            a->html, why);
+    else if (a->html)
         err = tt_comparison_html(&comparison, points, a->html, why);
     tt_comparison_fini(&comparison);
     json_decref(points);
@@ -53,7 +63,10 @@ static enum tt_err compare(struct tt_experiment *experiment, const struct flags 
     enum tt_err err = tt_comparison_prepare(experiment, why);
     if (err)
         return err;
-    struct tt_sweep_options options = {.workers = a->workers,
+    struct tt_sweep_options options = {.goodput = a->goodput,
+                                       .bound = a->bound,
+                                       .where_covered = true,
+                                       .workers = a->workers,
                                        .state_path = a->resume,
                                        .stop = &tt_interrupted,
                                        .progress = tt_outcome_progress};
@@ -94,5 +107,5 @@ const struct tt_verb tt_verb_compare = {
     .usage = "FILE [OPTIONS]",
     .description =
         "Runs every contender of the experiment at every value of its sweep, and reports "
-        "which is best where.",
+        "which is best where. With --goodput a search instead of a run.",
     TT_VERB_RUNS(flag_rows, run)};

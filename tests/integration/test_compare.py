@@ -117,6 +117,56 @@ class Compare(unittest.TestCase):
             for figure in figures + (total["batch"]["mean"],):
                 self.assertTrue(math.isfinite(figure), point)
 
+    def test_the_share_of_the_possible(self):
+        """Three requests at once on a device that carries one in time alone, or two together."""
+        pathlib.Path(self.folder.name, "a.csv").write_text("at_ns,model\n0,M\n0,M\n0,M\n")
+        small = HEAD.replace("slo_ms: 50", "slo_ms: 15 max_batch: 2").replace("alpha_ms: 1", "alpha_ms: 5")
+        small = small.replace("rate: 10", 'file: "a.csv"')
+        text = small + 'sweep { parameter: "devices" value: [ "1", "2" ] }\n' + SERIAL + (
+            'contender { name: "pairs" set: "policy=deferred" }\n'
+            'contender { name: "side by side" set: "policy=serial" set: "executors=2" }\n'
+        )
+        report = json.loads(self.tutti("compare", text, "--bound", "--json").stdout)
+        shares = {
+            (at["point"]["contender"], at["point"]["devices"]): round(at["possible"]["share_of_possible"], 9)
+            for at in report["points"]
+            if "possible" in at
+        }
+        expected = {("serial", "1"): 0.5, ("serial", "2"): round(2 / 3, 9), ("pairs", "1"): 1, ("pairs", "2"): 1}
+        self.assertEqual(shares, expected)
+        table = self.tutti("compare", text, "--bound").stdout
+        shares = table[table.index("share of the possible, %") :].splitlines()
+        self.assertEqual(shares[2].split(), ["serial", "50.00", "66.67"])
+        self.assertEqual(shares[3].split(), ["pairs", "100.00", "100.00"])
+        self.assertEqual(shares[4].split()[-2:], ["-", "-"])
+        self.assertIn("- no bound: the clairvoyant bound does not cover a device that runs several", table)
+        self.assertNotIn("share of the possible", self.tutti("compare", text).stdout)
+
+    def test_goodput(self):
+        head = HEAD.replace("duration_s: 5", "duration_s: 2")
+        text = head + 'sweep { parameter: "slo_ms" value: [ "40", "50" ] }\n' + SERIAL + WINDOW
+        page = pathlib.Path(self.folder.name, "page.html")
+        done = self.tutti("compare", text, "--goodput", "--bound", "--json", "--html", page)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual(report["best"], {"goodput_per_s": {"40": ["window"], "50": ["window"]}})
+        for point in report["points"]:
+            place = point["point"]
+            alone = json.loads(
+                self.tutti(
+                    "experiment", head + SERIAL + WINDOW, "--goodput", "--json",
+                    "--set", "contender=" + place["contender"], "--set", "slo_ms=" + place["slo_ms"],
+                ).stdout
+            )
+            self.assertEqual(point["goodput_per_s"], alone["goodput_per_s"], place)
+            self.assertLess(0, point["share_of_possible"])
+            self.assertLess(point["goodput_per_s"], point["impossible_per_s"], place)
+        self.assertEqual(data_of(page)["kind"], "goodput")
+        table = self.tutti("compare", text, "--goodput").stdout
+        self.assertIn("goodput, 1/s", table)
+        self.assertNotIn("mean latency", table)
+        self.assertRegex(table, r"window: most goodput at every slo_ms")
+
     def test_resumed_is_the_same(self):
         state = pathlib.Path(self.folder.name, "state")
         first = self.tutti("compare", HEAD + SWEEP + SERIAL + WINDOW, "--json", "--resume", state)

@@ -10,19 +10,55 @@
 /* A contender within this share of the best counts as best, too. */
 #define AS_GOOD 0.01
 
+/* Which comparisons have a figure. */
+enum shown { OF_RUNS, OF_LIVE_RUNS, OF_SEARCHES, OF_BOUNDS };
+
 static const struct figure {
     const char *key, *name, *unit;
+    enum shown shown;
     bool more_is_better, judged;
-    bool is_live; /* known in real time only */
+    double scale;
+    const char *path[3]; /* of its value in a point */
 } figures[TT_COMPARISON_FIGURES] = {
-    [TT_COMPARISON_MEAN_MS] = {"mean_ms", "mean latency", "ms", false, true},
-    [TT_COMPARISON_P99_MS] = {"p99_ms", "p99 latency", "ms", false, true},
-    [TT_COMPARISON_GOOD_PER_S] = {"good_per_s", "answers in time", "1/s", true, true},
-    [TT_COMPARISON_BAD_RATE] = {"bad_rate", "bad rate", "%", false, false},
-    [TT_COMPARISON_BATCH] = {"batch", "mean batch", "rows", false, false},
-    [TT_COMPARISON_MEMORY] = {"peak_memory_mib", "peak memory of the process", "MiB", false, false,
-                              true},
+    [TT_COMPARISON_MEAN_MS] =
+        {"mean_ms", "mean latency", "ms", OF_RUNS, false, true, 1, {"total", "latency_ms", "mean"}},
+    [TT_COMPARISON_P99_MS] =
+        {"p99_ms", "p99 latency", "ms", OF_RUNS, false, true, 1, {"total", "latency_ms", "p99"}},
+    [TT_COMPARISON_GOOD_PER_S] =
+        {"good_per_s", "answers in time", "1/s", OF_RUNS, true, true, 1, {"total", "good_per_s"}},
+    [TT_COMPARISON_BAD_RATE] =
+        {"bad_rate", "bad rate", "%", OF_RUNS, false, false, 100, {"total", "bad_rate"}},
+    [TT_COMPARISON_BATCH] =
+        {"batch", "mean batch", "rows", OF_RUNS, false, false, 1, {"total", "batch", "mean"}},
+    [TT_COMPARISON_MEMORY] = {"peak_memory_mib",
+                              "peak memory of the process",
+                              "MiB",
+                              OF_LIVE_RUNS,
+                              false,
+                              false,
+                              1,
+                              {"live", "peak_memory_mib"}},
+    [TT_COMPARISON_GOODPUT] =
+        {"goodput_per_s", "goodput", "1/s", OF_SEARCHES, true, true, 1, {"goodput_per_s"}},
+    [TT_COMPARISON_MEDIAN_BATCH] =
+        {"median_batch", "median batch", "rows", OF_SEARCHES, false, false, 1, {"median_batch"}},
+    [TT_COMPARISON_SHARE] = {"share_of_possible",
+                             "share of the possible",
+                             "%",
+                             OF_BOUNDS,
+                             true,
+                             false,
+                             100,
+                             {"share_of_possible"}},
 };
+
+static bool is_shown(const struct tt_comparison *self, int32_t figure) {
+    const bool shown[] = {[OF_RUNS] = !self->searched,
+                          [OF_LIVE_RUNS] = self->place[0] != '\0',
+                          [OF_SEARCHES] = self->searched,
+                          [OF_BOUNDS] = self->bounded};
+    return shown[figures[figure].shown];
+}
 
 /* ---- what is compared ---- */
 
@@ -109,28 +145,38 @@ static void take_live(struct tt_comparison *self, const json_t *point, int32_t c
              json_string_value(json_object_get(live, "date")));
 }
 
+/* A share of the possible is known where a bound was proved. */
+static void take_bound(struct tt_comparison *self, const json_t *point) {
+    const char *why = json_string_value(json_object_get(point, "not_covered"));
+    self->bounded |=
+        why || json_object_get(point, "possible") || json_object_get(point, "impossible_per_s");
+    if (why)
+        snprintf(self->not_covered, sizeof(self->not_covered), "%s", why);
+}
+
+static double value_of(const json_t *point, int32_t figure) {
+    const struct figure *of = &figures[figure];
+    const json_t *value = point;
+    if (figure == TT_COMPARISON_SHARE && json_object_get(point, "possible"))
+        value = json_object_get(point, "possible");
+    for (size_t i = 0; i < TT_COUNT(of->path) && of->path[i]; i++)
+        value = json_object_get(value, of->path[i]);
+    return json_is_number(value) ? json_number_value(value) * of->scale : NAN;
+}
+
 static void take_point(struct tt_comparison *self, const json_t *point) {
-    const json_t *place = json_object_get(point, "point"), *total = json_object_get(point, "total");
+    const json_t *place = json_object_get(point, "point");
     int32_t contender = find(self->contenders, self->contender_count,
                              json_string_value(json_object_get(place, "contender")));
     int32_t value = find(self->value_texts, self->value_count,
                          json_string_value(json_object_get(place, self->parameter)));
     if (contender < 0 || value < 0)
         return;
+    self->searched |= json_object_get(point, "goodput_per_s") != NULL;
     take_live(self, point, contender, value);
-    const json_t *latency = json_object_get(total, "latency_ms");
-    const json_t *values[TT_COMPARISON_FIGURES] = {
-        [TT_COMPARISON_MEAN_MS] = json_object_get(latency, "mean"),
-        [TT_COMPARISON_P99_MS] = json_object_get(latency, "p99"),
-        [TT_COMPARISON_GOOD_PER_S] = json_object_get(total, "good_per_s"),
-        [TT_COMPARISON_BAD_RATE] = json_object_get(total, "bad_rate"),
-        [TT_COMPARISON_BATCH] = json_object_get(json_object_get(total, "batch"), "mean"),
-        [TT_COMPARISON_MEMORY] =
-            json_object_get(json_object_get(point, "live"), "peak_memory_mib")};
+    take_bound(self, point);
     for (int32_t f = 0; f < TT_COMPARISON_FIGURES; f++)
-        if (json_is_number(values[f]))
-            *at(self, f, contender, value) =
-                json_number_value(values[f]) * (f == TT_COMPARISON_BAD_RATE ? 100 : 1);
+        *at(self, f, contender, value) = value_of(point, f);
 }
 
 void tt_comparison_init(struct tt_comparison *self, const struct tt_experiment *experiment,
@@ -252,7 +298,7 @@ void tt_comparison_table(const struct tt_comparison *self, struct tt_text *out) 
     if (self->place[0])
         tt_text_printf(out, "%s\n", self->place);
     for (int32_t f = 0; f < TT_COMPARISON_FIGURES; f++) {
-        if (figures[f].is_live && !self->place[0])
+        if (!is_shown(self, f))
             continue;
         tt_text_printf(out, "\n%s, %s\n%-24s", figures[f].name, figures[f].unit, self->parameter);
         for (int32_t v = 0; v < self->value_count; v++)
@@ -276,6 +322,8 @@ void tt_comparison_table(const struct tt_comparison *self, struct tt_text *out) 
     if (self->place[0])
         tt_text_puts(out,
                      "? doubtful: the load generator fell behind; none is called best there\n");
+    if (self->not_covered[0])
+        tt_text_printf(out, "- no bound: %s\n", self->not_covered);
     tt_text_puts(out, "\n");
     tt_comparison_words(self, out);
 }
@@ -283,7 +331,7 @@ void tt_comparison_table(const struct tt_comparison *self, struct tt_text *out) 
 json_t *tt_comparison_json(const struct tt_comparison *self, json_t *points) {
     json_t *best = json_object();
     for (int32_t f = 0; f < TT_COMPARISON_FIGURES; f++) {
-        if (!figures[f].judged)
+        if (!figures[f].judged || !is_shown(self, f))
             continue;
         json_t *by_value = json_object();
         for (int32_t v = 0; v < self->value_count; v++) {

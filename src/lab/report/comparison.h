@@ -19,7 +19,10 @@ enum tt_comparison_figure {
     TT_COMPARISON_GOOD_PER_S,
     TT_COMPARISON_BAD_RATE,
     TT_COMPARISON_BATCH,
-    TT_COMPARISON_MEMORY, /* in real time only */
+    TT_COMPARISON_MEMORY,       /* in real time only */
+    TT_COMPARISON_GOODPUT,      /* of searches only */
+    TT_COMPARISON_MEDIAN_BATCH, /* at that rate */
+    TT_COMPARISON_SHARE,        /* of the possible: where a bound was proved */
     TT_COMPARISON_FIGURES
 };
 
@@ -31,6 +34,9 @@ struct tt_comparison {
     double *values;                 /* of the parameter */
     double *figures;                /* [figure][contender][value]; NAN: not known */
     bool *doubtful;                 /* [contender][value]: its load generator fell behind */
+    bool searched;                  /* the points are searches for the goodput */
+    bool bounded;                   /* a bound was asked for, also where there is none */
+    char not_covered[512];          /* why some of them have no bound; "": all have */
     char place[512];                /* in real time: where and when; "": simulated */
     double slo_ms;                  /* the largest of the models; 0: none */
 };
@@ -46,8 +52,8 @@ void tt_comparison_fini(struct tt_comparison *self);
 
 void tt_comparison_table(const struct tt_comparison *self, struct tt_text *out);
 /* A sentence for each contender: at which values it has the lowest mean and p99 and the most
- * answers in time (within 1 % of the best), where not every contender has. Before them the values
- * that are doubtful; if all are, no sentence about contenders. */
+ * answers in time, or the most goodput (within 1 % of the best), where not every contender has.
+ * Before them the values that are doubtful; if all are, no sentence about contenders. */
 void tt_comparison_words(const struct tt_comparison *self, struct tt_text *out);
 /* The points, and which contenders are best where. A new reference; NULL: out of memory. */
 json_t *tt_comparison_json(const struct tt_comparison *self, json_t *points);

@@ -27,6 +27,8 @@ function drawComparison() {
         'mean latency', 'ms', of('total', 'latency_ms', 'mean'), {judged: 'mean_ms', log: 25, across: slo, ...ends}),
     metric('bad requests', '%', (p) => (p ? 100 * p.total.bad_rate : undefined), {}),
     metric('mean batch', 'rows', of('total', 'batch', 'mean'), {}),
+    metric(
+        'share of the possible', '%', (p) => (p && p.possible ? 100 * p.possible.share_of_possible : undefined), {}),
     metric('peak memory of the process', 'MiB', of('live', 'peak_memory_mib'), {}),
   ].filter((m) => points.some((p) => known(m.at(p))));
   const world = [...new Set(points.map((p) => p.world))].join(', ');
