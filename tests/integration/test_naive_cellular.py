@@ -2,7 +2,6 @@
 """C3, C4, C5: the cellular policy runs the same tasks at the same nanoseconds as the paper's algorithm 1 in an independent
 Python program (tests/python/naive_cellular.py): chains, encoders and decoders, trees of any shape, several models,
 several executors, cancellations, every option; and figure 5 by hand."""
-import csv
 import os
 import pathlib
 import random
@@ -14,6 +13,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ["TUTTI_PROGRAM"]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
+import drawn_worlds  # noqa: E402
 import naive_cellular as naive  # noqa: E402
 
 SEED = int(os.environ.get("TUTTI_SEED", "20180423"))
@@ -121,17 +121,7 @@ def arrivals(requests, folder):
 
 
 def run(path, *words):
-    tasks = path.parent / "tasks.csv"
-    command = [PROGRAM, "experiment", path, "--tasks", tasks, "--check", *words]
-    answer = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60)
-    if answer.returncode:
-        raise AssertionError(answer.stderr)
-    with open(tasks, encoding="ascii", newline="") as file:
-        rows = [
-            (int(r["start_ns"]), int(r["end_ns"]), int(r["executor"]), r["model"], int(r["step"]), list(map(int, r["requests"].split())))
-            for r in csv.DictReader(file)
-        ]
-    return sorted(rows, key=lambda row: (row[0], row[2]))
+    return drawn_worlds.served(path, *words)[0]
 
 
 class NaiveCellular(unittest.TestCase):
@@ -140,10 +130,7 @@ class NaiveCellular(unittest.TestCase):
             arrivals(requests, folder)
             found = run(experiment(models, rules, executors, folder))
         expected = naive.simulate(models, requests, rules, executors)
-        what = f"seed {seed}: {rules}, {executors} executors"
-        for number, (ours, theirs) in enumerate(zip(found, expected)):
-            self.assertEqual(ours, theirs, f"{what}, task {number}")
-        self.assertEqual(len(found), len(expected), what)
+        drawn_worlds.compare(self, f"seed {seed}: {rules}, {executors} executors", found, expected)
         return len(found)
 
     # C3, C4, C5: whatever is ready where, which type goes, and where it may go.

@@ -1,19 +1,15 @@
 #!/usr/bin/env python3
 """D2, D3, D5, D6, D7: the diversity policy ends every request at the same nanosecond as the paper's rules in an independent Python
 program (tests/python/naive_diversity.py), on random pipelines, loads and options."""
-import collections
-import csv
 import os
 import pathlib
 import random
-import subprocess
 import sys
-import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = os.environ["TUTTI_PROGRAM"]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
+import drawn_worlds  # noqa: E402
 import naive_diversity as naive  # noqa: E402
 
 SEED = int(os.environ.get("TUTTI_SEED", "20220711"))
@@ -65,27 +61,14 @@ def draw(prng):
 
 def served(stages, rules, executors, arrivals):
     """When the program ended each request."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        rows = ["step,kind,length,batch,latency_ns,demand\n"]
-        for stage, own in enumerate(stages):
-            for length in own:
-                rows += ["s%d,static,%d,%d,%d,0.001\n" % (stage, length, i + 1, ns) for i, ns in enumerate(own[length])]
-        (folder / "steps.csv").write_text("".join(rows))
-        (folder / "e.pbtxt").write_text(EXPERIMENT % (executors, rules.bs_max))
-        lines = ["at_ns,model,input_length,deadline_ns\n"] + ["%d,M,%d,1000000000000\n" % arrival for arrival in arrivals]
-        (folder / "arrivals.csv").write_text("".join(lines))
-        options = ["bs_max=%d" % rules.bs_max, "pairs=%d" % rules.pairs, "window=%dns" % rules.window]
-        options += ["stretch=%s" % ("on" if rules.stretch else "off"), "split=%s" % ("on" if rules.split else "off")]
-        options += ["input=on", "width=%d" % rules.width] if rules.width > 0 else []
-        options += ["comp_wait=%dns" % rules.comp_wait] if rules.comp_wait >= 0 else []
-        sets = [word for option in options for word in ("--set", "option." + option)]
-        command = [PROGRAM, "experiment", folder / "e.pbtxt", "--arrivals", folder / "arrivals.csv", "--outcomes", folder / "out.csv", *sets]
-        answer = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60)
-        if answer.returncode:
-            raise AssertionError(answer.stderr)
-        with open(folder / "out.csv", encoding="ascii", newline="") as file:
-            return [int(row["finished_ns"]) for row in csv.DictReader(file)]
+    options = {"bs_max": rules.bs_max, "pairs": rules.pairs, "window": f"{rules.window}ns"}
+    options |= {"stretch": "on" if rules.stretch else "off", "split": "on" if rules.split else "off"}
+    options |= {"input": "on", "width": rules.width} if rules.width > 0 else {}
+    options |= {"comp_wait": f"{rules.comp_wait}ns"} if rules.comp_wait >= 0 else {}
+    files = {"steps.csv": [("static", {length: own[length] for length in own}) for own in stages]}
+    rows = [{"at_ns": at, "model": "M", "input_length": length, "deadline_ns": 10**12} for at, length in arrivals]
+    outcomes = drawn_worlds.run(EXPERIMENT % (executors, rules.bs_max), files, rows, *drawn_worlds.options_of(**options))[1]
+    return [end for end, _ in outcomes]
 
 
 class NaiveDiversity(unittest.TestCase):

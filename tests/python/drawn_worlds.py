@@ -1,0 +1,71 @@
+"""Drawn worlds of the tests that compare the program with an independent model: writes an experiment with its files, runs the
+program on it in virtual time, and reads what it did."""
+import csv
+import os
+import pathlib
+import subprocess
+import tempfile
+
+NEVER = 1 << 62
+
+
+def step_file(path, steps):
+    """`steps`: (kind, {length: [ns by rows, from 1]}) in order. Tasks of one device do not slow each other down."""
+    rows = ["step,kind,length,batch,latency_ns,demand\n"]
+    for number, (kind, lengths) in enumerate(steps):
+        for length, times in lengths.items():
+            rows += [f"s{number},{kind},{length},{b},{ns},0.001\n" for b, ns in enumerate(times, 1)]
+    pathlib.Path(path).write_text("".join(rows))
+
+
+def arrivals_file(path, arrivals):
+    """`arrivals`: dictionaries from column to value, ascending. An instant that never comes is left out."""
+    with open(path, "w", encoding="ascii", newline="") as file:
+        writer = csv.DictWriter(file, list(arrivals[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({key: "" if value == NEVER else value for key, value in row.items()} for row in arrivals)
+
+
+def served(path, *words):
+    """Runs an experiment. Returns (tasks, outcomes): (start, end, executor, model, step, requests) by start and executor; (finished
+    or None, outcome) by request."""
+    with tempfile.TemporaryDirectory() as folder:
+        tasks, outcomes = pathlib.Path(folder, "tasks.csv"), pathlib.Path(folder, "outcomes.csv")
+        command = [os.environ["TUTTI_PROGRAM"], "experiment", path, "--check", "--tasks", tasks, "--outcomes", outcomes, *words]
+        answer = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60)
+        if answer.returncode:
+            raise AssertionError(answer.stderr)
+        with open(tasks, encoding="ascii", newline="") as file:
+            rows = [
+                (int(r["start_ns"]), int(r["end_ns"]), int(r["executor"]), r["model"], int(r["step"]), list(map(int, r["requests"].split())))
+                for r in csv.DictReader(file)
+            ]
+        with open(outcomes, encoding="ascii", newline="") as file:
+            ends = [(int(r["finished_ns"]) if r["finished_ns"] else None, r["outcome"]) for r in csv.DictReader(file)]
+    return sorted(rows, key=lambda row: (row[0], row[2])), ends
+
+
+def options_of(**values):
+    """Options of the policy, as words of the command."""
+    return [word for key, value in values.items() for word in ("--set", f"option.{key}={value}")]
+
+
+def run(experiment, files, arrivals, *words):
+    """Serves the text of an experiment, beside `files` from name to steps, or to text."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        for file, content in files.items():
+            if isinstance(content, str):
+                (folder / file).write_text(content)
+            else:
+                step_file(folder / file, content)
+        (folder / "e.pbtxt").write_text(experiment)
+        arrivals_file(folder / "arrivals.csv", arrivals)
+        return served(folder / "e.pbtxt", "--arrivals", folder / "arrivals.csv", *words)
+
+
+def compare(test, what, ours, theirs):
+    """Fails with the first difference between two lists of tasks or of outcomes."""
+    for number, pair in enumerate(zip(ours, theirs)):
+        test.assertEqual(*pair, f"{what}, row {number} (ours first)")
+    test.assertEqual(len(ours), len(theirs), what)
