@@ -78,8 +78,8 @@ enum { TT_MAX_OPTIONS = 24 };
 #define TT_DROP_SPEC                                                                               \
     {                                                                                              \
         .key = "drop", .type = TT_OPTION_CHOICE, .choices = "none|deadline",                       \
-        .help = "deadline: drop a request as soon as it can no longer meet its deadline; none: "   \
-                "compute it anyway"                                                                \
+        .help = "deadline: drop a request that can no longer meet its deadline, at the latest as " \
+                "the first of its queue; none: compute it anyway"                                  \
     }
 #define TT_DROP_NONE_OPTION                                                                        \
     { "drop", "none" }

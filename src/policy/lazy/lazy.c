@@ -41,9 +41,7 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                        "when a request may interrupt a batch of another model; shorter: if it "
                        "needs less time than the batch still does; slack: if the deadlines "
                        "allow; never: not at all; turns: not at all, and models take turns"),
-    [DROP] = TT_CHOICE_SPEC(
-        "drop", "none|deadline", 0,
-        "deadline: drop waiting requests as soon as they can no longer meet their deadline"),
+    [DROP] = TT_DROP_SPEC,
 };
 
 /* The last refusal of a YIELD to the head of the running model's queue, valid until `until_at`. */

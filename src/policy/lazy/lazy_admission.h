@@ -1,13 +1,15 @@
 /* L1, L2, L5: admission to the stacks of the lazy policy. It combines the queues, the slack check,
  * the ski-rental rule and the limits on rows.
  *
- * While a task runs, _opens answers whether it should YIELD to the head of a queue. At the
- * boundary, with exact knowledge, _admits answers which requests are admitted: the longest prefix
- * of a queue for which there is room and of which every prefix is admitted.
+ * While a task runs, _opens answers whether it should YIELD to the head of a queue. The slack check
+ * is of the head alone. Its waiting time is that of all requests in its queue, or of as many of
+ * mean size as there is room for, but at least of the head. At the boundary, with exact knowledge,
+ * _admits answers which requests are admitted: the longest prefix of a queue for which there is
+ * room and of which every prefix is admitted.
  *
  * Limits:
  * - The rows of one model on a stack never exceed its maximum batch. So an entry that catches up
- *   can always merge.
+ *   can always merge. A request of more rows than the option `max_batch` goes alone.
  * - If inputs are padded (struct tt_step_model), a newcomer must not be longer than the padded
  *   length of the top entry. That length cannot change between steps. A longer request waits, and
  *   so do all requests of its model behind it, until no request of the model is on the stack.
