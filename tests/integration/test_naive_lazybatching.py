@@ -1,21 +1,22 @@
 #!/usr/bin/env python3
-"""L1-L4: the lazy policy ends every request at the same nanosecond as the paper's rules in an independent Python program
-(tests/python/naive_lazybatching.py): same step times, same arrivals, a load at which batches form."""
+"""L1-L5: the lazy policy runs the same tasks at the same nanoseconds as the paper's rules in an independent Python program
+(tests/python/naive_lazybatching.py): the paper's models at loads at which batches form, and drawn worlds with every option."""
 import csv
 import os
 import pathlib
 import random
-import subprocess
 import sys
 import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = os.environ["TUTTI_PROGRAM"]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
+import drawn_worlds  # noqa: E402
 import naive_lazybatching as naive  # noqa: E402
 
 SEED = int(os.environ.get("TUTTI_SEED", "20210228"))
+CASES = int(os.environ.get("TUTTI_TEST_CASES", "400"))
+LONGEST_OUTPUT = 6
 COUNT = int(os.environ.get("TUTTI_TEST_REQUESTS", "100"))
 
 
@@ -34,20 +35,26 @@ def drawn(rate, slo_ns, lengths):
     return arrivals
 
 
-def served(experiment, name, arrivals, options):
+def options_of(rules):
+    return drawn_worlds.options_of(
+        slack=rules.slack,
+        votes=rules.votes,
+        patience=rules.patience / 1000,
+        max_batch=rules.max_batch,
+        foreign=rules.foreign,
+        coverage=rules.coverage / 100,
+        dec_timesteps=rules.dec_timesteps,
+        drop="deadline" if rules.drop else "none",
+    )
+
+
+def served(experiment, name, arrivals, rules):
     """When the program ended each request."""
     with tempfile.TemporaryDirectory() as folder:
-        given, outcomes = pathlib.Path(folder, "arrivals.csv"), pathlib.Path(folder, "outcomes.csv")
-        rows = "".join(f"{at},{name},{n},{m},{deadline}\n" for at, n, m, deadline in arrivals)
-        given.write_text("at_ns,model,input_length,output_length,deadline_ns\n" + rows)
-        sets = [word for option in options for word in ("--set", option)]
+        given, columns = pathlib.Path(folder, "arrivals.csv"), ("at_ns", "input_length", "output_length", "deadline_ns")
+        drawn_worlds.arrivals_file(given, [{"model": name, **dict(zip(columns, arrival))} for arrival in arrivals])
         path = ROOT / "experiments" / "lazybatching" / experiment
-        command = [PROGRAM, "experiment", path, "--arrivals", given, "--outcomes", outcomes, *sets]
-        answer = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60)
-        if answer.returncode:
-            raise AssertionError(answer.stderr)
-        with open(outcomes, encoding="ascii", newline="") as file:
-            return [int(row["finished_ns"]) for row in csv.DictReader(file)]
+        return [end for end, _ in drawn_worlds.served(path, "--arrivals", given, *options_of(rules))[1]]
 
 
 class NaiveLazyBatching(unittest.TestCase):
@@ -60,9 +67,7 @@ class NaiveLazyBatching(unittest.TestCase):
         own = naive.Model.read(table, 64, german if model != "resnet50" else None)
         rules = naive.Rules(slack=slack, patience=patience, max_batch=max_batch, votes=votes)
         expected = [request.ended_at for request in naive.simulate(own, arrivals, rules)]
-        options = [f"option.slack={slack}", f"option.patience={patience / 1000}", f"option.max_batch={max_batch}"]
-        options.append(f"option.votes={votes}")
-        found = served(f"{model}.pbtxt", name, arrivals, options)
+        found = served(f"{model}.pbtxt", name, arrivals, rules)
         for request, (ours, theirs) in enumerate(zip(found, expected)):
             self.assertEqual(ours, theirs, f"seed {SEED}: {model} at {rate} r/s, {rules}, request {request}")
         self.assertEqual(len(found), COUNT)
@@ -93,6 +98,112 @@ class NaiveLazyBatching(unittest.TestCase):
     def test_the_largest_batch(self):
         self.compare("gnmt", 1000, 100, "remaining", max_batch=8)
         self.compare("transformer", 2000, 100, "curves", max_batch=3)
+
+
+# ---- drawn worlds: several models, several executors, every option ----
+
+
+def draw_tables(prng, most, kinds):
+    """Step times that never fall with the rows; some steps gain by batches, some nothing."""
+    tables = []
+    for _ in kinds:
+        fixed, each = prng.randrange(1, 2000000), prng.choice((1, prng.randrange(1, 600000)))
+        tables.append([fixed + each * rows for rows in range(1, most + 1)])
+    return tables
+
+
+def draw_model(prng, rules):
+    """A model, and how it is described: its message, and its files."""
+    most = prng.choice((1, 2, 4, 8, 16))
+    kinds = ["static"] * prng.randrange(1, 6)
+    if prng.randrange(3) == 0:
+        kinds = prng.choice((["static", "encoder", "encoder", "static"], ["encoder", "decoder", "decoder"], ["static", "decoder", "static"]))
+    tables = draw_tables(prng, most, kinds)
+    own_timesteps = prng.choice((0, prng.randrange(1, LONGEST_OUTPUT + 1)))
+    outputs = sorted(prng.randrange(1, LONGEST_OUTPUT + 1) for _ in range(100)) + [LONGEST_OUTPUT]
+    table_of = [naive.Table({0: dict(enumerate(table, 1))}, most) for table in tables]
+    own = naive.Model(kinds, table_of, most, outputs, own_timesteps or rules.dec_timesteps, rules.coverage)
+    return own, own_timesteps, [(kind, {0: table}) for kind, table in zip(kinds, tables)], outputs
+
+
+def described(number, own, own_timesteps):
+    lengths = f'lengths {{ file: "lengths{number}.csv" input: "output" output: "output" }} dec_timesteps: {own_timesteps}'
+    recurrent = lengths if set(own.kinds) != {"static"} else ""
+    return f'model {{ name: "{number}" max_batch: {own.max_batch} step_file: "{number}.csv" {recurrent} }}\n'
+
+
+def draw_rules(prng):
+    return naive.Rules(
+        slack=prng.choice(("remaining", "published", "curves")),
+        votes=prng.choice(("feasible", "timely", "all")),
+        patience=prng.choice((0, 0, 500, 1000, 3000)),
+        max_batch=prng.choice((1, 3, 64, 64)),
+        foreign=prng.choice(("shorter", "slack", "never", "turns")),
+        drop=prng.randrange(3) == 0,
+        coverage=prng.choice((90, prng.randrange(101))),
+        dec_timesteps=prng.choice((0, 0, prng.randrange(1, LONGEST_OUTPUT + 1))),
+    )
+
+
+def draw_requests(prng, models, rules):
+    requests, at = [], 0
+    pace, slo = prng.choice((100000, 1000000, 4000000)), prng.choice((2, 5, 20))
+    rows, exits = prng.randrange(3) == 0, prng.randrange(3) == 0
+    for number in range(prng.randrange(1, 60)):
+        at += prng.choice((0, prng.randrange(1, pace)))
+        model = prng.choice(models)
+        request = naive.Request(number, at, prng.randrange(1, 6), prng.randrange(1, LONGEST_OUTPUT + 1), naive.NEVER, model, since=at)
+        request.rows = prng.randrange(1, min(3, model.max_batch) + 1) if rows else 1
+        if prng.randrange(8):
+            request.deadline = at + int(request.needs() * prng.choice((1, prng.uniform(0.5, slo), prng.uniform(0.5, slo))))
+        if prng.randrange(12) == 0:
+            request.cancel = at + prng.randrange(1, 6000000)
+        if exits and set(model.kinds) == {"static"} and prng.randrange(3) == 0:
+            request.exit_step = prng.randrange(model.steps)
+            behind = range(request.exit_step + 2, model.steps)
+            request.exit_to = prng.choice((0, prng.choice(behind))) if behind else 0
+        requests.append(request)
+    return requests
+
+
+class DrawnWorlds(unittest.TestCase):
+    """L1-L5: several models and executors, rows, cancellations, exits, every option; all tasks, and every request's end."""
+
+    def compare(self, case):
+        prng = random.Random(f"{SEED} {case}")
+        rules, executors = draw_rules(prng), prng.randrange(1, 4)
+        drawn_models = [draw_model(prng, rules) for _ in range(prng.randrange(1, 4))]
+        models = [own for own, *_ in drawn_models]
+        requests = draw_requests(prng, models, rules)
+        text = f'title: "drawn" device {{ count: {executors} }} load {{ rate: 1 }} policy {{ name: "lazy" }}\n'
+        files = {}
+        for k, (own, own_timesteps, steps, outputs) in enumerate(drawn_models):
+            text += described(k, own, own_timesteps)
+            files[f"{k}.csv"] = steps
+            files[f"lengths{k}.csv"] = "percentile,output\n" + "".join(f"{p},{n}\n" for p, n in enumerate(outputs))
+        rows = [
+            {
+                "at_ns": r.at,
+                "model": models.index(r.model),
+                "input_length": r.length,
+                "output_length": r.output,
+                "rows": r.rows,
+                "deadline_ns": r.deadline,
+                "cancel_at_ns": r.cancel,
+                "exit_step": r.exit_step if r.exit_step >= 0 else naive.NEVER,
+                "exit_to": r.exit_to or naive.NEVER,
+            }
+            for r in requests
+        ]
+        tasks, outcomes = drawn_worlds.run(text, files, rows, *options_of(rules))
+        expected = naive.run(models, requests, rules, executors)
+        what = f"seed {SEED}, case {case}: {rules}, {executors} executors"
+        drawn_worlds.compare(self, what, tasks, [(*row[:3], str(row[3]), *row[4:]) for row in expected])
+        drawn_worlds.compare(self, what, outcomes, [(r.ended_at, naive.outcome(r)) for r in requests])
+        return len(tasks)
+
+    def test_drawn_worlds(self):
+        self.assertGreater(sum(self.compare(case) for case in range(CASES)), 10 * CASES)
 
 
 if __name__ == "__main__":

@@ -22,52 +22,58 @@ SLO_NS = 100000000
 EVEN = 15
 
 
-class Unrolled(naive.Scheduler):
-    def progress(self, entry):
-        step, behind = entry[0].step, entry[0].behind
-        return (step if self.model.kinds[step] == "static" else self.model.block_first(step), behind, step)
+def progress(entry):
+    step, behind, model = entry[0].step, entry[0].behind, entry[0].model
+    return (step if model.kinds[step] == "static" else model.block_first(step), behind, step)
 
-    def merge(self):
-        while len(self.stack) >= 2 and self.progress(self.stack[-1]) == self.progress(self.stack[-2]):
-            self.stack[-2:] = [self.stack[-2] + self.stack[-1]]
 
-    def begin(self, now):
-        if super().begin(now) is None:
-            return None
-        top, below = self.stack[-1], self.stack[-2] if len(self.stack) >= 2 else None
-        self.predicted = max(1, self.span(top, self.model.steps))
-        self.consumed = sum(r.alone for r in top)
-        meets = below and self.progress(below) >= self.progress(top)
-        return (below[0].step, below[0].behind) if meets else (self.model.steps, 0)
+class UnrolledStack(naive.Stack):
+    @staticmethod
+    def same_place(below, top):
+        return progress(below) == progress(top)
 
     def settle(self, batch):
-        self.stack.pop()
+        self.entries.pop()
         self.running = self.yielding = False
         stays = [r for r in batch if r.ended_at < 0]
         for r in stays:
-            r.alone = self.alone(r)
-        for place in sorted({self.progress([r]) for r in stays}, reverse=True):
-            self.stack.append([r for r in stays if self.progress([r]) == place])
+            r.alone = r.needs(r.step, r.behind)
+        for place in sorted({progress([r]) for r in stays}, reverse=True):
+            self.entries.append([r for r in stays if progress([r]) == place])
+
+
+class Unrolled(naive.Scheduler):
+    stack_class = UnrolledStack
+
+    def start(self, stack, now):
+        super().start(stack, now)
+        top, below = stack.entries[-1], stack.entries[-2] if len(stack.entries) >= 2 else None
+        stack.predicted = max(1, stack.span(top, top[0].model.steps))
+        stack.consumed = sum(r.alone for r in top)
+        meets = below and progress(below) >= progress(top)
+        stack.to = (below[0].step, below[0].behind) if meets else (top[0].model.steps, 0)
+        return stack.to
 
 
 class UnrolledTask(naive.Task):
-    def step_done(self, now, yielding):
+    def ends(self):
         done, behind = self.step, self.behind[0] if self.model.kinds[self.step] != "static" else 0
         onward = (done + 1, behind)
         if self.model.ends_block(done):
             onward = (self.model.block_first(done), behind + 1) if min(self.left) > 1 else (done + 1, 0)
-        meeting, self.to = self.to, None
-        ended = super().step_done(now, yielding or onward == meeting or onward[0] == self.model.steps)
-        self.to = meeting
-        return ended
+        return self.parts() or onward == self.to or onward[0] == self.model.steps
 
 
-class Through(naive.Scheduler):
+class ThroughStack(naive.Stack):
     def settle(self, batch):
         super().settle(batch)
         parts = len({r.step for r in batch if r.ended_at < 0})
         if parts > 1:
-            self.stack[-parts:] = self.stack[-parts:][::-1]
+            self.entries[-parts:] = self.entries[-parts:][::-1]
+
+
+class Through(naive.Scheduler):
+    stack_class = ThroughStack
 
 
 def simulated(model, arrivals, rules, scheduler=naive.Scheduler, task=naive.Task):

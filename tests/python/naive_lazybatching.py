@@ -1,10 +1,11 @@
-"""L1-L4: LazyBatching, written from the paper and the rules below in plain Python: one model, one device, lists instead of
-ranges, every sum added up again. It shares nothing with the program but the CSV of step times. A figure that both give is
+"""L1-L5: LazyBatching, written from the paper and the rules below in plain Python: lists instead of ranges, every sum added up
+again. It shares nothing with the program but the CSV of step times. A figure that both give is
 thus no defect of either's bookkeeping.
 
     requests = simulate(Model.read("data/npu-gnmt.csv", 64, output_quantiles), arrivals, Rules(slack="curves"))
 
-Virtual time in whole nanoseconds. Within an instant: endings, then arrivals, then decisions.
+Virtual time in whole nanoseconds. Within an instant: endings, then arrivals and cancellations, then decisions; then tasks that
+are between two steps go on, unless they were just asked to yield.
 
 The rules (one executor; with several each has a stack, idle ones go first, and one is asked to yield at a time):
 
@@ -31,7 +32,16 @@ The rules (one executor; with several each has a stack, idle ones go first, and 
    answer. YIELD if the check lets it in alone, assuming that the running entry's sum shrinks evenly from the task's start
    to its predicted end (`remaining`). `curves` computes from the next boundary on and does not ask again because time
    passes; `published` does not change. With `votes: timely` members of the running batch that were not lost at its start
-   vote. `shorter` also requires less work than the running batch has left. At the boundary only rules 1 to 5 count.
+   vote. `shorter` also requires less work than the running batch has left, here and for each prefix of rule 1. At the boundary
+   only rules 1 to 5, 7 and 8 count.
+7. `patience`: a group that passes comes in once it has waited, all its requests together, for `patience` times the delay of all
+   requests on the stack: what catching up and the larger batch cost them, or what a batch of another model needs. Waiting counts
+   from the last admission of the model on, the mean of its queue for each. While a task runs the group is the whole queue, or as
+   many of mean size as there is room for, but at least the head.
+8. `drop`: a head that could not be in time alone from now on is dropped, before each executor is given work and after. Here outputs
+   are as long as nine in ten are, whatever the options say.
+9. A request that is cancelled leaves its queue, or its entry unless that runs, at once; otherwise at the end of the task. One that
+   exits leaves, or jumps to a later step, at the end of the task that ran its exit's step.
 """
 import csv
 import dataclasses
@@ -67,10 +77,11 @@ class Table:
 
 
 class Model:
-    def __init__(self, kinds, tables, max_batch, output_quantiles=None, dec_timesteps=0):
+    def __init__(self, kinds, tables, max_batch, output_quantiles=None, dec_timesteps=0, coverage=90):
         self.kinds, self.tables, self.max_batch, self.steps = kinds, tables, max_batch, len(kinds)
         self.quantiles = None if dec_timesteps else output_quantiles
-        self.predicted = dec_timesteps or (output_quantiles[90] if output_quantiles else 1)
+        self.predicted = dec_timesteps or (output_quantiles[coverage] if output_quantiles else 1)
+        self.usual = output_quantiles[90] if output_quantiles else 1
         self.span = functools.lru_cache(None)(self._span)
 
     @classmethod
@@ -118,6 +129,11 @@ class Model:
             else:
                 left, step, behind = None, step + 1, 0
 
+    def whole(self, rows, length):
+        """Alone, with the output that nine in ten do not exceed, whatever the options say."""
+        often = {"static": 1, "encoder": length, "decoder": self.usual}
+        return sum(often[kind] * table.ns(rows, length) for kind, table in zip(self.kinds, self.tables))
+
     def _span(self, rows, length, step, behind, to):
         """Algorithm 1, from a place until the batch stands at `to` for the first time."""
         total = 0
@@ -134,217 +150,343 @@ class Rules:
     patience: int = 0  # permille
     max_batch: int = 64
     votes: str = "feasible"  # or timely, all
+    foreign: str = "shorter"  # or slack, never, turns
+    drop: bool = False
+    coverage: int = 90  # percent
+    dec_timesteps: int = 0
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False)
 class Request:
     number: int
     at: int
     length: int
     output: int
     deadline: int
+    model: Model = None
+    rows: int = 1
+    cancel: int = NEVER
+    exit_step: int = -1  # it leaves with the task that runs this step, or goes on at `exit_to`
+    exit_to: int = 0
     step: int = 0
     behind: int = 0  # rounds of the block in which it stands
-    issued_at: int = 0
-    full: int = 0  # what it needed by itself when it was issued
+    issued_at: int = -1  # its first task began
+    full: int = 0  # what it needed by itself when it came onto the stack
     alone: int = 0  # what it still needs by itself, at the last boundary
     since: int = 0
     started_at: int = -1
     ended_at: int = -1
+    cancelled: bool = False
 
     def rounds(self, kind):
         return self.length if kind == "encoder" else self.output
+
+    def needs(self, step=0, behind=0):
+        """Alone, from there to the end."""
+        return self.model.span(self.rows, self.length, step, behind, self.model.steps)
+
+
+def rows_of(requests):
+    return sum(r.rows for r in requests)
 
 
 # ---- the scheduler ----
 
 
-class Scheduler:
-    def __init__(self, model, rules):
-        self.model, self.rules = model, rules
-        self.most = min(rules.max_batch, model.max_batch)
-        self.queue, self.stack = [], []  # entries, bottom first; an entry is a list of requests
-        self.running, self.yielding, self.retry_at = False, False, NEVER
-        self.let_in_at = -NEVER
-        self.run_at = self.predicted = self.consumed = 0
+class Stack:
+    """The sub-batches of an executor, bottom first: lists of requests of one model each. The last one runs."""
 
-    # What an entry is.
-    def place(self, entry):
+    def __init__(self):
+        self.entries, self.running, self.yielding = [], False, False
+        self.run_at = self.predicted = self.consumed = 0
+        self.to = None
+
+    def members(self):
+        return [r for entry in self.entries for r in entry]
+
+    def rows(self, model):
+        return rows_of(r for r in self.members() if r.model is model)
+
+    @staticmethod
+    def place(entry):
         return entry[0].step, min(r.behind for r in entry)
 
-    def span(self, entry, to, rows=None, place=None):
-        step, behind = place or self.place(entry)
-        return self.model.span(rows or len(entry), max(r.length for r in entry), step, behind, to)
-
-    def alone(self, r):
-        return self.model.span(1, r.length, r.step, r.behind, self.model.steps)
+    @staticmethod
+    def span(entry, to, rows=None, place=None):
+        step, behind = place or Stack.place(entry)
+        return entry[0].model.span(rows or rows_of(entry), max(r.length for r in entry), step, behind, to)
 
     def next_boundary(self, now):
-        """Where the running entry will stand next, as predicted, and when."""
-        entry, clock = self.stack[-1], self.run_at
-        place = (self.model.steps, 0)
-        walk = self.model.predicted_walk(max(r.length for r in entry), *self.place(entry))
-        for step, behind in walk:
-            place = (step, behind)
-            if clock > now:
-                return place, clock
-            clock += self.model.tables[step].ns(len(entry), max(r.length for r in entry))
-        return (self.model.steps, 0), max(clock, now)
-
-    # Slack, equation 2.
-    def voters(self, group, now):
-        """Requests that may refuse, and until when: those that could have been in time, or (timely) those that still can."""
-        if self.rules.votes != "timely":
-            for r in [r for entry in self.stack for r in entry] + group:
-                if self.rules.votes == "all" or r.at + self.model.span(1, r.length, 0, 0, self.model.steps) <= r.deadline:
-                    yield r, NEVER
-            return
-        for entry in self.stack:
-            runs = self.running and entry is self.stack[-1]
-            for r in entry:
-                latest = r.deadline - r.alone
-                if (self.run_at if runs else now) <= latest:
-                    yield r, NEVER if runs else latest + 1
-        for r in group:
-            if now <= r.deadline - self.alone(r):
-                yield r, r.deadline - self.alone(r) + 1
-
-    def sum_allows(self, group, now):
-        voters = [r for r, _ in self.voters(group, now)]
-        if not voters:
-            return True
-        members = [r for entry in self.stack for r in entry]
-        own = sum(self.alone(r) for r in group)
-        if self.rules.slack == "published":
-            key = min(r.deadline - (r.issued_at if r in members else now) for r in voters)
-            return sum(r.full for r in members) + own <= key
-        done = 0
-        if self.running and now > self.run_at:
-            done = self.consumed * min(now - self.run_at, self.predicted) // self.predicted
-        return now + sum(r.alone for r in members) - done + own <= min(r.deadline for r in voters)
-
-    def curves_allow(self, newcomers, now):
-        """The batches as they would run: newcomers on top, merging with what they catch up with."""
-        lost = {r.number for entry in self.stack + [newcomers] for r in entry}
-        lost -= {r.number for r, _ in self.voters(newcomers, now)}
-        group, place, clock = list(newcomers), self.place(newcomers), now
-        for entry in reversed(self.stack):
-            own = self.place(entry)
-            if self.running and entry is self.stack[-1]:
-                own, clock = self.next_boundary(now)
-            merges = place[0] <= own[0] < self.model.steps and len(group) + len(entry) <= self.most
-            clock += self.span(group, own[0] if merges else self.model.steps, place=place)
-            if not merges and any(clock > r.deadline for r in group if r.number not in lost):
-                return False
-            behind = min(place[1] if place[0] == own[0] else 0, own[1]) if merges else own[1]
-            group, place = (group if merges else []) + entry, (own[0], behind)
-        if place[0] < self.model.steps:
-            clock += self.span(group, self.model.steps, place=place)
-        return all(clock <= r.deadline for r in group if r.number not in lost)
-
-    def allows(self, group, now):
-        return self.curves_allow(group, now) if self.rules.slack == "curves" else self.sum_allows(group, now)
-
-    def next_chance(self, group, now):
-        """Sums shrink while a batch runs, and votes lapse: from when on the check passes, if nothing happens."""
-        if self.rules.slack == "curves":
-            return NEVER
-        predicted_end = self.run_at + self.predicted
-        shrinks = self.rules.slack == "remaining" and self.consumed > self.predicted
-        starts = sorted({now + 1} | {lapse for _, lapse in self.voters(group, now) if now < lapse < NEVER})
-        for start, end in zip(starts, starts[1:] + [NEVER]):
-            if self.allows(group, start):
-                return start
-            low, high = start, min(end - 1, predicted_end)
-            if not shrinks or high <= low or not self.allows(group, high):
-                continue
-            while high - low > 1:
-                middle = (low + high) // 2
-                low, high = (low, middle) if self.allows(group, middle) else (middle, high)
-            return high
-        return NEVER
-
-    # Patience: beyond the paper.
-    def missing(self, group, count, now):
-        if self.rules.patience == 0:
-            return 0
-        top = self.stack[-1]
-        place = self.next_boundary(now)[0] if self.running else self.place(top)
-        if place[0] >= self.model.steps or place[0] < group[0].step:
-            return NEVER
-        end, both = self.model.steps, min(self.most, len(top) + count)
-        length, behind = max(r.length for r in group), min(r.behind for r in group)
-        held_up = self.model.span(count, length, group[0].step, behind, place[0])
-        held_up += self.span(top, end, both, place) - self.span(top, end, place=place)
-        price = held_up * sum(len(entry) for entry in self.stack) * self.rules.patience // 1000
-        waited = sum(now - max(r.since, self.let_in_at) for r in self.queue)
-        return price - waited * count // len(self.queue)
-
-    # Decisions.
-    def admissible(self, now):
-        room = self.most - sum(len(entry) for entry in self.stack)
-        group = self.queue[:room]
-        if not group or not self.stack:
-            return group
-        passed = 0
-        while passed < len(group) and self.allows(group[: passed + 1], now):
-            passed += 1
-        group = group[:passed]
-        return [] if group and self.missing(group, len(group), now) > 0 else group
+        """Where the running entry will stand next, as predicted, and when; possibly now."""
+        entry, clock = self.entries[-1], self.run_at
+        model, length = entry[0].model, max(r.length for r in entry)
+        for step, behind in model.predicted_walk(length, *self.place(entry)):
+            if clock >= now and (step, behind) != self.place(entry):
+                return (step, behind), clock
+            clock += model.tables[step].ns(rows_of(entry), length)
+        return (model.steps, 0), max(clock, now)
 
     def merge(self):
-        while len(self.stack) >= 2 and self.stack[-1][0].step == self.stack[-2][0].step:
-            self.stack[-2:] = [self.stack[-2] + self.stack[-1]]
+        while len(self.entries) >= 2 and self.same_place(*self.entries[-2:]):
+            self.entries[-2:] = [self.entries[-2] + self.entries[-1]]
 
-    def begin(self, now):
-        self.merge()
-        group = self.admissible(now)
-        if group:
-            self.queue = self.queue[len(group) :]
-            for r in group:
-                r.issued_at, r.full, r.alone = now, self.alone(r), self.alone(r)
-            self.let_in_at = now
-            self.stack.append(group)
-            self.merge()
-        if not self.stack:
-            return None
-        top = self.stack[-1]
-        meets = len(self.stack) >= 2 and self.stack[-2][0].step >= top[0].step
-        to = self.stack[-2][0].step if meets else self.model.steps
-        rest = sum(self.model.span(1, r.length, to, 0, self.model.steps) for r in top) if meets else 0
-        self.run_at, self.running, self.yielding = now, True, False
-        self.predicted = max(1, self.span(top, to))
-        self.consumed = sum(r.alone for r in top) - rest
-        return to
-
-    def look(self, now):
-        """While a batch runs: is it to make room?"""
-        self.retry_at = NEVER
-        if not self.queue or self.yielding:
-            return
-        room = self.most - sum(len(entry) for entry in self.stack)
-        top = self.stack[-1]
-        if room < 1 or (top[0].step == self.model.steps - 1 and self.model.kinds[-1] == "static"):
-            return
-        head = self.queue[:1]
-        count = len(self.queue) if len(self.queue) <= room else room
-        missing = self.missing(head, count, now)
-        if missing > 0:
-            self.retry_at = NEVER if missing >= NEVER else now - -missing // count
-        elif self.allows(head, now):
-            self.yielding = True
-        else:
-            self.retry_at = self.next_chance(head, now)
+    @staticmethod
+    def same_place(below, top):
+        return below[0].model is top[0].model and below[0].step == top[0].step
 
     def settle(self, batch):
         """The top entry ran: members that stay are at their own steps; those with most steps to go are on top."""
-        self.stack.pop()
+        self.entries.pop()
         self.running = self.yielding = False
         stays = [r for r in batch if r.ended_at < 0]
         for r in stays:
-            r.alone = self.alone(r)
+            r.alone = r.needs(r.step, r.behind)
         for step in sorted({r.step for r in stays}, reverse=True):
-            self.stack.append([r for r in stays if r.step == step])
+            self.entries.append([r for r in stays if r.step == step])
+
+
+class Scheduler:
+    stack_class = Stack
+
+    def __init__(self, models, rules, executors):
+        self.rules, self.models = rules, models
+        self.queues = {model: [] for model in models}
+        self.let_in_at = {model: -NEVER for model in models}
+        self.stacks = [self.stack_class() for _ in range(executors)]
+        self.retry_at = NEVER
+
+    def room(self, stack, model):
+        return min(self.rules.max_batch, model.max_batch) - stack.rows(model)
+
+    def fits(self, stack, group):
+        """A request of more rows than that goes alone, where there is no other of its model."""
+        alone = len(group) == 1 and stack.rows(group[0].model) == 0
+        return alone or rows_of(group) <= self.room(stack, group[0].model)
+
+    # Slack, equation 2.
+    def voters(self, stack, group, now):
+        """Requests that may refuse, and until when: those that could have been in time, or (timely) those that still can."""
+        if self.rules.votes != "timely":
+            for r in stack.members() + group:
+                if r.deadline < NEVER and self.rules.votes == "all" or r.at + r.needs() <= r.deadline:
+                    yield r, NEVER
+            return
+        for entry in stack.entries:
+            runs = stack.running and entry is stack.entries[-1]
+            for r in entry:
+                latest = r.deadline - r.alone
+                if (stack.run_at if runs else now) <= latest:
+                    yield r, NEVER if runs else latest + 1
+        for r in group:
+            if now <= r.deadline - r.needs(r.step, r.behind):
+                yield r, r.deadline - r.needs(r.step, r.behind) + 1
+
+    def sum_allows(self, stack, group, now):
+        voters = [r for r, _ in self.voters(stack, group, now) if r.deadline < NEVER]
+        if not voters:
+            return True
+        own = sum(r.needs(r.step, r.behind) for r in group)
+        if self.rules.slack == "published":
+            key = min(r.deadline - (r.issued_at if r.issued_at >= 0 else now) for r in voters)
+            return sum(r.full for r in stack.members()) + own <= key
+        done = 0
+        if stack.running and now > stack.run_at:
+            done = stack.consumed * min(now - stack.run_at, stack.predicted) // stack.predicted
+        return now + sum(r.alone for r in stack.members()) - done + own <= min(r.deadline for r in voters)
+
+    def curves_allow(self, stack, newcomers, now):
+        """The batches as they would run: newcomers on top, merging with what they catch up with."""
+        votes = {r.number for r, _ in self.voters(stack, newcomers, now)}
+        group, place, clock = list(newcomers), stack.place(newcomers), now
+        model = newcomers[0].model
+        for entry in reversed(stack.entries):
+            own = stack.place(entry)
+            if stack.running and entry is stack.entries[-1]:
+                own, clock = stack.next_boundary(now)
+            fits = rows_of(group) + rows_of(entry) <= min(self.rules.max_batch, model.max_batch)
+            merges = entry[0].model is model and place[0] <= own[0] < model.steps and fits
+            clock += stack.span(group, own[0] if merges else model.steps, place=place)
+            if not merges and any(clock > r.deadline for r in group if r.number in votes):
+                return False
+            behind = min(place[1] if place[0] == own[0] else 0, own[1]) if merges else own[1]
+            group, place, model = (group if merges else []) + entry, (own[0], behind), entry[0].model
+        if place[0] < model.steps:
+            clock += stack.span(group, model.steps, place=place)
+        return all(clock <= r.deadline for r in group if r.number in votes)
+
+    def allows(self, stack, group, now):
+        return self.curves_allow(stack, group, now) if self.rules.slack == "curves" else self.sum_allows(stack, group, now)
+
+    def next_chance(self, stack, group, now):
+        """Sums shrink while a batch runs, and votes lapse: from when on the check passes, if nothing happens."""
+        if self.rules.slack == "curves":
+            return NEVER
+        predicted_end = stack.run_at + stack.predicted
+        shrinks = self.rules.slack == "remaining" and stack.consumed > stack.predicted
+        starts = sorted({now + 1} | {lapse for _, lapse in self.voters(stack, group, now) if now < lapse < NEVER})
+        for start, end in zip(starts, starts[1:] + [NEVER]):
+            if self.allows(stack, group, start):
+                return start
+            low, high = start, min(end - 1, predicted_end)
+            if not shrinks or high <= low or not self.allows(stack, group, high):
+                continue
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (low, middle) if self.allows(stack, group, middle) else (middle, high)
+            return high
+        return NEVER
+
+    # Patience and `foreign`: beyond the paper.
+    def missing(self, stack, group, count, rows, now):
+        """How much longer `count` requests of so many rows must wait in all, of which the group is the first."""
+        if self.rules.patience == 0:
+            return 0
+        top, model = stack.entries[-1], group[0].model
+        length, behind = max(r.length for r in group), min(r.behind for r in group)
+        if model is not top[0].model:
+            held_up = model.span(rows, length, group[0].step, behind, model.steps)
+        else:
+            place = stack.next_boundary(now)[0] if stack.running else stack.place(top)
+            if place[0] >= model.steps or place[0] < group[0].step:
+                return NEVER
+            both = min(self.rules.max_batch, model.max_batch, rows_of(top) + rows)
+            held_up = model.span(rows, length, group[0].step, behind, place[0])
+            held_up += stack.span(top, model.steps, both, place) - stack.span(top, model.steps, place=place)
+        price = held_up * len(stack.members()) * self.rules.patience // 1000
+        queue = self.queues[model]
+        waited = sum(now - max(r.since, self.let_in_at[model]) for r in queue)
+        return price - waited * count // len(queue)
+
+    def preempts(self, stack, group, now):
+        """May the group, of another model, go before the top entry?"""
+        if self.rules.foreign == "slack":
+            return True
+        top = stack.entries[-1]
+        left = stack.span(top, top[0].model.steps) - (now - stack.run_at if stack.running else 0)
+        return stack.span(group, group[0].model.steps) < left
+
+    def foreign_head(self, stack):
+        heads = [queue[0] for model, queue in self.queues.items() if queue and model is not stack.entries[-1][0].model]
+        if not heads or self.rules.foreign in ("never", "turns"):
+            return None
+        return min(heads, key=lambda r: r.number if self.rules.foreign == "slack" else r.needs(r.step, r.behind))
+
+    def in_turn(self, queue):
+        """Those of the running model that came before all waiting requests of other models."""
+        if self.rules.foreign != "turns":
+            return queue
+        others = [other[0].number for other in self.queues.values() if other and other is not queue]
+        return [r for r in queue if not others or r.number < min(others)]
+
+    # Decisions.
+    def admissible(self, stack, model, now):
+        queue, group = self.queues[model], []
+        if stack.entries and stack.entries[-1][0].model is model:
+            queue = self.in_turn(queue)
+        for r in queue:
+            if not self.fits(stack, group + [r]) or (group and r.step != group[0].step):
+                break
+            if stack.entries and not self.allows(stack, group + [r], now):
+                break
+            if stack.entries and stack.entries[-1][0].model is not model and not self.preempts(stack, group + [r], now):
+                break
+            group = group + [r]
+        if not group or not stack.entries:
+            return group
+        return [] if self.missing(stack, group, len(group), rows_of(group), now) > 0 else group
+
+    def admit(self, stack, group, now):
+        self.let_in_at[group[0].model] = now
+        for r in group:
+            self.queues[r.model].remove(r)
+            r.full = r.alone = r.needs(r.step, r.behind)
+        stack.entries.append(group)
+        stack.merge()
+
+    def begin(self, stack, now):
+        stack.merge()
+        own = stack.entries[-1][0].model if stack.entries else self.oldest()
+        for turn in range(2):
+            if turn == 1:
+                head = self.foreign_head(stack) if stack.entries else None
+                own = head.model if head else None
+            group = self.admissible(stack, own, now) if own else []
+            if group:
+                self.admit(stack, group, now)
+        return self.start(stack, now) if stack.entries else None
+
+    def oldest(self):
+        heads = [queue[0] for queue in self.queues.values() if queue]
+        return min(heads, key=lambda r: r.number).model if heads else None
+
+    def start(self, stack, now):
+        top, below = stack.entries[-1], stack.entries[-2] if len(stack.entries) >= 2 else None
+        model = top[0].model
+        meets = below and below[0].model is model and below[0].step >= top[0].step
+        stack.to = below[0].step if meets else model.steps
+        rest = sum(r.needs(stack.to) for r in top) if meets else 0
+        stack.run_at, stack.running, stack.yielding = now, True, False
+        stack.predicted = max(1, stack.span(top, stack.to))
+        stack.consumed = sum(r.alone for r in top) - rest
+        for r in top:
+            r.issued_at = now if r.issued_at < 0 else r.issued_at
+        return stack.to
+
+    def look(self, stack, now):
+        """While a batch runs: is it to make room? One executor at a time is asked to."""
+        top = stack.entries[-1]
+        model = top[0].model
+        if any(other.yielding for other in self.stacks) or (top[0].step == model.steps - 1 and model.kinds[-1] == "static"):
+            return
+        heads = [self.in_turn(self.queues[model])[:1], [self.foreign_head(stack)]]
+        for head in ([r for r in row if r] for row in heads):
+            if not head or not self.fits(stack, head):
+                continue
+            if head[0].model is not model and not self.preempts(stack, head, now):
+                continue
+            room, queue = self.room(stack, head[0].model), self.queues[head[0].model]
+            count, rows = len(queue), rows_of(queue)
+            if rows > room:  # as many of mean size as there is room for, at least the head
+                count, rows = (max(1, room * count // rows), room) if room > head[0].rows else (1, head[0].rows)
+            missing = self.missing(stack, head, count, rows, now)
+            if missing > 0:
+                again = NEVER if missing >= NEVER else now - -missing // count
+            elif self.allows(stack, head, now):
+                stack.yielding = True
+                return
+            else:
+                again = self.next_chance(stack, head, now)
+            self.retry_at = min(self.retry_at, again)
+
+    def lost_at(self, r):
+        """From when on it could not be in time even if it began then."""
+        return r.deadline - r.model.whole(r.rows, r.length) + 1 if self.rules.drop and r.deadline < NEVER else NEVER
+
+    def heads(self):
+        return [queue[0] for queue in self.queues.values() if queue]
+
+    def drop(self, now):
+        """Heads only. They end as dropped."""
+        while lost := [r for r in self.heads() if self.lost_at(r) <= now]:
+            self.queues[lost[0].model].remove(lost[0])
+            lost[0].ended_at = now
+
+    def dropped_at(self):
+        return min((self.lost_at(r) for r in self.heads()), default=NEVER)
+
+    def cancel(self, r, now):
+        if r.ended_at >= 0:
+            return
+        r.cancelled = True
+        if r in self.queues[r.model]:
+            self.queues[r.model].remove(r)
+            r.ended_at = now
+        for stack in self.stacks:
+            for entry in stack.entries[: -1 if stack.running else None]:
+                if r in entry:
+                    entry.remove(r)
+                    r.ended_at = now
+            stack.entries = [entry for entry in stack.entries if entry]
 
 
 # ---- the world ----
@@ -355,6 +497,8 @@ class Task:
 
     def __init__(self, model, batch, to, now):
         self.model, self.batch, self.to, self.step = model, batch, to, batch[0].step
+        self.first = self.step
+        self.log = []  # (start, end, step) of each step
         self.enter(fresh=False)
         self.begin_step(now)
 
@@ -366,57 +510,132 @@ class Task:
 
     def begin_step(self, now):
         length = max(r.length for r in self.batch)
-        self.step_ends_at = now + max(1, self.model.tables[self.step].ns(len(self.batch), length))
+        self.step_ends_at = now + max(1, self.model.tables[self.step].ns(rows_of(self.batch), length))
+        self.log.append((now, self.step_ends_at, self.step))
 
-    def step_done(self, now, yielding):
-        """True: the task has ended, and its members stand where they go on."""
+    def outlook(self):
+        """Where the end of this step leaves the batch: (rounds that each member has left, has behind it, the next step)."""
+        if not self.model.ends_block(self.step):
+            return self.left, self.behind, self.step + 1
+        left, behind = [left - 1 for left in self.left], [behind + 1 for behind in self.behind]
+        return left, behind, self.model.block_first(self.step) if min(left) > 0 else self.step + 1
+
+    def parts(self):
+        left, _, _ = self.outlook()
+        return self.model.ends_block(self.step) and min(left) <= 0 < max(left)
+
+    def ends(self):
+        """Does the task end with this step, even if it is not asked to yield?"""
+        left, _, onward = self.outlook()
+        return self.parts() or onward == self.to and not (self.model.ends_block(self.step) and min(left) > 0)
+
+    def go_on(self, now):
+        fresh = self.model.kinds[self.step] == "static" or self.outlook()[2] > self.step and self.model.ends_block(self.step)
+        self.left, self.behind, self.step = self.outlook()
+        if fresh:
+            self.enter(fresh=True)
+        self.begin_step(now)
+
+    def end(self, now):
+        """Its members stand where they go on."""
         model, done = self.model, self.step
-        ends_round, parts, onward = model.ends_block(done), False, done + 1
-        if ends_round:
-            self.left = [left - 1 for left in self.left]
-            self.behind = [behind + 1 for behind in self.behind]
-            if min(self.left) > 0:
-                onward = model.block_first(done)
-            parts = min(self.left) <= 0 < max(self.left)
-        ends = parts or yielding or onward == self.to and not (ends_round and min(self.left) > 0)
-        if not ends:
-            fresh = ends_round and min(self.left) <= 0 or model.kinds[done] == "static"
-            self.step = onward
-            if fresh:
-                self.enter(fresh=True)
-            self.begin_step(now)
-            return False
-        for r, left, behind in zip(self.batch, self.left, self.behind):
+        ends_round = model.ends_block(done)
+        for r, left, behind in zip(self.batch, *self.outlook()[:2]):
             if model.kinds[done] == "static" or ends_round and left <= 0:
                 r.step, r.behind = done + 1, 0
             else:
                 r.step, r.behind = (model.block_first(done) if ends_round else done + 1), behind
-            if r.step == model.steps:
+            if self.first <= r.exit_step <= done:
+                r.step = max(r.step, r.exit_to) if r.exit_to > 0 else model.steps
+            if r.step == model.steps or r.cancelled:
                 r.ended_at = now
-        return True
+
+
+class World:
+    """Requests, ascending in time, their scheduler, and a task or None for each executor."""
+
+    def __init__(self, models, requests, rules, executors, scheduler_class, task_class):
+        self.models, self.coming, self.task_class = models, list(requests), task_class
+        self.scheduler, self.tasks, self.log = scheduler_class(models, rules, executors), [None] * executors, []
+        self.cancels = sorted((r.cancel, r.number, r) for r in requests if r.cancel < NEVER)
+
+    def next_at(self):
+        events = [task.step_ends_at for task in self.tasks if task] + [r.at for r in self.coming[:1]]
+        events += [cancel[0] for cancel in self.cancels[:1]]
+        return min(events + [self.scheduler.retry_at, self.scheduler.dropped_at()])
+
+    def complete(self, now, which):
+        """Ends the tasks between two steps of which that is true."""
+        ended = False
+        for e, task in enumerate(self.tasks):
+            if task and task.step_ends_at == now and which(e, task):
+                self.log += [(*row[:2], e, self.models.index(task.model), row[2], [r.number for r in task.batch]) for row in task.log]
+                task.end(now)
+                self.scheduler.stacks[e].settle(task.batch)
+                self.tasks[e], ended = None, True
+        return ended
+
+    def hear(self, now):
+        heard = False
+        while self.coming and self.coming[0].at == now:
+            request = self.coming.pop(0)
+            self.scheduler.queues[request.model].append(request)
+            heard = True
+        while self.cancels and self.cancels[0][0] == now:
+            self.scheduler.cancel(self.cancels.pop(0)[2], now)
+            heard = True
+        return heard
+
+    def decide(self, now):
+        self.scheduler.retry_at = NEVER
+        for e, stack in enumerate(self.scheduler.stacks):
+            self.scheduler.drop(now)
+            if not self.tasks[e] and self.scheduler.begin(stack, now) is not None:
+                self.tasks[e] = self.task_class(stack.entries[-1][0].model, stack.entries[-1], stack.to, now)
+                for r in stack.entries[-1]:
+                    r.started_at = now if r.started_at < 0 else r.started_at
+        self.scheduler.drop(now)
+        for e, stack in enumerate(self.scheduler.stacks):
+            if self.tasks[e]:
+                self.scheduler.look(stack, now)
+
+    def go_on(self, now):
+        ended = self.complete(now, lambda e, task: self.scheduler.stacks[e].yielding)
+        for task in self.tasks:
+            if task and task.step_ends_at == now:
+                task.go_on(now)
+        return ended
+
+    def instant(self, now):
+        """Endings, arrivals, decisions; then tasks between two steps go on, unless they were asked to yield just now."""
+        stacks = self.scheduler.stacks
+        heard = self.complete(now, lambda e, task: stacks[e].yielding or task.ends())
+        heard = self.hear(now) or heard or min(self.scheduler.retry_at, self.scheduler.dropped_at()) <= now
+        if heard:
+            self.decide(now)
+        while self.go_on(now):
+            self.decide(now)
+
+
+def run(models, requests, rules, executors=1, scheduler_class=Scheduler, task_class=Task):
+    """Serves the requests, ascending in time. Returns [(start, end, executor, model's place, step, numbers)], sorted."""
+    world, now = World(models, requests, rules, executors, scheduler_class, task_class), 0
+    while (at := world.next_at()) < NEVER:
+        now = max(now, at)
+        world.instant(now)
+    return sorted(world.log, key=lambda row: (row[0], row[2]))
 
 
 def simulate(model, arrivals, rules, scheduler_class=Scheduler, task_class=Task):
-    """`arrivals`: (at, input length, output length, deadline), ascending. Returns the requests, ended all."""
-    requests = [Request(i, at, n, m, deadline, since=at) for i, (at, n, m, deadline) in enumerate(arrivals)]
-    scheduler, task, coming = scheduler_class(model, rules), None, 0
-    while coming < len(requests) or task:
-        now = requests[coming].at if coming < len(requests) else NEVER
-        now = min(now, task.step_ends_at, scheduler.retry_at) if task else now
-        heard = now == scheduler.retry_at  # while a batch goes from step to step nothing is decided
-        if task and task.step_ends_at == now and task.step_done(now, scheduler.yielding):
-            scheduler.settle(task.batch)
-            task, heard = None, True
-        while coming < len(requests) and requests[coming].at == now:
-            scheduler.queue.append(requests[coming])
-            coming, heard = coming + 1, True
-        if not task:
-            to = scheduler.begin(now)
-            if to is not None:
-                batch = scheduler.stack[-1]
-                task = task_class(model, batch, to, now)
-                for r in batch:
-                    r.started_at = now if r.started_at < 0 else r.started_at
-        if task and heard:
-            scheduler.look(now)
+    """One model, one device. `arrivals`: (at, input length, output length, deadline), ascending. Returns the requests, ended all."""
+    requests = [Request(i, at, n, m, deadline, model, since=at) for i, (at, n, m, deadline) in enumerate(arrivals)]
+    run([model], requests, rules, scheduler_class=scheduler_class, task_class=task_class)
     return requests
+
+
+def outcome(r):
+    if r.cancelled:
+        return "cancelled"
+    if r.started_at < 0:
+        return "dropped"
+    return "ok" if r.ended_at <= r.deadline else "late"
