@@ -99,6 +99,9 @@ class Compare(unittest.TestCase):
         self.assertEqual(report["best"]["good_per_s"]["400"], ["window"])  # serial carries 166
         text = self.tutti("compare", HEAD + SWEEP + SERIAL + WINDOW).stdout
         self.assertRegex(text, r"window: .*most answers in time at rate.* 400")
+        farthest = text[text.index("times the best, where farthest from it") :].splitlines()
+        mean = max((figures["serial", rate] / min(figures[name, rate] for name in NAMES), rate) for rate in RATES)
+        self.assertEqual(farthest[2].split()[:4], ["serial", "%.2f" % mean[0], "at", mean[1]])
 
     def test_page(self):
         page = pathlib.Path(self.folder.name, "page.html")
@@ -139,6 +142,7 @@ class Compare(unittest.TestCase):
         self.assertEqual(shares[2].split(), ["serial", "50.00", "66.67"])
         self.assertEqual(shares[3].split(), ["pairs", "100.00", "100.00"])
         self.assertEqual(shares[4].split()[-2:], ["-", "-"])
+        self.assertIn("share of a plan that knows the future, %", table)
         self.assertIn("- no bound: the clairvoyant bound does not cover a device that runs several", table)
         self.assertNotIn("share of the possible", self.tutti("compare", text).stdout)
 
@@ -161,6 +165,7 @@ class Compare(unittest.TestCase):
             self.assertEqual(point["goodput_per_s"], alone["goodput_per_s"], place)
             self.assertLess(0, point["share_of_possible"])
             self.assertLess(point["goodput_per_s"], point["impossible_per_s"], place)
+            self.assertLess(point["share_of_possible"], point["share_of_plan"], place)
         self.assertEqual(data_of(page)["kind"], "goodput")
         table = self.tutti("compare", text, "--goodput").stdout
         self.assertIn("goodput, 1/s", table)

@@ -11,7 +11,7 @@
 #define AS_GOOD 0.01
 
 /* Which comparisons have a figure. */
-enum shown { OF_RUNS, OF_LIVE_RUNS, OF_SEARCHES, OF_BOUNDS };
+enum shown { OF_RUNS, OF_LIVE_RUNS, OF_SEARCHES, OF_BOUNDS, OF_PLANS };
 
 static const struct figure {
     const char *key, *name, *unit;
@@ -50,13 +50,22 @@ static const struct figure {
                              false,
                              100,
                              {"share_of_possible"}},
+    [TT_COMPARISON_OF_PLAN] = {"share_of_plan",
+                               "share of a plan that knows the future",
+                               "%",
+                               OF_PLANS,
+                               true,
+                               false,
+                               100,
+                               {"share_of_plan"}},
 };
 
 static bool is_shown(const struct tt_comparison *self, int32_t figure) {
     const bool shown[] = {[OF_RUNS] = !self->searched,
                           [OF_LIVE_RUNS] = self->place[0] != '\0',
                           [OF_SEARCHES] = self->searched,
-                          [OF_BOUNDS] = self->bounded};
+                          [OF_BOUNDS] = self->bounded,
+                          [OF_PLANS] = self->planned};
     return shown[figures[figure].shown];
 }
 
@@ -156,9 +165,9 @@ static void take_bound(struct tt_comparison *self, const json_t *point) {
 
 static double value_of(const json_t *point, int32_t figure) {
     const struct figure *of = &figures[figure];
-    const json_t *value = point;
-    if (figure == TT_COMPARISON_SHARE && json_object_get(point, "possible"))
-        value = json_object_get(point, "possible");
+    bool is_bound = of->shown == OF_BOUNDS || of->shown == OF_PLANS;
+    const json_t *possible = json_object_get(point, "possible");
+    const json_t *value = is_bound && possible ? possible : point;
     for (size_t i = 0; i < TT_COUNT(of->path) && of->path[i]; i++)
         value = json_object_get(value, of->path[i]);
     return json_is_number(value) ? json_number_value(value) * of->scale : NAN;
@@ -177,6 +186,7 @@ static void take_point(struct tt_comparison *self, const json_t *point) {
     take_bound(self, point);
     for (int32_t f = 0; f < TT_COMPARISON_FIGURES; f++)
         *at(self, f, contender, value) = value_of(point, f);
+    self->planned |= isfinite(*at(self, TT_COMPARISON_OF_PLAN, contender, value));
 }
 
 void tt_comparison_init(struct tt_comparison *self, const struct tt_experiment *experiment,
@@ -254,6 +264,51 @@ static int32_t count_best(const struct tt_comparison *self, int32_t figure, int3
     return count;
 }
 
+/* How many times the best a contender's figure is where it is farthest from it. -1: not known. */
+static int32_t farthest(const struct tt_comparison *self, int32_t figure, int32_t contender,
+                        double *out_times) {
+    int32_t worst = -1;
+    for (int32_t v = 0; v < self->value_count; v++) {
+        double own = *at(self, figure, contender, v), best = own;
+        if (!isfinite(own) || is_doubtful(self, v))
+            continue;
+        for (int32_t c = 0; c < self->contender_count; c++) {
+            double other = *at(self, figure, c, v);
+            if (isfinite(other))
+                best = figures[figure].more_is_better ? fmax(best, other) : fmin(best, other);
+        }
+        double times = best > 0 ? own / best : 1;
+        bool farther = figures[figure].more_is_better ? times < *out_times : times > *out_times;
+        if (worst >= 0 && !farther)
+            continue;
+        worst = v;
+        *out_times = times;
+    }
+    return worst;
+}
+
+static void put_farthest(const struct tt_comparison *self, struct tt_text *out) {
+    tt_text_printf(out, "\ntimes the best, where farthest from it\n%-24s", self->parameter);
+    for (int32_t f = 0; f < TT_COMPARISON_FIGURES; f++)
+        if (figures[f].judged && is_shown(self, f))
+            tt_text_printf(out, " %20s", figures[f].name);
+    tt_text_puts(out, "\n");
+    for (int32_t c = 0; c < self->contender_count; c++) {
+        tt_text_printf(out, "%-24s", self->contenders[c]);
+        for (int32_t f = 0; f < TT_COMPARISON_FIGURES; f++) {
+            double times = 1;
+            if (!figures[f].judged || !is_shown(self, f))
+                continue;
+            int32_t value = farthest(self, f, c, &times);
+            if (value < 0)
+                tt_text_printf(out, " %20s", "-");
+            else
+                tt_text_printf(out, " %10.2f at %6s", times, self->value_texts[value]);
+        }
+        tt_text_puts(out, "\n");
+    }
+}
+
 /* At which values none is called best. True: at all of them. */
 static bool put_doubts(const struct tt_comparison *self, struct tt_text *out) {
     int32_t count = 0;
@@ -318,6 +373,7 @@ void tt_comparison_table(const struct tt_comparison *self, struct tt_text *out) 
             tt_text_puts(out, "\n");
         }
     }
+    put_farthest(self, out);
     tt_text_puts(out, "\n* the best, or within 1 % of it\n");
     if (self->place[0])
         tt_text_puts(out,

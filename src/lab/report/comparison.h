@@ -23,6 +23,7 @@ enum tt_comparison_figure {
     TT_COMPARISON_GOODPUT,      /* of searches only */
     TT_COMPARISON_MEDIAN_BATCH, /* at that rate */
     TT_COMPARISON_SHARE,        /* of the possible: where a bound was proved */
+    TT_COMPARISON_OF_PLAN,      /* the same of a plan that knows the future: one model */
     TT_COMPARISON_FIGURES
 };
 
@@ -36,6 +37,7 @@ struct tt_comparison {
     bool *doubtful;                 /* [contender][value]: its load generator fell behind */
     bool searched;                  /* the points are searches for the goodput */
     bool bounded;                   /* a bound was asked for, also where there is none */
+    bool planned;                   /* some points have a plan that knows the future */
     char not_covered[512];          /* why some of them have no bound; "": all have */
     char place[512];                /* in real time: where and when; "": simulated */
     double slo_ms;                  /* the largest of the models; 0: none */

@@ -13,6 +13,9 @@ void tt_possible_report_run(json_t *result, const struct tt_possible_run *run, i
                             json_real((double)in_time / (double)run->most));
     if (run->planned >= 0)
         json_object_set_new(possible, "planned_in_time", json_integer(run->planned));
+    if (run->planned > 0)
+        json_object_set_new(possible, "share_of_plan",
+                            json_real((double)in_time / (double)run->planned));
     json_object_set_new(result, "possible", possible);
 }
 
@@ -23,8 +26,11 @@ void tt_possible_report_rate(json_t *result, const struct tt_possible_rate *rate
         json_object_set_new(result, "share_of_possible",
                             json_real(number(result, "goodput_per_s") / impossible_per_s));
     }
-    if ((double)rate->planned / 1e6 > number(result, "goodput_per_s"))
-        json_object_set_new(result, "planned_per_s", json_real((double)rate->planned / 1e6));
+    double planned_per_s = (double)rate->planned / 1e6, goodput = number(result, "goodput_per_s");
+    if (planned_per_s > goodput) {
+        json_object_set_new(result, "planned_per_s", json_real(planned_per_s));
+        json_object_set_new(result, "share_of_plan", json_real(goodput / planned_per_s));
+    }
     if (rate->interrupted)
         json_object_set_new(result, "interrupted", json_true());
 }
