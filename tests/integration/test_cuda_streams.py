@@ -9,6 +9,7 @@ import os
 import pathlib
 import sys
 import tempfile
+import time
 import unittest
 
 sys.dont_write_bytecode = True
@@ -102,6 +103,13 @@ class CudaStreams(unittest.TestCase):
         index = json.loads(get(self.server.address, "/v2/repository/index", "POST")[2])
         return {entry["name"]: entry["reason"] for entry in index}
 
+    def await_reason(self, model, text):
+        """The index says it soon after the first error."""
+        end = time.monotonic() + 60
+        while text not in self.reasons()[model]:
+            self.assertLess(time.monotonic(), end, self.said())
+            time.sleep(0.01)
+
     def post(self, model, what):
         return get(self.server.address, f"/v2/repository/models/{model}/{what}", "POST")[0]
 
@@ -164,7 +172,7 @@ class CudaStreams(unittest.TestCase):
             status, error = self.ask("m", [0, 7])
             self.assertEqual(status, 503, error)
             self.assertIn("CUDA_ERROR_ILLEGAL_ADDRESS", error)
-            self.assertIn("CUDA_ERROR_ILLEGAL_ADDRESS", self.reasons()["m"])
+            self.await_reason("m", "CUDA_ERROR_ILLEGAL_ADDRESS")
             self.assertEqual(self.post("m", "load"), 200)
             self.assertEqual(self.reasons()["m"], "")
             self.ask_many("m", 4)
