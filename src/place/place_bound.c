@@ -1,5 +1,7 @@
 #include "place/place_bound.h"
 
+#include "place/place_counts.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +9,10 @@
 /* Rates and memory are treated alike. */
 enum { RATE, MEMORY, DIMENSIONS };
 
-/* How finely the deviation of the rates is scanned, and the least memory for each bisected. */
-enum { STEPS = 400, HALVINGS = 30 };
+/* How finely the rate's deviation is divided: first to find about where the bound lies, then
+ * relative to that, but not more finely than the last. */
+static const double coarse = 1.0 / 64, fine = 1.0 / 256, finest = 1.0 / 4096;
+enum { HALVINGS = 30 }; /* of the memory's deviation, at most */
 
 /* Models in the order in which they give most for their cost. */
 struct item {
@@ -29,8 +33,9 @@ struct bound {
     struct shelf all[DIMENSIONS]; /* every model, for those that need more */
     double *load;                 /* as held; relative to the mean */
     double mean[DIMENSIONS];
-    double budget; /* for models that move, each counted once */
-    bool has_new;  /* models that lie nowhere may fill a gap at no further cost */
+    double budget;                  /* for models that move, each counted once */
+    bool has_new;                   /* models that lie nowhere may fill a gap at no further cost */
+    struct tt_place_counts *counts; /* NULL: they say nothing */
 };
 
 static int64_t amount_of(const struct tt_place_model *model, int32_t dimension) {
@@ -56,7 +61,7 @@ static void sort_shelf(struct shelf *self) {
 /* The least cost of models that add up to `amount`; models may be cut unless all cost the same. */
 static double least_cost(const struct shelf *self, double amount) {
     double cost = 0;
-    amount -= 1e-12; /* rounding must not ask for one more model */
+    amount -= 1e-9; /* rounding must not ask for one more model */
     for (int32_t i = 0; i < self->count && amount > 0; i++) {
         const struct item *item = &self->items[i];
         if (item->amount > 0 && item->amount > amount && !self->same_cost)
@@ -83,15 +88,25 @@ static bool may_hold(const struct bound *self, const double deviation[DIMENSIONS
         given += gives;
         taken += takes;
     }
-    return given <= self->budget * (1 + 1e-9) && taken <= self->budget * (1 + 1e-9);
+    double budget = self->budget * (1 + 1e-9);
+    return given <= budget && taken <= budget &&
+           (!self->counts ||
+            tt_place_counts_may_hold(self->counts, deviation[RATE], deviation[MEMORY]));
 }
 
-/* A memory deviation below which the rate deviation cannot be held. */
-static double least_memory(const struct bound *self, double rate, double highest) {
-    double low = 0, high = highest, at_low[] = {rate, 0};
-    if (may_hold(self, at_low))
-        return 0;
-    for (int32_t k = 0; k < HALVINGS; k++) {
+/* A memory deviation below which the rate deviation cannot be held. At `most` it may be, and mostly
+ * not far below. */
+static double least_memory(const struct bound *self, double rate, double most, double precision) {
+    double low = most, high = most;
+    for (double step = precision; low >= high; step *= 4) {
+        double below[] = {rate, fmax(high - step, 0)};
+        if (high <= 0)
+            return 0;
+        low = below[MEMORY];
+        if (may_hold(self, below))
+            high = low;
+    }
+    for (int32_t k = 0; k < HALVINGS && high - low > precision; k++) {
         double middle[] = {rate, (low + high) / 2};
         if (may_hold(self, middle))
             high = middle[MEMORY];
@@ -101,19 +116,36 @@ static double least_memory(const struct bound *self, double rate, double highest
     return low;
 }
 
-static double scan(const struct bound *self) {
-    double highest[DIMENSIONS] = {1, 1}, least = INFINITY;
+/* A bound of the objective where the rate's deviation is from .. to: `least`, or less where less
+ * may be. The objective is at least `from` and the weighted memory deviation, and the assignment
+ * keeps `to` with that memory deviation. Intervals where this may hold are halved down to `width`.
+ */
+static double bound_between(const struct bound *self, double from, double to, double width,
+                            double least) {
+    double weight = self->problem->weight, at_most[] = {to, self->problem->cluster_count};
+    if (from >= least)
+        return least;
+    if (weight > 0) /* more memory would not lower the least */
+        at_most[MEMORY] = fmin(at_most[MEMORY], (least - from) / weight);
+    if (!may_hold(self, at_most))
+        return least;
+    if (to - from <= width && weight > 0)
+        return from + weight * least_memory(self, to, at_most[MEMORY], width / 8 / weight);
+    if (to - from <= width)
+        return from;
+    double middle = (from + to) / 2;
+    least = bound_between(self, from, middle, width, least);
+    return bound_between(self, middle, to, width, least);
+}
+
+/* The rate may also become worse than it is now, for the memory's sake; no deviation exceeds the
+ * number of sub-clusters. */
+static double bound_all(const struct bound *self, double width) {
+    double now = 1, any = self->problem->cluster_count;
     for (int32_t j = 0; j < self->problem->cluster_count; j++)
-        for (int32_t d = 0; d < DIMENSIONS; d++)
-            highest[d] = fmax(highest[d], fabs(self->load[j * DIMENSIONS + d] - 1));
-    for (int32_t k = 0; k < STEPS; k++) {
-        /* Between two steps the rate is at least the first, the memory at least the second's. */
-        double from = highest[RATE] * k / STEPS, to = highest[RATE] * (k + 1) / STEPS;
-        if (from >= least)
-            break;
-        least = fmin(least, from + self->problem->weight * least_memory(self, to, highest[MEMORY]));
-    }
-    return least;
+        now = fmax(now, fabs(self->load[j * DIMENSIONS + RATE] - 1));
+    double least = bound_between(self, 0, now, width, (1 + self->problem->weight) * any);
+    return bound_between(self, now, any, any, least);
 }
 
 static void fill(struct bound *self) {
@@ -152,10 +184,14 @@ static enum tt_err by_cost(struct bound *self, double *out_bound) {
     self->held = calloc(clusters * DIMENSIONS, sizeof(*self->held));
     self->load = calloc(clusters * DIMENSIONS, sizeof(*self->load));
     enum tt_err err = self->items && self->held && self->load ? TT_OK : TT_ERR_NO_MEMORY;
+    if (!err)
+        err = tt_place_counts_new(self->problem, &self->counts);
     if (!err) {
         fill(self);
-        *out_bound = scan(self);
+        *out_bound = bound_all(self, coarse);
+        *out_bound = fmax(*out_bound, bound_all(self, fmax(*out_bound * fine, finest)));
     }
+    tt_place_counts_free(self->counts);
     free(self->items);
     free(self->held);
     free(self->load);

@@ -2,9 +2,9 @@
  *
  * Two reasons give one. Models are whole: of the n * sub-clusters + 1 busiest models, n + 1 share a
  * sub-cluster. And moves cost: a sub-cluster that has too much must give models away, and one that
- * has too little must get some, which the limit on the cost allows only so often. The bound leaves
- * out what else an assignment needs (one target for each model, both ends of a move at once), so
- * the best assignment may be well above it. Implemented in place_bound.c. */
+ * has too little must get some, which the limit on the cost allows only so often; where few models
+ * may move, both are counted together (place_counts.h). The bound leaves out which model goes
+ * where, so the best assignment may be above it. Implemented in place_bound.c. */
 #ifndef TT_PLACE_PLACE_BOUND_H
 #define TT_PLACE_PLACE_BOUND_H
 

@@ -11,7 +11,7 @@
 enum {
     DRAWS = 1024,          /* of the table of exponential variates */
     REPORT_EVERY = 16384,  /* moves */
-    EXCHANGE_MOVES = 5000, /* an exchange of two sub-clusters takes as long as so many moves */
+    EXCHANGE_MOVES = 4286, /* an exchange of two sub-clusters takes as long as so many moves */
     EXCHANGES_PER_REPORT = 256,
     FRESH_EVERY = 4, /* runs */
     RUNS = 16,       /* the least number of them; an early end of exchanges leaves time for more */
@@ -19,7 +19,8 @@ enum {
                   model comes from the same sub-cluster */
     NEIGHBOURS = 5,
     HOT = 8,
-    COLD = 400 /* the energy at the start over the first and the last temperature */
+    COLD = 400,    /* the energy at the start over the first and the last temperature, */
+    COLDEST = 4000 /* and the last where the cost is not bound: no other run follows */
 };
 
 struct search {
@@ -271,7 +272,7 @@ static void run_once(struct search *self, int64_t anneals, int64_t until) {
     struct tt_place_state *state = &self->state;
     tt_place_state_sharpen(state, 2);
     double energy = tt_place_state_energy(state);
-    anneal(self, energy / HOT + 1e-9, energy / COLD + 1e-12, anneals);
+    anneal(self, energy / HOT + 1e-9, energy / (is_bound(self) ? COLD : COLDEST) + 1e-12, anneals);
     if (self->stopped || (is_bound(self) && state->cost > self->problem->max_cost / 2))
         return;
     int64_t rounds = (until - self->tried) / EXCHANGE_MOVES;

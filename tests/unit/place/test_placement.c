@@ -12,7 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { MAX_MODELS = 7, MAX_CLUSTERS = 3, PROBLEMS = 150, SMALL_EFFORT = 40000 };
+enum { MAX_MODELS = 7, MAX_CLUSTERS = 3, PROBLEMS = 600, SMALL_EFFORT = 40000 };
 
 struct world {
     struct tt_place_model models[64];
@@ -26,13 +26,15 @@ static int64_t draw(struct tt_prng *prng, int64_t low, int64_t high) {
 /* Limits are drawn so that about half of the problems hold them easily, and some cannot. */
 static void make_world(struct world *self, struct tt_prng *prng, int32_t models, int32_t clusters) {
     int64_t rate = 0, memory = 0;
+    int32_t first = (int32_t)draw(prng, -1, 0); /* NOWHERE, or each model lies somewhere */
+    int64_t most_cost = draw(prng, 0, 1) ? 3 : 1;
     for (int32_t i = 0; i < models; i++) {
         self->models[i] = (struct tt_place_model){.name = "m",
                                                   .rate = draw(prng, 0, 50) * TT_PLACE_MICRO,
                                                   .static_bytes = draw(prng, 1, 50) << 20,
                                                   .dynamic_bytes = draw(prng, 0, 30) << 20,
-                                                  .cost = draw(prng, 1, 3) * TT_PLACE_MICRO,
-                                                  .now = (int32_t)draw(prng, -1, clusters - 1)};
+                                                  .cost = draw(prng, 1, most_cost) * TT_PLACE_MICRO,
+                                                  .now = (int32_t)draw(prng, first, clusters - 1)};
         rate += self->models[i].rate;
         memory += self->models[i].static_bytes;
     }
@@ -87,8 +89,12 @@ static void test_tiny_problems_are_solved(void **state) {
             continue;
         }
         assert_int_equal(tt_place_possible(&world.problem, &why), TT_OK);
-        if (err)
-            fail_msg("problem %d: %s", k, why.text);
+        solved++;
+        if (err) { /* the search may end beside tight limits (place_search.h) */
+            assert_int_equal(err, TT_ERR_UNAVAILABLE);
+            missed++;
+            continue;
+        }
         struct tt_place_value value;
         assert_int_equal(tt_place_check(&world.problem, at, &why), TT_OK);
         assert_int_equal(tt_place_evaluate(&world.problem, at, &value), TT_OK);
@@ -96,12 +102,12 @@ static void test_tiny_problems_are_solved(void **state) {
         if (value.objective < best - 1e-9 || bound > best + 1e-9)
             fail_msg("problem %d: %g found, %g is the best, the bound is %g", k, value.objective,
                      best, bound);
-        solved++;
         missed += value.objective > best + 1e-9;
         bound_helps += bound > best / 2 && best > 0;
     }
-    printf("%d solved, %d of them not at best, %d impossible, %d with a bound above half\n", solved,
-           missed, impossible, bound_helps);
+    printf("%d can be solved, %d of them were not at best, %d impossible, %d with a bound above "
+           "half\n",
+           solved, missed, impossible, bound_helps);
     assert_true(solved > PROBLEMS / 4);
     assert_true(missed * 25 <= solved); /* a local search may end elsewhere */
     assert_true(impossible > 0);
