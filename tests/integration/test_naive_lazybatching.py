@@ -15,7 +15,7 @@ import drawn_worlds  # noqa: E402
 import naive_lazybatching as naive  # noqa: E402
 
 SEED = int(os.environ.get("TUTTI_SEED", "20210228"))
-CASES = int(os.environ.get("TUTTI_TEST_CASES", "400"))
+CASES = int(os.environ.get("TUTTI_TEST_CASES", "250"))
 LONGEST_OUTPUT = 6
 COUNT = int(os.environ.get("TUTTI_TEST_REQUESTS", "100"))
 
