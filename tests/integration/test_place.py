@@ -104,7 +104,9 @@ class Place(unittest.TestCase):
         self.assertIn("4 models on 2 sub-clusters", said)
         self.assertIn("The limit is 5.", said)
         self.assertIn("The previous placement names 1 model that is gone.", said)
-        self.assertIn("no placement has less than", said)
+        self.assertIn("no placement has less than 0.\n", said)
+        said = self.place(LARGE, "--seconds", "0.1").stdout
+        self.assertIn("no lower bound but 0 is known", said)
 
     def test_profiles_give_memory(self):
         profile = "linear { beta_ms: 1 }\nstatic_mib: 40\ndynamic_mib: 7\n"

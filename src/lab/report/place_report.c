@@ -28,8 +28,11 @@ static void put_verdict(const struct tt_place_report *self, struct tt_text *out)
                        value->loads, (double)value->cost / TT_PLACE_MICRO);
     if (self->has_previous && problem->max_cost >= 0)
         tt_text_printf(out, " The limit is %.6g.", (double)problem->max_cost / TT_PLACE_MICRO);
-    tt_text_printf(out, "\nObjective %.6g; no placement has less than %.6g.\n", value->objective,
-                   self->lower_bound);
+    tt_text_printf(out, "\nObjective %.6g; ", value->objective);
+    if (self->lower_bound > 0 || value->objective <= 0)
+        tt_text_printf(out, "no placement has less than %.6g.\n", self->lower_bound);
+    else
+        tt_text_puts(out, "no lower bound but 0 is known.\n");
     if (self->is_cut_short)
         tt_text_puts(out, "The search was interrupted: a longer one may find better.\n");
     if (self->gone)
