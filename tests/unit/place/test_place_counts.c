@@ -23,7 +23,7 @@ struct world {
 };
 
 static int32_t draw(struct tt_prng *prng, int32_t low, int32_t high) {
-    return low + (int32_t)tt_prng_below(prng, (uint64_t)(high - low + 1));
+    return low + (int32_t)tt_prng_below(prng, (uint64_t)high - (uint64_t)low + 1);
 }
 
 /* Models of all sizes, the large ones rare, as in scripts/make_placement.py. */
