@@ -5,7 +5,6 @@
 #include "base/threads/eventcount.h"
 #include "base/threads/flag.h"
 #include "base/threads/ring.h"
-#include "base/threads/shared_word.h"
 #include "device/async_move.h"
 #include "device/async_order.h"
 #include "device/async_turns.h"
@@ -15,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_MEMORY_MIB = 256, DEFAULT_STREAMS = 64, DEFAULT_DEPTH = 256, SHORT_BYTES = 4096 };
+enum { DEFAULT_MEMORY_MIB = 256, DEFAULT_STREAMS = 64, DEFAULT_DEPTH = 256 };
 
 struct host_device {
     struct tt_async_device device;
@@ -31,8 +30,6 @@ struct host_stream {
     struct tt_eventcount eventcount;
     struct tt_async_op *ops; /* [ring's capacity + 2]: those in the ring, one that runs, one more */
     uint32_t next, count;
-    uint64_t submitted;             /* to the thread */
-    struct tt_shared_word finished; /* of these */
     struct tt_flag closing;
 };
 
@@ -91,12 +88,10 @@ static void *stream_main(void *argument) {
     char name[16];
     snprintf(name, sizeof(name), "tutti-strm-%d", self->stream.index % 1000);
     pthread_setname_np(pthread_self(), name);
-    uint64_t finished = 0;
     for (;;) {
         const struct tt_async_op *op = tt_ring_pop(&self->queue);
         if (op) {
             execute(self, op);
-            tt_shared_word_store(&self->finished, ++finished);
             continue;
         }
         if (tt_flag_is_raised(&self->closing) && tt_ring_is_empty(&self->queue))
@@ -142,35 +137,14 @@ static void stream_close(struct tt_async_stream *take_stream) {
     free(self);
 }
 
-/* True: it takes less time than waking the stream's thread. */
-static bool is_short(const struct host_device *self, const struct tt_async_op *op) {
-    switch (op->kind) {
-    case TT_ASYNC_RECORD: return true;
-    case TT_ASYNC_COPY_IN:
-    case TT_ASYNC_COPY_OUT:
-    case TT_ASYNC_COPY_WITHIN:
-    case TT_ASYNC_FILL: return op->bytes <= SHORT_BYTES && !self->options.moving;
-    case TT_ASYNC_WAIT:
-    case TT_ASYNC_LAUNCH:
-    case TT_ASYNC_CALL: break;
-    }
-    return false;
-}
-
 static enum tt_err submit(struct tt_async_stream *stream, const struct tt_async_op *op,
                           struct tt_error *why) {
     struct host_stream *self = TT_CONTAINER_OF(stream, struct host_stream, stream);
-    if (is_short(host_of(stream->device), op) &&
-        tt_shared_word_load(&self->finished) == self->submitted) {
-        execute(self, op);
-        return TT_OK;
-    }
     struct tt_async_op *slot = &self->ops[self->next];
     *slot = *op;
     if (!tt_ring_push(&self->queue, slot))
         return tt_fail(TT_ERR_BUSY, why, "the queue of stream %d is full", stream->index);
     self->next = (self->next + 1) % self->count;
-    self->submitted++;
     tt_eventcount_notify(&self->eventcount);
     return TT_OK;
 }

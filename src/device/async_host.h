@@ -5,10 +5,8 @@
  * of reserved device memory makes the device fail, as on a GPU.
  *
  * A stream has a ring of operations and one thread, which waits in the stream where an operation
- * waits for an event. In an empty stream, a copy of at most 4 KiB or a record is done by the thread
- * that submits it: to wake the other would take longer. A kernel that never returns hangs its
- * stream, and tt_async_stream_close waits for it: a thread cannot be stopped. Implemented in
- * async_host.c. */
+ * waits for an event. A kernel that never returns hangs its stream, and tt_async_stream_close waits
+ * for it: a thread cannot be stopped. Implemented in async_host.c. */
 #ifndef TT_DEVICE_ASYNC_HOST_H
 #define TT_DEVICE_ASYNC_HOST_H
 

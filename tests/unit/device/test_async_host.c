@@ -123,54 +123,6 @@ static void test_a_failed_copy_fails_the_device(void **state) {
     suite_fini(&self);
 }
 
-/* ---- short operations ---- */
-
-static enum tt_err wait_for_post(struct tt_async_device *device, void *context) {
-    (void)device;
-    while (sem_wait(context) != 0)
-        ;
-    return TT_OK;
-}
-
-/* In an empty stream they have happened when the submission returns; behind others at their turn.
- */
-static void test_short_operations_need_no_thread(void **state) {
-    (void)state;
-    const struct tt_async_host_options options = {.memory_bytes = 1 << 20};
-    struct suite self = {0};
-    struct tt_error why;
-    sem_t post;
-    sem_init(&post, 0, 0);
-    ok(tt_async_host_open(&options, &self.device, &why), &why);
-    struct tt_async_stream *stream = open_stream(&self);
-    struct tt_async_event *event = open_event(&self);
-    uint64_t a = reserve(&self, BLOCK);
-    uint8_t *host = pin(&self, 2 * BLOCK);
-    memset(host, 7, BLOCK);
-    ok(tt_async_copy_in(stream, a, host, BLOCK, &why), &why);
-    ok(tt_async_copy_out(stream, host + BLOCK, a, BLOCK, &why), &why);
-    ok(tt_async_record(stream, event, &why), &why);
-    ok(tt_async_event_query(event, &why), &why);
-    assert_memory_equal(host, host + BLOCK, BLOCK);
-
-    const struct tt_async_kernel kernel = {.name = "wait", .run = wait_for_post, .context = &post};
-    ok(tt_async_launch(stream, &kernel, &why), &why);
-    ok(tt_async_fill(stream, a, 9, BLOCK, &why), &why);
-    ok(tt_async_copy_out(stream, host, a, BLOCK, &why), &why);
-    ok(tt_async_record(stream, event, &why), &why);
-    assert_int_equal(tt_async_event_query(event, &why), TT_ERR_BUSY);
-    assert_int_equal(host[0], 7);
-    sem_post(&post);
-    ok(tt_async_event_wait(event, TT_NEVER, &why), &why);
-    assert_int_equal(host[0], 9);
-    tt_async_stream_close(stream);
-    tt_async_event_close(event);
-    tt_async_release(self.device, a, BLOCK);
-    tt_async_unpin(self.device, host);
-    sem_destroy(&post);
-    suite_fini(&self);
-}
-
 /* ---- failures end all waiting ---- */
 
 struct waiting_thread {
@@ -301,7 +253,6 @@ int main(void) {
         SUITE_TESTS,
         cmocka_unit_test(test_copies_of_two_directions_overlap),
         cmocka_unit_test(test_a_failed_copy_fails_the_device),
-        cmocka_unit_test(test_short_operations_need_no_thread),
         cmocka_unit_test(test_a_failure_ends_all_waiting),
         cmocka_unit_test(test_a_kernel_touches_what_it_states),
         cmocka_unit_test(test_host_code_cannot_touch_device_memory),
