@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/instant.h"
+#include "base/threads/eventcount.h"
 #include "client/http_client.h"
 #include "cmd/load_plan.h"
 #include "lab/report/load_report.h"
@@ -16,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -248,7 +248,7 @@ static void prepare_process(int64_t connections) {
     struct sigaction action = {.sa_handler = tt_on_interrupt};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL); /* ns; the default is 50 us */
+    tt_eventcount_be_punctual();
     struct rlimit files;
     rlim_t wanted = (rlim_t)connections + SPARE_FILES;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < wanted) {

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/instant.h"
+#include "base/threads/eventcount.h"
 #include "client/http_client.h"
 #include "client/kserve_client.h"
 #include "lab/processes/process_cluster.h"
@@ -13,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 
 enum {
     AT_ONCE = 64,        /* so that answers are read while many requests are due */
@@ -242,31 +242,12 @@ static int64_t cancel_due(struct player *self, int64_t now) {
 
 /* ---- playing ---- */
 
-static bool is_stopped(struct player *self) {
-    const struct tt_scenario_outputs *outputs = self->run->outputs;
-    if (self->run->stop && *self->run->stop)
-        self->result->interrupted = true;
-    else if (outputs && outputs->bad_limit > 0 && self->bad > outputs->bad_limit)
-        self->result->cut = true;
-    return self->result->interrupted || self->result->cut;
-}
-
-static void show(const struct player *self, int64_t played_ns) {
-    const struct tt_scenario_outputs *outputs = self->run->outputs;
-    int64_t whole_ns = self->scenario->duration_ns;
-    if (!outputs || !outputs->progress || whole_ns == TT_NEVER)
-        return;
-    played_ns = tt_instant_max(tt_instant_min(played_ns, whole_ns), 0);
-    outputs->progress(outputs->progress_context, (int32_t)(played_ns / TT_MS),
-                      (int32_t)(whole_ns / TT_MS));
-}
-
 /* Now and then: whether all processes live, and how far the run is. */
 static enum tt_err look(struct player *self, int64_t now, struct tt_error *why) {
     if (now < self->shown_at + show_ns)
         return TT_OK;
     self->shown_at = now;
-    show(self, since(self, now));
+    tt_live_run_show(self->run, since(self, now));
     return tt_process_cluster_check(&self->cluster, why);
 }
 
@@ -296,7 +277,7 @@ static enum tt_err play(struct player *self, struct tt_error *why) {
     self->more = self->run->source.next(self->run->source.context, &self->next);
     while (self->more || !tt_list_empty(&self->in_flight)) {
         int64_t now = tt_clock_now();
-        if (!is_ending && is_stopped(self)) {
+        if (!is_ending && tt_live_run_is_stopped(self->run, self->bad, self->result)) {
             is_ending = true;
             self->more = false;
             cancel_all(self);
@@ -390,15 +371,16 @@ static enum tt_err open_cluster(struct player *self, struct tt_error *why) {
         err = start_all(self, why);
     if (!err)
         err = tt_process_cluster_await(&self->cluster, &wait, why);
+    if (err || !outputs || !outputs->say)
+        return err;
     char line[160];
     snprintf(line, sizeof(line),
              "a scheduler, %d frontend%s and %d backend%s with %d device%s serve",
              self->cluster.frontends, tt_plural(self->cluster.frontends), self->cluster.backends,
              tt_plural(self->cluster.backends), self->scenario->device_count,
              tt_plural(self->scenario->device_count));
-    if (!err && outputs && outputs->say)
-        outputs->say(outputs->progress_context, line);
-    return err;
+    outputs->say(outputs->progress_context, line);
+    return TT_OK;
 }
 
 /* ---- the clients ---- */
@@ -487,14 +469,14 @@ enum tt_err tt_cluster_run(const struct tt_live_run *run, struct tt_scenario_res
     tt_live_figures_begin(&self.figures);
     tt_live_figures_leave_out(&self.figures, run->scenario->perturbation_count > 0, "perturb");
     tt_machine_forget_peak_memory();
-    (void)prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL); /* ns; the default is 50 us */
+    tt_eventcount_be_punctual();
     enum tt_err err = run_cluster(&self, why);
     tt_process_cluster_fini(&self.cluster);
     if (!err) {
         self.figures.lag_ns = tt_live_spread_of(&self.lag_ns);
         result->live = self.figures;
         if (!result->interrupted)
-            show(&self, run->scenario->duration_ns);
+            tt_live_run_show(run, run->scenario->duration_ns);
     }
     tt_histogram_fini(&self.lag_ns);
     return err;

@@ -234,25 +234,30 @@ static void check_domain(void *context, int32_t index, const struct tt_domain *d
     tt_mechanism_check(&domain->mechanism);
 }
 
-static void show(struct player *self, int64_t now) {
-    const struct tt_scenario_outputs *outputs = self->run->outputs;
-    int64_t whole_ns = self->run->scenario->duration_ns;
-    if (!outputs || !outputs->progress || whole_ns == TT_NEVER || now < self->shown_at + SHOW_NS)
+void tt_live_run_show(const struct tt_live_run *run, int64_t played_ns) {
+    const struct tt_scenario_outputs *outputs = run->outputs;
+    int64_t whole_ns = run->scenario->duration_ns;
+    if (!outputs || !outputs->progress || whole_ns == TT_NEVER)
         return;
-    self->shown_at = now;
-    int64_t played_ns = tt_instant_min(since(self, now), whole_ns);
-    outputs->progress(outputs->progress_context, (int32_t)(tt_instant_max(played_ns, 0) / TT_MS),
+    played_ns = tt_instant_max(tt_instant_min(played_ns, whole_ns), 0);
+    outputs->progress(outputs->progress_context, (int32_t)(played_ns / TT_MS),
                       (int32_t)(whole_ns / TT_MS));
 }
 
-static bool is_stopped(struct player *self) {
-    const struct tt_scenario_outputs *outputs = self->run->outputs;
-    if (self->run->stop && *self->run->stop)
-        self->result->interrupted = true;
-    else if (outputs && outputs->bad_limit > 0 &&
-             tt_counter_get(&self->watch.bad) > outputs->bad_limit)
-        self->result->cut = true;
-    return self->result->interrupted || self->result->cut;
+static void show(struct player *self, int64_t now) {
+    if (now < self->shown_at + SHOW_NS)
+        return;
+    self->shown_at = now;
+    tt_live_run_show(self->run, since(self, now));
+}
+
+bool tt_live_run_is_stopped(const struct tt_live_run *run, int64_t bad,
+                            struct tt_scenario_result *result) {
+    if (run->stop && *run->stop)
+        result->interrupted = true;
+    else if (run->outputs && run->outputs->bad_limit > 0 && bad > run->outputs->bad_limit)
+        result->cut = true;
+    return result->interrupted || result->cut;
 }
 
 static enum tt_err play(struct player *self, struct tt_error *why) {
@@ -260,7 +265,8 @@ static enum tt_err play(struct player *self, struct tt_error *why) {
     bool stopped = false;
     self->more = source->next(source->context, &self->next);
     while (self->more || !tt_list_empty(&self->in_flight)) {
-        if (!stopped && is_stopped(self)) {
+        int64_t bad = tt_counter_get(&self->watch.bad);
+        if (!stopped && tt_live_run_is_stopped(self->run, bad, self->result)) {
             stopped = true;
             self->more = false;
             cancel_all(self);

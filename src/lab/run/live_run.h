@@ -28,6 +28,13 @@ struct tt_live_run {
     void (*waited)(void *context, int32_t model, int64_t arrived_at, int64_t wait_ns);
 };
 
+/* For the players of a run. True: it is to end, by `stop`, or because `bad` requests are beyond the
+ * outputs' limit; `result` says which. */
+bool tt_live_run_is_stopped(const struct tt_live_run *run, int64_t bad,
+                            struct tt_scenario_result *result);
+/* Reports to the outputs how much of the run is over. */
+void tt_live_run_show(const struct tt_live_run *run, int64_t played_ns);
+
 /* Fills in everything of `result` but the measure. Errors: those of making the world; INVALID if a
  * model rejects a request of the experiment. */
 TT_MUST_CHECK enum tt_err tt_live_run(const struct tt_live_run *run,
