@@ -2,14 +2,11 @@
 """Every call of malloc, read, write, accept, mmap and pthread_create that serving reaches fails once, one after the other
 (tests/faults/fault_points.c). The server answers, refuses or closes, never crashes, serves the next request, keeps its
 counters, and loses no memory."""
-import ctypes
 import gzip
 import http.client
 import json
-import mmap
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,9 +23,9 @@ need("numpy", "onnx", "tritonclient", "h2")
 import numpy as np  # noqa: E402
 import tritonclient.grpc as triton  # noqa: E402
 from control_case import adder, identity  # noqa: E402
-from fault_board import KINDS, SHIM, Board  # noqa: E402
+from fault_board import KINDS, open_board  # noqa: E402
 from http2_client import Http2Connection  # noqa: E402
-from plain_client import PROGRAM, Server  # noqa: E402
+from plain_client import Server, is_sanitized  # noqa: E402
 from server_process import free_port  # noqa: E402
 from tritonclient.utils import InferenceServerException  # noqa: E402
 
@@ -47,8 +44,7 @@ OVERRIDE = json.dumps({"parameters": {"config": json.dumps({"max_batch_size": 4}
 
 class FaultPoints(unittest.TestCase):
     def setUp(self):
-        linked = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True, check=False).stdout
-        if "libasan" in linked or "libtsan" in linked:
+        if is_sanitized():
             self.skipTest("a sanitizer has functions of its own in these places")
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -60,17 +56,11 @@ class FaultPoints(unittest.TestCase):
         for name in ("real", "again", "wide"):  # on ONNX Runtime
             (models / name / "1").mkdir(parents=True)
             (models / name / "1" / "model.onnx").write_bytes(identity() if name == "wide" else adder(1.0))
-        path = pathlib.Path(folder.name) / "board"
-        path.write_bytes(bytes(ctypes.sizeof(Board)))
-        with open(path, "r+b") as file:
-            self.map = mmap.mmap(file.fileno(), 0)
-        self.board = Board.from_buffer(self.map)
-        self.board.armed = -1
+        self.board, environment = open_board(pathlib.Path(folder.name) / "board")
         self.grpc_port = free_port()
-        environment = dict(os.environ, LD_PRELOAD=str(SHIM), FAULT_BOARD=str(path))
         self.server = Server(models, "--model-control-mode", "explicit", "--load-model", "mlp", "--load-model", "real", "--load-model", "wide",
                              "--connection-threads", "2", "--isolate-loads", "false", "--grpc-port", self.grpc_port,
-                             start={"env": environment})  # fmt: skip
+                             start={"env": dict(os.environ, **environment)})  # fmt: skip
 
     def ask(self, method, path, body=None, headers=None):
         """The status; 0: the connection ended."""

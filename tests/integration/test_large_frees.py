@@ -2,14 +2,11 @@
 """Giving large memory back to the system takes milliseconds, in which the connections' thread would serve no client: the bodies that
 threads of the pool read are freed there, whether they are right, wrong, loads, or those of clients that have left."""
 import base64
-import ctypes
 import http.client
 import json
-import mmap
 import os
 import pathlib
 import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,8 +17,8 @@ sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
-from fault_board import SHIM, Board  # noqa: E402
-from plain_client import PROGRAM, Server  # noqa: E402
+from fault_board import open_board  # noqa: E402
+from plain_client import Server, is_sanitized  # noqa: E402
 
 MIB = 1 << 20
 CONFIG = """backend: "emulated" max_batch_size: 8
@@ -40,8 +37,7 @@ def pack(text):
 
 class LargeFrees(unittest.TestCase):
     def setUp(self):
-        linked = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True, check=False).stdout
-        if "libasan" in linked or "libtsan" in linked:
+        if is_sanitized():
             self.skipTest("a sanitizer has functions of its own in these places")
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -49,13 +45,9 @@ class LargeFrees(unittest.TestCase):
         (models / "good" / "1").mkdir(parents=True)
         (models / "good" / "config.pbtxt").write_text(CONFIG)
         (models / "good" / "profile.pbtxt").write_text("linear { beta_ms: 0.05 }")
-        path = pathlib.Path(folder.name) / "board"
-        path.write_bytes(bytes(ctypes.sizeof(Board)))
-        with open(path, "r+b") as file:
-            self.board = Board.from_buffer(mmap.mmap(file.fileno(), 0))
-        self.board.armed = -1
-        environment = dict(os.environ, LD_PRELOAD=str(SHIM), FAULT_BOARD=str(path))
-        self.server = Server(models, "--model-control-mode", "explicit", "--load-model", "good", start={"env": environment})
+        self.board, environment = open_board(pathlib.Path(folder.name) / "board")
+        start = {"env": dict(os.environ, **environment)}
+        self.server = Server(models, "--model-control-mode", "explicit", "--load-model", "good", start=start)
         self.addCleanup(self.server.process.kill)
         self.board.freed_bytes = 0
 

@@ -18,7 +18,7 @@ from needs import need  # noqa: E402
 
 need("numpy", "onnx")
 
-from plain_client import PROGRAM  # noqa: E402
+from plain_client import PROGRAM, is_sanitized  # noqa: E402
 
 SHIM = pathlib.Path(PROGRAM).resolve().parent / "tests" / "faults" / "power_loss.so"
 LOST = 86  # its exit code
@@ -32,8 +32,7 @@ def files(folder):
 
 class PowerLoss(unittest.TestCase):
     def setUp(self):
-        linked = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True, check=False).stdout
-        if "libasan" in linked or "libtsan" in linked:
+        if is_sanitized():
             self.skipTest("a sanitizer must be the first library of a process")
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)

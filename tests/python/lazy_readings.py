@@ -32,14 +32,9 @@ class UnrolledStack(naive.Stack):
     def same_place(below, top):
         return progress(below) == progress(top)
 
-    def settle(self, batch):
-        self.entries.pop()
-        self.running = self.yielding = False
-        stays = [r for r in batch if r.ended_at < 0]
-        for r in stays:
-            r.alone = r.needs(r.step, r.behind)
-        for place in sorted({progress([r]) for r in stays}, reverse=True):
-            self.entries.append([r for r in stays if progress([r]) == place])
+    @staticmethod
+    def rank(request):
+        return progress([request])
 
 
 class Unrolled(naive.Scheduler):

@@ -234,6 +234,11 @@ class Stack:
     def same_place(below, top):
         return below[0].model is top[0].model and below[0].step == top[0].step
 
+    @staticmethod
+    def rank(request):
+        """What the members of an entry have in common; the greatest is on top."""
+        return request.step
+
     def settle(self, batch):
         """The top entry ran: members that stay are at their own steps; those with most steps to go are on top."""
         self.entries.pop()
@@ -241,8 +246,8 @@ class Stack:
         stays = [r for r in batch if r.ended_at < 0]
         for r in stays:
             r.alone = r.needs(r.step, r.behind)
-        for step in sorted({r.step for r in stays}, reverse=True):
-            self.entries.append([r for r in stays if r.step == step])
+        for rank in sorted({self.rank(r) for r in stays}, reverse=True):
+            self.entries.append([r for r in stays if self.rank(r) == rank])
 
 
 class Scheduler:

@@ -14,6 +14,12 @@ from server_process import READY
 PROGRAM = os.environ["TUTTI_PROGRAM"]
 
 
+def is_sanitized():
+    """The program was built with AddressSanitizer or ThreadSanitizer, which replace functions of the C library."""
+    linked = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True, check=False).stdout
+    return "libasan" in linked or "libtsan" in linked
+
+
 def make_two_models(folder):
     """A repository with mlp (policy window) and quick (the same graph, policy deferred, half a second); needs onnx."""
     models = pathlib.Path(folder) / "models"

@@ -5,10 +5,8 @@ wrong, a request was lost, the server ended, memory grew, or the good clients we
 SOAK_SECONDS (1800), SOAK_SEED, PROGRAM (build/tutti), SOAK_ONLY: some of the hostile loads, to find a culprit. SOAK_PACE (0):
 seconds that each hostile load waits after an action, and a good client five times less, where others need the processors."""
 import base64
-import ctypes
 import http.client
 import json
-import mmap
 import os
 import pathlib
 import random
@@ -17,7 +15,6 @@ import resource
 import signal
 import socket
 import struct
-import subprocess
 import sys
 import tempfile
 import threading
@@ -29,8 +26,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 os.environ.setdefault("TUTTI_PROGRAM", os.environ.get("PROGRAM", str(ROOT / "build" / "tutti")))
 
-from fault_board import SHIM, Board  # noqa: E402
-from plain_client import PROGRAM, Server  # noqa: E402
+from fault_board import open_board  # noqa: E402
+from plain_client import Server, is_sanitized  # noqa: E402
 from plain_grpc import CONTINUATION, DATA, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, frame, literal  # noqa: E402
 from server_process import free_port  # noqa: E402
 
@@ -92,16 +89,11 @@ class Soak:
             (models / name / "1").mkdir(parents=True)
             (models / name / "config.pbtxt").write_text(CONFIG.replace("16", "-1") if name == "wide" else CONFIG)
             (models / name / "profile.pbtxt").write_text("linear { alpha_ms: 0.05 beta_ms: 0.2 }")
-        board = pathlib.Path(folder) / "board"
-        board.write_bytes(bytes(ctypes.sizeof(Board)))
-        with open(board, "r+b") as file:
-            self.board = Board.from_buffer(mmap.mmap(file.fileno(), 0))
-        self.board.armed = -1
-        linked = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True, check=False).stdout
-        self.is_sanitized = "libasan" in linked
+        self.board, environment = open_board(pathlib.Path(folder) / "board")
+        self.is_sanitized = is_sanitized()
         start = dict(os.environ)
         if has_faults and not self.is_sanitized:
-            start.update(LD_PRELOAD=str(SHIM), FAULT_BOARD=str(board))
+            start.update(environment)
         flags = "--model-control-mode explicit --load-model good --load-model wide --body-timeout-ms 5000 --header-timeout-ms 3000".split()
         self.grpc_address = ("127.0.0.1", free_port())
         flags += ["--max-receive-bytes", str(128 * MIB), "--grpc-port", str(self.grpc_address[1])]

@@ -319,6 +319,16 @@ static void test_refused_unread(void **state) {
     tt_text_fini(&wrong);
 }
 
+/* The client resets the stream of a request that is held; nothing of it is left. */
+static void reset_held(int32_t id) {
+    nghttp2_submit_rst_stream(client.session, NGHTTP2_FLAG_NONE, id, NGHTTP2_CANCEL);
+    client_pump(&client);
+    assert_int_equal(client.serving.held_count, 0);
+    assert_int_equal(client.serving.live_count, 0);
+    assert_int_equal(client.calls.call_count, 0);
+    assert_int_equal(tt_counter_get(&client.calls.gone), 1);
+}
+
 static void test_cancelled_while_asking(void **state) {
     (void)state;
     put_request("held", "", 2, 1);
@@ -328,12 +338,7 @@ static void test_cancelled_while_asking(void **state) {
     client_pump(&client);
     assert_int_equal(client.serving.held_count, 1);
     assert_int_equal(fake_asked_rows(&client.serving, "held"), 1);
-    nghttp2_submit_rst_stream(client.session, NGHTTP2_FLAG_NONE, id, NGHTTP2_CANCEL);
-    client_pump(&client);
-    assert_int_equal(client.serving.held_count, 0);
-    assert_int_equal(client.serving.live_count, 0);
-    assert_int_equal(client.calls.call_count, 0);
-    assert_int_equal(tt_counter_get(&client.calls.gone), 1);
+    reset_held(id);
 }
 
 static void test_cancelled(void **state) {
@@ -342,12 +347,7 @@ static void test_cancelled(void **state) {
     int32_t id = client_call(&client, INFER, body.bytes, body.length);
     client_pump(&client);
     assert_int_equal(client.serving.held_count, 1);
-    nghttp2_submit_rst_stream(client.session, NGHTTP2_FLAG_NONE, id, NGHTTP2_CANCEL);
-    client_pump(&client);
-    assert_int_equal(client.serving.held_count, 0);
-    assert_int_equal(client.serving.live_count, 0);
-    assert_int_equal(client.calls.call_count, 0);
-    assert_int_equal(tt_counter_get(&client.calls.gone), 1);
+    reset_held(id);
 }
 
 /* The connection ends with requests in work; tear_down checks that nothing is left. */
