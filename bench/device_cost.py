@@ -13,7 +13,7 @@ import pathlib
 import statistics
 import tempfile
 
-from own_server import ROOT, Server, folder_of, in_turn, make_model, make_ways
+from own_server import ROOT, Server, folder_of, make_model, make_ways, rounds_of
 
 WAYS = {"direct": "", "stream": "device { }\n", "stream, whole batches copied": "device { copies: WHOLE }\n"}
 
@@ -38,10 +38,7 @@ def main():
         folder = pathlib.Path(name)
         make_ways(make_model("identity_fp32", folder / "made"), folder, WAYS)
         for clients in 1, 16, 128:
-            found = {way: [] for way in WAYS}
-            for number in range(given.rounds):
-                for way in in_turn(list(WAYS), number, given.rounds):
-                    found[way].append(microseconds(given, folder_of(folder, way), clients))
+            found = rounds_of(WAYS, given.rounds, lambda way: microseconds(given, folder_of(folder, way), clients))
             for way in WAYS:
                 more = statistics.median(mine - direct for mine, direct in zip(found[way], found["direct"]))
                 print("| %d | %s |" % (clients, way) + "".join(" %.1f |" % figure for figure in found[way]) + " %.1f |" % more)

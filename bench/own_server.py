@@ -46,6 +46,15 @@ def in_turn(entries, number, of):
     return entries[at:] + entries[:at]
 
 
+def rounds_of(ways, rounds, measure):
+    """{way: [measure(way) of each round]}; within a round the ways follow each other."""
+    found = {way: [] for way in ways}
+    for number in range(rounds):
+        for way in in_turn(list(ways), number, rounds):
+            found[way].append(measure(way))
+    return found
+
+
 def cpu_seconds(pid):
     """Processor time of all threads of the process so far, of those that have ended, too."""
     return time.clock_gettime(~pid << 3 | 2)  # clock_getcpuclockid(3), which Python does not have

@@ -17,7 +17,7 @@ import statistics
 import subprocess
 import tempfile
 
-from own_server import ROOT, Server, in_turn
+from own_server import ROOT, Server, rounds_of
 
 MODEL = """backend: "emulated"
 max_batch_size: 64
@@ -65,12 +65,9 @@ def main():
     arguments.add_argument("--rate", type=float)
     given = arguments.parse_args()
     ways = ("plain", "TLS", "TLS and 64 tokens")
-    found = {way: [] for way in ways}
     with tempfile.TemporaryDirectory() as folder:
         make_files(folder, given.tutti, given.values)
-        for number in range(given.rounds):
-            for way in in_turn(list(ways), number, given.rounds):
-                found[way].append(microseconds(given, folder, way))
+        found = rounds_of(ways, given.rounds, lambda way: microseconds(given, folder, way))
     print("| us of processor time per request |" + " round |" * given.rounds + " / plain, median |")
     print("|---|" + "---|" * (given.rounds + 1))
     for way in ways:
