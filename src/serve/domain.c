@@ -549,9 +549,11 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *
                                  .priority = inference->priority,
                                  .deadline_at = inference->deadline_at,
                                  .user = inference};
-    int64_t given_ns = inference->deadline_at == TT_NEVER
-                           ? TT_NEVER
-                           : inference->deadline_at - inference->submitted_at;
+    int64_t given_ns = TT_NEVER;
+    if (arrival.deadline_at != TT_NEVER) {
+        given_ns = arrival.deadline_at - inference->submitted_at;
+        arrival.deadline_at -= inference->answer_ns;
+    }
     if (inference->cell_run) {
         arrival.graph = inference->cell_run->graph;
         arrival.spec_count = inference->cell_run->unfolded->spec_count;

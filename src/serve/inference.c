@@ -169,7 +169,10 @@ void tt_inference_submit(struct tt_inference *inference, const struct tt_inferen
     if (inference->has_id)
         memcpy(inference->id, options->id, sizeof(inference->id));
     inference->submitted_at = tt_clock_now();
-    inference->since_at = options->since_at ? options->since_at : inference->submitted_at;
+    const struct tt_port *port = tt_port_of(inference->lane);
+    inference->since_at =
+        options->since_at ? options->since_at : tt_port_since(port, inference->submitted_at);
+    inference->answer_ns = tt_port_answer_ns(port);
     inference->deadline_at = tt_instant_add(
         inference->since_at, patience_of(inference->model, inference->priority, options));
     if (ensemble) {
@@ -188,10 +191,10 @@ void tt_inference_submit(struct tt_inference *inference, const struct tt_inferen
     tt_port_send(inference);
 }
 
-int64_t tt_inference_submitted_at(const struct tt_inference *inference) {
+int64_t tt_inference_since_at(const struct tt_inference *inference) {
     tt_assert(inference->submitted);
     tt_assert(!inference->released);
-    return inference->submitted_at;
+    return inference->since_at;
 }
 
 void tt_inference_cancel(struct tt_inference *inference) {

@@ -62,7 +62,7 @@ void *tt_inference_input(struct tt_inference *inference, int32_t input, size_t *
 enum { TT_INFERENCE_ID_BYTES = 44 }; /* the NUL included */
 struct tt_inference_options {
     int64_t timeout_ns;             /* 0: the model's own */
-    int64_t since_at;               /* the timeout counts from here; 0: from now */
+    int64_t since_at;               /* the timeout counts from here; 0: from when it came */
     int32_t priority;               /* 0: the model's default; 1 is the most urgent */
     char id[TT_INFERENCE_ID_BYTES]; /* the client's, for traces: UTF-8, the beginning of it; "":
                                        none */
@@ -88,8 +88,8 @@ TT_MUST_CHECK enum tt_err tt_inference_stream(struct tt_inference *inference,
  * After submit, until release. A client that reads too slowly loses its request: `done` is called
  * with TT_ERR_CANCELLED (limit `stream_words`). */
 bool tt_inference_next_word(struct tt_inference *inference, struct tt_tensor_view *out_view);
-/* When it was submitted; after that, until release. */
-int64_t tt_inference_submitted_at(const struct tt_inference *inference);
+/* From when on its timeout counts; after submit, until release. */
+int64_t tt_inference_since_at(const struct tt_inference *inference);
 /* The client has gone. After submit; a second call does nothing. */
 void tt_inference_cancel(struct tt_inference *inference);
 /* Output `output` of the signature, in place, until release. After a `done` without error. */

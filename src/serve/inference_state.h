@@ -37,7 +37,8 @@ struct tt_inference {
     struct tt_list_node waiting;   /* the scheduler's, until its first run */
     /* Written by the port before submit, by the scheduler after. */
     int64_t submitted_at, deadline_at;
-    int64_t since_at; /* the deadline counts from here: before submitted_at if it had asked */
+    int64_t since_at;  /* the deadline counts from here: when it may have come */
+    int64_t answer_ns; /* how long before the deadline it should be computed */
     int32_t priority;
     int32_t rows;
     bool has_id;

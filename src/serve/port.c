@@ -1,5 +1,6 @@
 #include "serve/port.h"
 
+#include "base/clock.h"
 #include "base/threads/quota.h"
 #include "serve/catalogue.h"
 #include "serve/emissions.h"
@@ -7,6 +8,7 @@
 #include "serve/input_ring.h"
 #include "serve/mailbox.h"
 #include "serve/plugin_inbox.h"
+#include "serve/port_lag.h"
 #include "serve/scheduler.h"
 #include "serve/served_model.h"
 #include "serve/served_model_state.h"
@@ -51,7 +53,13 @@ struct tt_port {
     int64_t stream_words;              /* that a stream may hold for its client */
     struct tt_command_box commands;
     bool holds_back, has_news; /* see tt_port_hold_back() */
+    struct tt_port_lag lag;
 };
+
+static void wake_up(struct tt_port *port) {
+    if (tt_port_lag_rests(&port->lag))
+        tt_port_lag_wake(&port->lag, tt_clock_now());
+}
 
 /* ---- lanes ---- */
 
@@ -238,6 +246,7 @@ struct tt_port *tt_port_of(const struct tt_lane *lane) {
 
 enum tt_err tt_port_take(struct tt_port *port, struct tt_served_model *model, int32_t quota,
                          struct tt_inference **out_inference, struct tt_error *why) {
+    wake_up(port);
     if (!tt_quota_share_take(&port->requests, quota))
         return tt_fail(TT_ERR_BUSY, why, "the server has %lld requests in flight, its limit",
                        (long long)port->requests.quota->limit);
@@ -257,7 +266,7 @@ enum tt_err tt_port_take(struct tt_port *port, struct tt_served_model *model, in
     lane->in_use++;
     inference->quota = quota;
     inference->bytes = 0;
-    inference->started_at = 0;
+    inference->started_at = inference->computed_at = 0;
     inference->returned = NULL;
     inference->submitted = inference->finished = inference->cancel_sent = false;
     inference->cancel_acknowledged = inference->released = false;
@@ -437,6 +446,7 @@ enum tt_err tt_port_open(const struct tt_port_options *options, struct tt_port *
     port->scheduler = options->scheduler;
     port->catalogues = options->catalogues;
     port->stream_words = options->stream_words;
+    tt_port_lag_init(&port->lag, options->learn_percent);
     tt_quota_share_init(&port->requests, options->requests);
     tt_quota_share_init(&port->queue_bytes, options->queue_bytes);
     enum tt_err err = tt_mailbox_init(&port->mailbox, (int32_t)options->requests->limit,
@@ -515,7 +525,14 @@ static void take_from_plugins(struct tt_port *port) {
     }
 }
 
+int64_t tt_port_since(const struct tt_port *port, int64_t now) {
+    return tt_port_lag_since(&port->lag, now);
+}
+
+int64_t tt_port_answer_ns(const struct tt_port *port) { return tt_port_lag_answer_ns(&port->lag); }
+
 void tt_port_drain(struct tt_port *port) {
+    wake_up(port);
     if (!port->holds_back) /* before it looks, so that later mail wakes it again */
         tt_eventcount_prepare(&port->mailbox.eventcount, TT_NEVER);
     (void)tt_port_catalogue(port);
@@ -524,6 +541,8 @@ void tt_port_drain(struct tt_port *port) {
         take_from_plugins(port);
     struct tt_inference *inference;
     enum tt_mail mail;
+    bool has_answered = false;
+    int64_t computed_at = TT_NEVER; /* the first of the answers */
     while ((inference = tt_mailbox_receive(&port->mailbox, &mail))) {
         tt_assert(inference->submitted);
         switch (mail) {
@@ -545,9 +564,14 @@ void tt_port_drain(struct tt_port *port) {
             inference->finished = true;
             port->lost_count += inference->is_lost ? inference->quota : 0;
             slots_give(inference);
+            has_answered = true;
+            if (!inference->err && inference->computed_at)
+                computed_at = tt_instant_min(computed_at, inference->computed_at);
             inference->done(inference->context, inference, inference->err, inference->why.text);
         }
     }
+    if (has_answered)
+        tt_port_lag_answered(&port->lag, computed_at, tt_clock_now());
 }
 
 void tt_port_hold_back(struct tt_port *port) { port->holds_back = true; }
@@ -568,6 +592,7 @@ void tt_port_flush(struct tt_port *port) {
 
 void tt_port_rest(struct tt_port *port) {
     tt_port_flush(port);
+    tt_port_lag_rest(&port->lag, tt_clock_now());
     tt_eventcount_prepare(&port->mailbox.eventcount, TT_NEVER);
     if (!tt_mailbox_is_empty(&port->mailbox) ||
         tt_plugin_inbox_has_mail(&port->from_plugins)) /* mail came between the two */

@@ -39,6 +39,7 @@ struct tt_port_options {
     const struct tt_model_controller *controller; /* carries out model commands */
     struct tt_quota *requests, *queue_bytes;      /* in flight, of all ports together */
     int64_t stream_words;                         /* see tt_port_stream_words() */
+    int32_t learn_percent; /* the quantile of tt_port_answer_ns(); 0: it is 0 */
     tt_port_wake_fn *wake;
     void *wake_context;
 };
@@ -60,6 +61,11 @@ void tt_port_drain(struct tt_port *port);
 void tt_port_hold_back(struct tt_port *port);
 void tt_port_flush(struct tt_port *port);
 void tt_port_rest(struct tt_port *port);
+
+/* The earliest instant at which a request that is read at `now` may have come, and how long an
+ * answer lies here until it is written, at most, as learnt (serve/port_lag.h). */
+int64_t tt_port_since(const struct tt_port *port, int64_t now);
+int64_t tt_port_answer_ns(const struct tt_port *port);
 
 /* The newest catalogue; NULL: none was published. Borrowed until the next call of this,
  * tt_port_drain(), or a function of serving.h that takes the port. */

@@ -327,6 +327,7 @@ enum tt_err tt_serving_open_port(struct tt_serving *serving, tt_port_wake_fn *wa
                                       .requests = &serving->requests,
                                       .queue_bytes = &serving->queue_bytes,
                                       .stream_words = serving->limits.stream_words,
+                                      .learn_percent = (int32_t)serving->limits.learn_percent,
                                       .wake = wake,
                                       .wake_context = wake_context};
     return tt_port_open(&options, out_port, why);

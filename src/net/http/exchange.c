@@ -276,7 +276,7 @@ static void on_asked(void *context, struct tt_inference *inference, enum tt_err 
         return;
     }
     tt_kserve_request_restart(&self->request);
-    self->request.options.since_at = tt_inference_submitted_at(inference);
+    self->request.options.since_at = tt_inference_since_at(inference);
     tt_inference_release(inference);
     self->inference = NULL;
     self->is_running = false;

@@ -12,7 +12,9 @@ enum { TT_HTTP_STATUS_FIRST = 200, TT_HTTP_STATUS_END = 512 };
 struct tt_listener_counts {
     int64_t accepted; /* connections */
     int64_t turns;    /* of the threads' loops */
-    int64_t evicted;  /* connections, closed because of the answers that they held */
+    int64_t
+        answer_ns;   /* how long an answer is believed to lie on its thread; of all: the longest */
+    int64_t evicted; /* connections, closed because of the answers that they held */
     int64_t requests;
     int64_t answered, gone; /* gone: the client left before its answer */
     int64_t by_status[TT_HTTP_STATUS_END - TT_HTTP_STATUS_FIRST]; /* `answered`, by its status */

@@ -280,6 +280,8 @@ static void add_counts(const struct worker *worker, struct tt_listener_counts *o
     tt_http_counters_add(&worker->transactions.counts, &worker->http2.ended, out_counts);
     out_counts->http2_connections += tt_counter_get(&worker->http2.accepted);
     out_counts->turns += tt_counter_get(&worker->server.turns);
+    out_counts->answer_ns =
+        tt_instant_max(out_counts->answer_ns, tt_counter_get(&worker->server.answer_ns));
     out_counts->evicted += tt_counter_get(&worker->answers.evicted);
 }
 

@@ -69,12 +69,21 @@ static void add_thread_counts(struct tt_text *page, const struct tt_http_context
     }
 }
 
+static void add_answer_delay(struct tt_text *page, const struct tt_listener_counts *counts) {
+    static const char name[] = "tutti_believed_answer_delay_seconds";
+    tt_text_printf(page,
+                   "# HELP %s How long an answer lies on its connection thread, at most\n"
+                   "# TYPE %s gauge\n%s %.9g\n",
+                   name, name, name, (double)counts->answer_ns / TT_S);
+}
+
 static void write_rest(const struct tt_http_context *context, struct tt_text *page) {
     tt_metrics_write_server(context->service.serving, page);
     if (context->counts) {
         struct tt_listener_counts counts;
         context->counts(context->counts_context, -1, &counts);
         add_counts(page, &counts, context->journal.access_lines);
+        add_answer_delay(page, &counts);
         add_thread_counts(page, context);
     }
     if (context->more_metrics)

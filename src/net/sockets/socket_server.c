@@ -217,6 +217,7 @@ static void on_before_wait(uv_prepare_t *prepare) {
     do
         tt_port_rest(self->port);
     while (flush(self));
+    tt_counter_set(&self->answer_ns, tt_port_answer_ns(self->port));
     if (self->busy_poll_ns > 0) {
         self->waits_since = tt_clock_now();
         watch(self);

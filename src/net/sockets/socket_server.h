@@ -73,9 +73,10 @@ struct tt_socket_server {
     struct tt_serving *serving;
     struct tt_port *port; /* NULL before _open_port */
     struct tt_log *log;
-    struct tt_loop_turn turn;   /* what its connections may still do in this one */
-    struct tt_counter turns;    /* of the loop so far; any thread reads it */
-    int64_t drain_ms, grace_ms; /* grace: of the last _stop */
+    struct tt_loop_turn turn;    /* what its connections may still do in this one */
+    struct tt_counter turns;     /* of the loop so far; any thread reads it */
+    struct tt_counter answer_ns; /* tt_port_answer_ns(); any thread reads it */
+    int64_t drain_ms, grace_ms;  /* grace: of the last _stop */
     int64_t busy_poll_ns; /* it watches its sockets for so long before it sleeps; set before _run */
     int64_t waits_since;
     bool waited_shortly; /* the last time */
