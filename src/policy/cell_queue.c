@@ -83,16 +83,23 @@ static struct tt_cell_type *type_new(const struct tt_mechanism *domain, int32_t 
     return type;
 }
 
+/* False within a row of steps that runs as one: no cell begins there, so nothing is shared. */
+static bool begins_cell(const struct tt_step_model *model, int32_t step) {
+    int32_t first = tt_step_block_of(model, step).first;
+    return first < 0 || first == step;
+}
+
 /* C1: the type of equal cells that a model has already. */
 static struct tt_cell_type *type_shared(const struct tt_cell_queues *self, int32_t model,
                                         int32_t step) {
     const struct tt_step_model *known = self->domain->models[model];
     int32_t last = tt_step_last_of(known, step);
-    if (!self->shares || known->steps[step].cell == 0)
+    if (!self->shares || known->steps[step].cell == 0 || !begins_cell(known, step))
         return NULL;
     for (int32_t m = 0; m < self->domain->model_capacity; m++) {
         const struct tt_step_model *other = self->domain->models[m];
-        for (int32_t s = 0; m != model && self->types[m] && s < other->step_count; s++)
+        for (int32_t s = 0; m != model && self->types[m] && s < other->step_count;
+             s = tt_step_last_of(other, s) + 1)
             if (tt_step_same_cell(known, step, last, other, s, tt_step_last_of(other, s)))
                 return self->types[m][s];
     }

@@ -114,27 +114,21 @@ static bool goes_before(const struct tt_policy *self, int32_t executor,
            tt_cell_subgraph_released(tt_cell_type_first(b, executor));
 }
 
-/* NULL: no type has ready cells for the executor. `in_order`: later types of a model go first. */
-static struct tt_cell_type *best_type(const struct tt_policy *self, int32_t executor,
-                                      bool in_order) {
+/* NULL: no type has ready cells for the executor. Of the best types the last one of each model is
+ * outdone by none, so there is always one left. */
+static struct tt_cell_type *choose_type(const struct tt_policy *self, int32_t executor) {
     struct tt_cell_type *best = NULL;
     const struct tt_list *active = &self->cells.active;
     for (struct tt_list_node *node = active->head.next; node != &active->head; node = node->next) {
         struct tt_cell_type *type = tt_cell_type_at(node);
         if (tt_cell_type_rows(type, executor) == 0)
             continue; /* its ready cells are held by other executors */
-        if (in_order && is_outdone(self, executor, type))
+        if (is_outdone(self, executor, type))
             continue;
         if (!best || goes_before(self, executor, type, best))
             best = type;
     }
     return best;
-}
-
-/* Models that share types may have them in different orders, so that each type is outdone. */
-static struct tt_cell_type *choose_type(const struct tt_policy *self, int32_t executor) {
-    struct tt_cell_type *best = best_type(self, executor, true);
-    return best ? best : best_type(self, executor, false);
 }
 
 /* S4: the messages of a first task travel before it starts; those of follow-up tasks travel while
