@@ -250,8 +250,9 @@ static int64_t times_run(const void *context, int32_t step, int32_t length) {
     int64_t times = kind == TT_STEP_ENCODER ? length : 1;
     if (kind == TT_STEP_DECODER)
         times = model->lengths->output[90];
-    if (model->tree != TT_TREE_NONE)
-        times = step == 0 ? length : length - 1;
+    /* Cells of a level share a batch. No tree of so many leaves has fewer levels. */
+    if (model->tree != TT_TREE_NONE && step > 0)
+        return length > 1 ? 32 - __builtin_clz((unsigned)length - 1) : 0;
     return times > 1 ? times : 1;
 }
 

@@ -92,9 +92,10 @@ static enum tt_err optional(struct reading *r, enum column column, int64_t minim
     return tt_csv_integer(&r->csv, r->at[column], minimum, maximum, out_value, r->why);
 }
 
-/* A copy of the tree's text; unfolding it checks it. */
+/* A copy of the tree's text; unfolding it checks it. The input is as long as the tree has leaves.
+ */
 static enum tt_err read_tree(struct reading *r, const struct tt_arrival_file_model *model,
-                             const char **out_tree) {
+                             const char **out_tree, int32_t *out_length) {
     const char *text = r->csv.fields[r->at[TREE]];
     if (model->tree == TT_TREE_NONE)
         return tt_fail(TT_ERR_INVALID, r->why,
@@ -104,6 +105,7 @@ static enum tt_err read_tree(struct reading *r, const struct tt_arrival_file_mod
     enum tt_err err = tt_sim_cells_text(&r->unfold, model->step_model, text, &graph, r->why);
     if (err)
         return tt_fail_in(err, r->why, "%s:%lld: tree", r->csv.path, (long long)r->csv.line);
+    *out_length = (graph->cell_count + 1) / 2;
     tt_cell_graph_free(graph);
     *out_tree = tt_copy_text(text);
     return TT_OK;
@@ -194,12 +196,12 @@ static enum tt_err read_row(struct reading *r, struct tt_sim_arrival *out) {
         err = read_skip(r, model, exit_step, &exit_to);
     if (!err)
         err = optional(r, CANCEL_AT, a.at, TT_NEVER - 1, TT_NEVER, &a.cancel_at);
+    a.length = (int32_t)length;
     if (!err && is_given(r, TREE))
-        err = read_tree(r, model, &a.tree);
+        err = read_tree(r, model, &a.tree, &a.length);
     if (err)
         return err;
     a.rows = (int32_t)rows;
-    a.length = (int32_t)length;
     a.output_length = (int32_t)output_length;
     a.priority = (int32_t)priority;
     a.exit_step = (int32_t)exit_step;
