@@ -11,13 +11,13 @@
  *
  * Order among the types that meet the same criterion:
  * - Types of one model: the later one goes first (decoder before encoder, inner nodes before
- *   leaves). Of a type that models share this holds where it holds in all of them.
+ *   leaves). A type that models share lets later ones go first if in each of them there is one.
  * - Types of different models: the one whose first subgraph was released first goes first. So the
  *   encoders of one model do not wait for all work of another model.
  *
  * Life of a visit: the policy submits up to `max_tasks` tasks of the type at once. Each task takes
  * the cells that the task before makes ready, then others in the order of release. A follow-up task
- * needs `min_batch` ready rows, or a full batch.
+ * needs `min_batch` ready rows, or a full batch. A model may state a larger minimum for a type.
  *
  * C5: a subgraph stays with the executor that has cells of it in flight. Its ready cells wait for
  * that executor, and do not count when another executor chooses a type. The maximum batch of a type
@@ -32,11 +32,12 @@
  * - `choose`: `type` is the order of the paper. `slack` is an extension for requests with
  *   deadlines: within each of (a), (b), (c) the type goes first whose oldest ready request has the
  *   earliest deadline.
- * - `drop`: whether to drop a request that has not begun and is hopeless.
+ * - `drop`: whether to drop a request that has not begun and is hopeless, when its deadline is the
+ *   earliest of its model's.
  *
- * Within a type, cells are ordered by release only. No later request overtakes an earlier one, and
- * a long sequence occupies one place of its batch. Executors are visited in the order of their
- * numbers.
+ * Within a type, cells are ordered by priority, then by release. No later request overtakes an
+ * earlier one of its priority, and a long sequence occupies one place of its batch. Executors are
+ * visited in the order of their numbers.
  *
  * Cost: O(rows) per task, O(types with ready cells) per visit. */
 #ifndef TT_POLICY_CELLULAR_H

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""C3, C4, C5: the cellular policy runs the same tasks at the same nanoseconds as the paper's algorithm 1 in an independent
-Python program (tests/python/naive_cellular.py): chains, encoders and decoders, trees of any shape, several models,
-several executors, cancellations, every option; and figure 5 by hand."""
+"""C1, C3-C5: the cellular policy runs the same tasks at the same nanoseconds as the paper's algorithm 1 in an independent
+Python program (tests/python/naive_cellular.py), and requests end alike: chains, encoders and decoders, trees of any shape,
+models that share cells, exits, deadlines, cancellations, costs of tasks, a network, every option; and figure 5 by hand."""
 import os
 import pathlib
 import random
@@ -13,152 +13,69 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ["TUTTI_PROGRAM"]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
+import drawn_cells  # noqa: E402
 import drawn_worlds  # noqa: E402
+import naive_cells  # noqa: E402
 import naive_cellular as naive  # noqa: E402
+import naive_world  # noqa: E402
 
 SEED = int(os.environ.get("TUTTI_SEED", "20180423"))
 CASES = int(os.environ.get("TUTTI_TEST_CASES", "150"))
-LONGEST_OUTPUT = 6
 
 
-# ---- a drawn world ----
-
-
-def drawn_times(prng, largest):
-    """Times of a step at 0 .. largest rows, never less for more."""
-    row, beta, alpha = [0], prng.randrange(1, 400), prng.choice((0, prng.randrange(1, 100)))
-    for rows in range(1, largest + 1):
-        row.append(1000 * (beta + alpha * rows) + prng.choice((0, 0, 1)))
-    return [max(row[: i + 1]) for i in range(largest + 1)]
-
-
-def drawn_model(prng, name):
-    shape = prng.choice(("chain", "seq2seq", "tree", "mixed"))
-    kinds = {
-        "chain": [("encoder", 1)],
-        "seq2seq": [("encoder", 1), ("decoder", 1)],
-        "tree": [("static", 1), ("static", 1)],
-        "mixed": [("static", 1), ("encoder", 2), ("static", 1), ("decoder", 2)],
-    }[shape]
-    types = []
-    for kind, steps in kinds:
-        largest = prng.choice((1, 2, 3, 4, 5, 8))
-        types.append((kind, [drawn_times(prng, largest) for _ in range(steps)]))
-    return naive.Model(name, types, tree=shape == "tree", longest_output=LONGEST_OUTPUT)
-
-
-def drawn_tree(prng, leaves):
-    if leaves == 1:
-        return None
-    left = prng.randrange(1, leaves)
-    return drawn_tree(prng, left), drawn_tree(prng, leaves - left)
-
-
-def written(tree):
-    return "()" if tree is None else f"({written(tree[0])}{written(tree[1])})"
-
-
-def drawn_requests(prng, models):
-    requests, at, pace = [], 0, prng.choice((20, 200, 2000))
-    for number in range(prng.randrange(1, 50)):
-        at += prng.choice((0, prng.randrange(pace) * 1000 + 1))
-        model = prng.choice(models)
-        smallest = min(kind.largest for kind in model.types)
-        request = naive.Request(number, at, model, prng.randrange(1, 9), prng.randrange(0, LONGEST_OUTPUT + 2))
-        request.rows = prng.choice((1, 1, 1, prng.randrange(1, smallest + 1)))
-        request.priority = prng.choice((0, 0, 0, 1, 2))
-        request.deadline = at + prng.randrange(1, 10**7)
-        if prng.random() < 0.1:
-            request.cancel = at + prng.randrange(3 * 10**6)
-        if model.tree:
-            request.tree = drawn_tree(prng, prng.randrange(1, 12))
-        requests.append(request)
-    return requests
-
-
-def drawn_rules(prng):
-    depth = prng.randrange(1, 8)
+def drawn_rules(prng, depth):
     return naive.Rules(
-        max_tasks=prng.randrange(1, depth + 1),
+        max_tasks=prng.randrange(0, depth + 1),
         min_batch=prng.choice((1, 1, 2, 3, 6)),
         ahead=prng.choice((0, 0, prng.randrange(depth))),
         choose=prng.choice(("type", "type", "slack")),
-        depth=depth,
+        drop=prng.choice(("none", "none", "deadline")),
     )
-
-
-# ---- the program's answer ----
-
-
-def experiment(models, rules, executors, folder):
-    parts = [f'title: "drawn"\ndepth: {rules.depth}\n' + "device { }\n" * executors]
-    for model in models:
-        rows = "step,kind,batch,latency_ns\n"
-        for kind in model.types:
-            for k, times in enumerate(kind.times):
-                rows += "".join(f"s{kind.first + k},{kind.kind},{b},{ns}\n" for b, ns in enumerate(times) if b)
-        pathlib.Path(folder, f"{model.name}.csv").write_text(rows)
-        lengths = "tree: BALANCED length: 1" if model.tree else "length: 1"
-        decodes = any(kind.kind == "decoder" for kind in model.types)
-        lengths += f" output_length: {LONGEST_OUTPUT}" if decodes else ""
-        parts.append(f'model {{ name: "{model.name}" step_file: "{model.name}.csv" {lengths} }}\n')
-    options = "".join(
-        f'option {{ key: "{key}" value: "{getattr(rules, key)}" }} ' for key in ("max_tasks", "min_batch", "ahead", "choose")
-    )
-    parts.append(f'load {{ file: "arrivals.csv" }}\npolicy {{ name: "cellular" {options}}}\n')
-    path = pathlib.Path(folder, "drawn.pbtxt")
-    path.write_text("".join(parts))
-    return path
-
-
-def arrivals(requests, folder):
-    names = "at_ns,model,input_length,output_length,rows,deadline_ns,priority,cancel_at_ns,tree\n"
-    for r in requests:
-        cancel = r.cancel if r.cancel < naive.NEVER else ""
-        tree = written(r.tree) if r.model.tree else ""
-        names += f"{r.at},{r.model.name},{r.length},{r.output},{r.rows},{r.deadline},{r.priority},{cancel},{tree}\n"
-    pathlib.Path(folder, "arrivals.csv").write_text(names)
-
-
-def run(path, *words):
-    return drawn_worlds.served(path, *words)[0]
 
 
 class NaiveCellular(unittest.TestCase):
-    def compare(self, models, requests, rules, executors, seed):
-        with tempfile.TemporaryDirectory() as folder:
-            arrivals(requests, folder)
-            found = run(experiment(models, rules, executors, folder))
-        expected = naive.simulate(models, requests, rules, executors)
-        drawn_worlds.compare(self, f"seed {seed}: {rules}, {executors} executors", found, expected)
-        return len(found)
-
-    # C3, C4, C5: whatever is ready where, which type goes, and where it may go.
+    # C1, C3, C4, C5: whatever is ready where, which type goes, and where it may go.
     def test_drawn_worlds(self):
-        tasks = 0
+        count, ends, mixed = 0, set(), 0
         for seed in range(SEED, SEED + CASES):
             prng = random.Random(seed)
-            models = [drawn_model(prng, f"m{i}") for i in range(prng.randrange(1, 4))]
-            tasks += self.compare(models, drawn_requests(prng, models), drawn_rules(prng), prng.randrange(1, 4), seed)
-        self.assertGreater(tasks, 10 * CASES)
-        print(f"{CASES} worlds, {tasks} steps alike")
+            models, around = drawn_cells.models(prng), drawn_cells.world(prng)
+            asked, rules = drawn_cells.requests(prng, models), drawn_rules(prng, around["depth"])
+            found = drawn_cells.run(models, asked, around, "cellular", **vars(rules))
+            expected = naive.simulate(models, asked, rules, **around)
+            for ours, theirs in zip(found, expected):
+                drawn_worlds.compare(self, f"seed {seed}: {rules}, {around}", ours, theirs)
+            count += len(found[0])
+            ends |= {outcome for _, outcome in found[1]}
+            mixed += sum(len({asked[number].model for number in row[5]}) > 1 for row in found[0])
+        self.assertGreater(count, 10 * CASES)
+        self.assertEqual(ends, {"ok", "late", "dropped", "cancelled"})
+        self.assertGreater(mixed, CASES)
+        print(f"{CASES} worlds, {count} steps alike, {mixed} of several models")
 
     def test_balanced_trees_by_their_size(self):
         """The left half takes the odd leaf; what the program draws itself is what is written down here."""
+        steps = [naive_cells.Step("leaf", "static", (0, 70, 71, 72)), naive_cells.Step("inner", "static", (0, 100, 110, 120))]
+        model, around = naive_cells.Model("m", steps, tree=True), {"executors": [0, 0], "depth": 5, "network": naive_world.Network()}
+        asked = [naive_world.Request(i, 10 * i, model, 1 + i) for i in range(20)]
+        for request in asked:
+            request.tree = drawn_cells.balanced(request.length)
+        expected = naive.simulate([model], asked, naive.Rules(), **around)
+        self.assertEqual(drawn_cells.run([model], asked, around, "cellular", with_trees=False), expected)
 
-        def balanced(leaves):
-            return None if leaves == 1 else (balanced(leaves - leaves // 2), balanced(leaves // 2))
-
-        model = naive.Model("m", [("static", [[0, 70, 71, 72]]), ("static", [[0, 100, 110, 120]])], tree=True)
-        requests = [naive.Request(i, 10 * i, model, 1 + i) for i in range(20)]
-        for request in requests:
-            request.tree = balanced(request.length)
-        with tempfile.TemporaryDirectory() as folder:
-            text = "".join(f"{r.at},m,{r.length}\n" for r in requests)
-            path = experiment([model], naive.Rules(), 2, folder)
-            pathlib.Path(folder, "arrivals.csv").write_text("at_ns,model,input_length\n" + text)
-            found = run(path)
-        self.assertEqual(found, naive.simulate([model], requests, naive.Rules(), 2))
+    # C1: a cell of two steps, whose second is another model's cell, shares nothing with it.
+    def test_a_step_within_a_cell_is_no_cell(self):
+        first, last = (naive_cells.Step(name, "decoder", (0, 100)) for name in ("first", "last"))
+        word = naive_cells.Step("word", "encoder", (0, 70))
+        shared = {"outputs": (drawn_cells.USUAL_OUTPUT, drawn_cells.LONGEST_OUTPUT), "shared": True}
+        models = [naive_cells.Model("m0", [last, word], **shared), naive_cells.Model("m1", [first, last], **shared)]
+        around = {"executors": [0], "depth": 1, "network": naive_world.Network()}
+        for order in models, models[::-1]:
+            asked = [naive_world.Request(i, 0, models[0], 3, 1 + i) for i in range(3)]
+            expected = naive.simulate(order, asked, naive.Rules(max_tasks=1), **around)
+            self.assertEqual(drawn_cells.run(order, asked, around, "cellular", max_tasks=1), expected)
+            # The later cell goes first: the words of a request before the other requests' outputs.
+            self.assertEqual([row[4:] for row in expected[0][:5]], [(0, [0]), (1, [0]), (1, [0]), (1, [0]), (0, [1])])
 
 
 class WhatIsRefused(unittest.TestCase):
@@ -200,7 +117,7 @@ class Figure5(unittest.TestCase):
             copy = pathlib.Path(folder, "figure5.pbtxt")
             copy.write_text(path.read_text())
             pathlib.Path(folder, "figure5.csv").write_text((path.parent / "figure5.csv").read_text())
-            rows = run(copy, *(word for one in sets for word in ("--set", one)))
+            rows, _ = drawn_worlds.served(copy, *(word for one in sets for word in ("--set", one)))
         self.assertEqual([(row[0], row[1]) for row in rows], [(i * 10**6, (i + 1) * 10**6) for i in range(len(rows))])
         return ["".join(str(1 + number) for number in row[5]) for row in rows]
 

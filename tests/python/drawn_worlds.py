@@ -10,11 +10,12 @@ NEVER = 1 << 62
 
 
 def step_file(path, steps):
-    """`steps`: (kind, {length: [ns by rows, from 1]}) in order. Tasks of one device do not slow each other down."""
+    """`steps`: (kind, {length: [ns by rows, from 1]}) in order, and a name if others are to have the same. Tasks of one device do
+    not slow each other down."""
     rows = ["step,kind,length,batch,latency_ns,demand\n"]
-    for number, (kind, lengths) in enumerate(steps):
+    for number, (kind, lengths, *name) in enumerate(steps):
         for length, times in lengths.items():
-            rows += [f"s{number},{kind},{length},{b},{ns},0.001\n" for b, ns in enumerate(times, 1)]
+            rows += [f"{(name or [f's{number}'])[0]},{kind},{length},{b},{ns},0.001\n" for b, ns in enumerate(times, 1)]
     pathlib.Path(path).write_text("".join(rows))
 
 
