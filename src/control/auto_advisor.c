@@ -4,9 +4,7 @@
 #include "base/threads/counter.h"
 #include "base/threads/eventcount.h"
 #include "base/threads/flag.h"
-#include "control/auto_view.h"
-#include "control/policy_trial.h"
-#include "serve/domain.h"
+#include "control/auto_contest.h"
 #include "serve/model_stats.h"
 
 #include <stdio.h>
@@ -57,37 +55,9 @@ static bool may_continue(void *context) {
     return !tt_flag_is_raised(&self->stopping) && cpu_now() < self->trial_ends_at;
 }
 
-static bool try_requests(struct tt_auto_advisor *self, const struct tt_auto_view *view,
-                         const struct tt_policy_candidate *candidate,
-                         const struct tt_sim_arrival *arrivals, int32_t count,
-                         struct tt_auto_half *out_half) {
-    struct tt_policy_trial trial = {.models = view->step_models,
-                                    .model_count = view->model_count,
-                                    .devices = view->choice.devices,
-                                    .candidate = candidate,
-                                    .depth = tt_domain_depth(candidate->policy->name, 0),
-                                    .arrivals = arrivals,
-                                    .arrival_count = count,
-                                    .may_continue = may_continue,
-                                    .context = self};
-    struct tt_error ignored;
+static void trial_begins(void *context) {
+    struct tt_auto_advisor *self = context;
     self->trial_ends_at = cpu_now() + TRIAL_NS;
-    return tt_policy_trial_run(&trial, out_half, &ignored) == TT_OK;
-}
-
-/* Tries one candidate on both halves, and on all at twice the rate. A policy that refuses these
- * models is no candidate. */
-static struct tt_auto_result try_candidate(struct tt_auto_advisor *self,
-                                           const struct tt_auto_view *view,
-                                           const struct tt_policy_candidate *candidate) {
-    struct tt_auto_result result = {0};
-    int32_t all = view->arrival_count, middle = all / 2;
-    result.is_valid =
-        try_requests(self, view, candidate, view->arrivals, middle, &result.halves[0]) &&
-        try_requests(self, view, candidate, view->arrivals + middle, all - middle,
-                     &result.halves[1]) &&
-        try_requests(self, view, candidate, view->faster, all, &result.faster);
-    return result;
 }
 
 static struct tt_auto_advice *new_advice(const struct tt_auto_view *view,
@@ -208,11 +178,11 @@ static void compare(struct tt_auto_advisor *self, const struct tt_auto_view *vie
     struct tt_auto_result results[TT_POLICY_MAX_CANDIDATES];
     int64_t began_ns = cpu_now();
     int32_t current = view->current_index;
-    for (int32_t i = 0; i < choice->candidate_count; i++) {
-        if (tt_flag_is_raised(&self->stopping))
-            return;
-        results[i] = try_candidate(self, view, &choice->candidates[i]);
-    }
+    struct tt_auto_contest contest = {
+        .view = view, .begins = trial_begins, .may_continue = may_continue, .context = self};
+    tt_auto_contest_run(&contest, results);
+    if (tt_flag_is_raised(&self->stopping))
+        return;
     int32_t gain = tt_auto_best_gain(results, choice->candidate_count, current);
     for (int32_t m = 0; m < view->model_count; m++) {
         tt_counter_add(&view->models[m].stats->auto_comparisons, 1);

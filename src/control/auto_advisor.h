@@ -3,9 +3,9 @@
  *
  * It looks at every domain whose models have policy auto. Between two turns it copies what the
  * domain believes of its models; then it copies their latest requests (serve/recent_arrivals.h)
- * without holding anything up. It splits the requests into two halves, tries each candidate on both
- * (control/policy_trial.h), and decides (control/auto_decision.h). Models that share a domain
- * change together. A domain whose policy changed rests for a window.
+ * without holding anything up. It lets the candidates serve these (control/auto_contest.h), and
+ * decides (control/auto_decision.h). Models that share a domain change together. A domain whose
+ * policy changed rests for a window.
  *
  * An advice goes to `advise`. The controller carries it out as it loads a model again: the new
  * version takes over, the old one answers its requests under the old policy. So a change loses

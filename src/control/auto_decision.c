@@ -2,7 +2,7 @@
 
 #include "base/instant.h"
 
-enum { TIE_PERMILLE = 10 }; /* smaller differences do not decide between two better policies */
+enum { TIE_PERCENT = 1 }; /* smaller differences do not decide between two better policies */
 
 /* (to - from) / from in permille, rounded down; of nothing every gain is the largest. */
 static int32_t gain(int64_t from, int64_t to) {
@@ -68,8 +68,10 @@ static struct tt_auto_half sum(const struct tt_auto_result *result) {
 /* Among those that are surely better for one reason: `other` comes after `best`. */
 static bool is_better(const struct tt_auto_result *best, const struct tt_auto_result *other) {
     struct tt_auto_half of_best = sum(best), of_other = sum(other);
-    return on_time_gain(&of_best, &of_other) > TIE_PERMILLE ||
-           latency_gain(&of_best, &of_other) > TIE_PERMILLE;
+    int64_t best_ns = mean_ns(&of_best), other_ns = mean_ns(&of_other);
+    return of_other.on_time * 100 > of_best.on_time * (100 + TIE_PERCENT) ||
+           (latency_gain(&of_best, &of_other) > 0 &&
+            other_ns * 100 < best_ns * (100 - TIE_PERCENT));
 }
 
 struct tt_auto_verdict tt_auto_decide(const struct tt_auto_result *results, int32_t count,

@@ -11,8 +11,8 @@
  * It is surely better if it is better in both halves for the same reason, and does not lose more
  * than g of the current policy's requests on time at twice the rate. The first reason goes before
  * the second. Of those that are surely better for one reason, a later one wins over the best so far
- * only if it is better by more than 1 %. So ties go to the first. Everything else leaves the
- * policy. */
+ * only if it is better by more than 1 %, for either reason. So ties go to the first. Everything
+ * else leaves the policy. */
 #ifndef TT_CONTROL_AUTO_DECISION_H
 #define TT_CONTROL_AUTO_DECISION_H
 

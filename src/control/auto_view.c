@@ -187,8 +187,7 @@ static enum tt_err read_model(struct tt_auto_view_model *model, struct tt_error 
     return err;
 }
 
-/* Deadlines keep their distance. */
-static void add_faster(struct tt_auto_view *self) {
+void tt_auto_view_add_faster(struct tt_auto_view *self) {
     self->faster = self->arrivals + self->arrival_count;
     for (int32_t i = 0; i < self->arrival_count; i++) {
         struct tt_sim_arrival arrival = self->arrivals[i];
@@ -221,7 +220,7 @@ enum tt_err tt_auto_view_load(struct tt_auto_view *self, int64_t from_at, struct
     }
     if (!err) {
         sort_arrivals(self);
-        add_faster(self);
+        tt_auto_view_add_faster(self);
     }
     free(copy);
     return err;

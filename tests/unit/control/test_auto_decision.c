@@ -1,9 +1,8 @@
 /* When policy auto changes the policy, against a naive model that compares fractions, and when it
  * may compare again. */
-#include "control/auto_decision.h"
-
 #include "base/instant.h"
 #include "base/prng.h"
+#include "unit/control/naive_auto.h"
 #include "unit/seed.h"
 
 #include <setjmp.h>
@@ -15,49 +14,6 @@
 #include <cmocka.h>
 
 enum { WORLDS = 20000, MOST = 6 };
-
-/* ---- the naive model: written from the header ---- */
-
-static double mean(const struct tt_auto_half *half) {
-    return half->answered ? (double)(half->latency_ns / half->answered) : 0;
-}
-
-static bool naive_on_time(const struct tt_auto_half *now, const struct tt_auto_half *other,
-                          int32_t permille) {
-    return other->on_time > now->on_time &&
-           other->on_time * 1000 >= now->on_time * (1000 + permille);
-}
-
-static bool naive_latency(const struct tt_auto_half *now, const struct tt_auto_half *other,
-                          int32_t permille) {
-    return other->on_time >= now->on_time && other->answered >= now->answered &&
-           mean(other) < mean(now) && 1000 * mean(other) <= (1000 - permille) * mean(now);
-}
-
-typedef bool naive_fn(const struct tt_auto_half *, const struct tt_auto_half *, int32_t);
-
-/* The best of those that are better by `is_surely` in both halves; -1: none. */
-static int32_t naive_best(const struct tt_auto_result *results, int32_t count, int32_t current,
-                          int32_t permille, naive_fn *is_surely) {
-    int32_t best = -1;
-    struct tt_auto_half best_sum = {0};
-    for (int32_t i = 0; i < count; i++) {
-        const struct tt_auto_half *now = results[current].halves, *other = results[i].halves;
-        int64_t kept_permille_sum = 1000 * results[i].faster.on_time;
-        int64_t least_permille_sum = (1000 - permille) * results[current].faster.on_time;
-        if (i == current || !results[i].is_valid || kept_permille_sum < least_permille_sum ||
-            !is_surely(&now[0], &other[0], permille) || !is_surely(&now[1], &other[1], permille))
-            continue;
-        struct tt_auto_half sum = {.on_time = other[0].on_time + other[1].on_time,
-                                   .answered = other[0].answered + other[1].answered,
-                                   .latency_ns = other[0].latency_ns + other[1].latency_ns};
-        if (best < 0 || naive_on_time(&best_sum, &sum, 11) || naive_latency(&best_sum, &sum, 11)) {
-            best = i;
-            best_sum = sum;
-        }
-    }
-    return best;
-}
 
 static void agrees_with_the_naive_model(void **state) {
     (void)state;
@@ -83,15 +39,9 @@ static void agrees_with_the_naive_model(void **state) {
             }
         }
         struct tt_auto_verdict verdict = tt_auto_decide(results, count, current, permille);
-        int32_t on_time = -1, latency = -1;
-        if (results[current].is_valid) {
-            on_time = naive_best(results, count, current, permille, naive_on_time);
-            latency = naive_best(results, count, current, permille, naive_latency);
-        }
-        assert_int_equal(verdict.reason, on_time >= 0   ? TT_AUTO_ON_TIME
-                                         : latency >= 0 ? TT_AUTO_LATENCY
-                                                        : TT_AUTO_STAYS);
-        assert_int_equal(verdict.choice, on_time >= 0 ? on_time : latency >= 0 ? latency : current);
+        struct tt_auto_verdict naive = naive_verdict(results, count, current, permille);
+        assert_int_equal(verdict.reason, naive.reason);
+        assert_int_equal(verdict.choice, naive.choice);
         for (int32_t h = 0; h < TT_AUTO_HALVES; h++)
             assert_true(verdict.reason == TT_AUTO_STAYS ? verdict.gain_permille[h] == 0
                                                         : verdict.gain_permille[h] >= permille);
