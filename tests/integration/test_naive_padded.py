@@ -39,12 +39,12 @@ def drawn_model(prng, name):
 
 def drawn_requests(prng, models, rules):
     asked, at, pace = [], 0, prng.choice((20, 200, 2000))
-    longest = prng.choice((4, 12, 60))
+    longest, beyond = prng.choice((4, 12, 60)), rules.width in (1, 2) and prng.random() < 0.2
     for number in range(prng.randrange(1, 60)):
         at += prng.choice((0, prng.randrange(pace) * 1000 + 1))
         model = prng.choice(models)
         request = naive_world.Request(number, at, model, prng.randrange(1, longest), prng.randrange(0, LONGEST_OUTPUT + 2))
-        if rules.width in (1, 2) and prng.random() < 0.02:
+        if beyond and prng.random() < 0.2:
             request.length = naive.BUCKETS * rules.width + prng.randrange(-3, 4)
         request.rows = prng.choice((1, 1, prng.randrange(1, model.largest + 1)))
         request.priority = prng.choice((0, 0, 1))

@@ -88,7 +88,7 @@ def exits(prng, request):
         request.exit_to = prng.choice([0, *range(request.exit_step + 2, len(steps))])
 
 
-def requests(prng, drawn, exiting=True):
+def requests(prng, drawn):
     asked, at, pace = [], 0, prng.choice((20, 200, 2000))
     for number in range(prng.randrange(1, 50)):
         at += prng.choice((0, prng.randrange(pace) * 1000 + 1))
@@ -100,10 +100,11 @@ def requests(prng, drawn, exiting=True):
         request.deadline = prng.choice((drawn_worlds.NEVER, at + prng.randrange(1, 10**7), at + prng.randrange(1, 10**6)))
         if prng.random() < 0.1:
             request.cancel = at + prng.randrange(3 * 10**6)
+        if prng.random() < 0.1:  # in time only if it starts at once
+            request.deadline = at + model.alone(request.rows, request.length)
         if model.tree:
-            request.length = prng.randrange(1, LONGEST_INPUT + 1)
             request.tree = tree(prng, request.length)
-        elif exiting and prng.random() < 0.1:
+        elif prng.random() < 0.1:
             exits(prng, request)
         asked.append(request)
     return asked
