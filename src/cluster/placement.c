@@ -193,7 +193,9 @@ void tt_placement_put_outcome(const struct tt_cluster_settings *settings,
                    tt_plural(outcome->moves), is_done ? "is in force" : "was dropped: ");
     switch (outcome->end) {
     case TT_PLACEMENT_STOPPED: tt_text_puts(out, "a command stopped it"); break;
-    case TT_PLACEMENT_DEPOSED: tt_text_puts(out, "its scheduler is no primary any more"); break;
+    case TT_PLACEMENT_DEPOSED:
+        tt_text_puts(out, "its scheduler is no primary any more; what the next one says holds");
+        break;
     case TT_PLACEMENT_LOST:
         tt_placement_put_node(settings, outcome->node, out);
         tt_text_puts(out, " is lost, or takes no work");

@@ -84,8 +84,9 @@ struct tt_virtual_options {
     void (*claimed)(void *context, int64_t now, uint64_t epoch);
     /* A look at the placement: for each scheduler that believes to be primary. */
     void (*place)(void *context, int64_t now, struct tt_scheduler_role *primary);
-    /* A plan was carried out or dropped. May be NULL. */
-    void (*placed)(void *context, int64_t now, const struct tt_placement_outcome *outcome);
+    /* A plan of this scheduler was carried out or dropped. May be NULL. */
+    void (*placed)(void *context, int64_t now, uint16_t scheduler,
+                   const struct tt_placement_outcome *outcome);
     /* [node_count][model_count]: backends that do not have the model; NULL: all have all. */
     const bool *lacks;
     /* Time between two models that come, as long as there is room for them; 0: none comes. All

@@ -107,7 +107,7 @@ static void on_placed(void *context, const struct tt_placement_outcome *outcome)
     struct tt_virtual_cluster *self = primary->cluster;
     outcome->end == TT_PLACEMENT_DONE ? self->result->placed++ : self->result->unplaced++;
     if (self->options->placed)
-        self->options->placed(self->options->context, self->network.now, outcome);
+        self->options->placed(self->options->context, self->network.now, primary->number, outcome);
 }
 
 bool tt_virtual_models_are_settled(struct tt_virtual_cluster *self) {

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""S10: nodes that do not reach each other, and nodes whose clocks differ: real processes, each in a network namespace.
+"""S10, S8: nodes that do not reach each other, and nodes whose clocks differ: real processes, each in a network namespace.
 
 No test states a time: what must hold is that every request is answered, once and rightly, and that one scheduler is primary.
 """
+import json
 import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -14,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
 import net_namespaces  # noqa: E402
-from cluster_process import Clients, Cluster, await_true  # noqa: E402
+from cluster_process import PROGRAM, Clients, Cluster, await_true  # noqa: E402
 
 SILENCE_S = 0.4  # as cluster_process.TIMES has it
 
@@ -58,6 +60,12 @@ class Apart(Cluster):
     def command(self, *arguments):
         return super().command(*arguments, "--cluster-key", str(self.key))
 
+    def command_at(self, name, *arguments):
+        """Where the node is, as an operator beside it would. Returns what was printed."""
+        command = [PROGRAM, "cluster", *arguments, self.spec, "--cluster-key", str(self.key)]
+        done = subprocess.run(self.net.inside(name, command), capture_output=True, text=True, timeout=60, check=False)
+        return done.stdout + done.stderr
+
     def stop(self):
         super().stop()
         self.net.end()
@@ -94,6 +102,60 @@ class CutsTest(unittest.TestCase):
         await_true(lambda: cluster.status()[primary].get("state") == "SPARE", 60, "the former one is a spare")
         clients.await_more(60)
         self.assertEqual(cluster.primary(), other)
+        self.end(clients)
+
+    def test_two_primaries_plan(self):
+        """S8: one is cut off from all but a backend that does not reach the other. The plan of the other is in force in the end,
+        and the former primary says what became of its own."""
+        cluster = self.cluster = Apart(schedulers=2, backends=4, pools=2)
+        self.addCleanup(cluster.stop)
+        cluster.add_model("second")  # echo lies in p1, second in p2
+        cluster.start_all()
+        clients = Clients(cluster, ["f1"])
+        self.addCleanup(clients.stop)
+        clients.await_more()
+        former = cluster.primary()
+        later = {"s1": "s2", "s2": "s1"}[former]
+
+        def show():
+            done = cluster.command("placement", "show", cluster.spec, "--json")
+            return json.loads(done.stdout) if done.returncode == 0 else {"stage": "", "pools": []}
+
+        def plan():
+            return cluster.command("placement", "plan", cluster.spec, "--move", "second=p1")
+
+        cluster.kill("b2", signal.SIGSTOP)  # so that the plan does not end before the cut
+        self.assertIn("LOADING", cluster.command_at(former, "placement", "plan", "--move", "echo=p2"))
+        cuts = [(former, name) for name in (later, "f1", "b2", "b3", "b4")] + [(later, "b1")]
+        for pair in cuts:
+            cluster.net.cut(*pair)
+        cluster.kill("b2", signal.SIGCONT)
+
+        def at(name):
+            """What one scheduler says of itself, which the test reaches though others do not."""
+            return cluster.status().get(name, {})
+
+        await_true(lambda: at(later).get("primary"), 60, "the spare is primary")
+        dropped = "the plan of 1 move was dropped: "
+        await_true(lambda: dropped in cluster.processes[former].said(), 60, cluster.said)
+        refused = "node %s is not linked: it could take over with the placement of before"
+        self.assertIn(refused % later, cluster.command_at(former, "placement", "plan", "--move", "echo=p2"))
+        await_true(lambda: refused % former in cluster.command_at(later, "placement", "plan", "--move", "second=p1"), 60,
+                   "the later primary says that it waits for the former")  # fmt: skip
+        self.assertTrue(at(former)["primary"] and at(later)["primary"], cluster.status())
+        clients.await_more()
+        for pair in cuts:
+            cluster.net.mend(*pair)
+        await_true(lambda: at(former).get("state") == "SPARE", 60, "the former one is a spare")
+        self.assertEqual([pool["models"] for pool in show()["pools"]], [["echo"], ["second"]])
+        await_true(lambda: plan().returncode == 0, 60, "the later primary plans")
+        await_true(lambda: show()["stage"] == "NONE", 60, "its plan has ended")
+        self.assertIn("the plan of 1 move is in force", show()["last"])
+        self.assertEqual([pool["models"] for pool in show()["pools"]], [["echo", "second"], []])
+        self.assertNotIn("is in force", cluster.processes[former].said())
+        self.assertEqual(cluster.command("promote", cluster.spec).returncode, 0)  # the former one has it, too
+        await_true(lambda: at(former).get("primary") and show()["pools"], 60, "the former one is primary again")
+        self.assertEqual([pool["models"] for pool in show()["pools"]], [["echo", "second"], []])
         self.end(clients)
 
     def test_the_schedulers_lose_each_other(self):
