@@ -27,7 +27,7 @@ static int32_t find_model(const struct tt_cluster_settings *settings, const char
 }
 
 static enum tt_err read_model(char *line, const struct tt_cluster_settings *settings,
-                              uint16_t *homes, struct tt_error *why) {
+                              uint16_t *homes, struct tt_text *note, struct tt_error *why) {
     char *from = strchr(line, '\t');
     char *to = from ? strchr(from + 1, '\t') : NULL;
     if (!to || strchr(to + 1, '\t'))
@@ -35,11 +35,11 @@ static enum tt_err read_model(char *line, const struct tt_cluster_settings *sett
     *from = *to = '\0';
     int32_t model = find_model(settings, line);
     int32_t pool = tt_placement_find_pool(settings, from + 1);
-    if (model >= 0 && pool < 0)
-        return tt_fail(TT_ERR_INVALID, why, "model '%.100s' lies in pool '%.100s', which is gone",
-                       line, from + 1);
-    if (model >= 0)
+    if (model >= 0 && pool >= 0)
         homes[model] = (uint16_t)pool;
+    else if (model >= 0)
+        tt_text_printf(note, "; pool %.100s is gone, model %.100s lies in %s", from + 1, line,
+                       tt_cluster_pool_name(settings, homes[model]));
     return TT_OK;
 }
 
@@ -60,7 +60,7 @@ static bool read_number(const char *text, const char *end_text, uint64_t *out_nu
 }
 
 static enum tt_err read_all(char *text, struct tt_placement *placement, uint16_t *homes,
-                            struct tt_error *why) {
+                            struct tt_text *note, struct tt_error *why) {
     const struct tt_cluster_settings *settings = placement->settings;
     char *at = text, *epoch = take_line(&at), *head = take_line(&at);
     uint64_t ignored, version;
@@ -69,9 +69,11 @@ static enum tt_err read_all(char *text, struct tt_placement *placement, uint16_t
     if (!is_good || (!is_done && !read_number(head, " begun", &version)))
         return tt_fail(TT_ERR_INVALID, why,
                        "it does not begin with an epoch and a version that is begun or done");
+    if (!is_done)
+        tt_text_puts(note, "; a plan was under way and has no effect");
     int32_t number = 3;
     for (char *line; (line = take_line(&at)); number++) {
-        enum tt_err err = read_model(line, settings, homes, why);
+        enum tt_err err = read_model(line, settings, homes, note, why);
         if (err)
             return tt_fail_in(err, why, "line %" PRId32, number);
     }
@@ -80,20 +82,21 @@ static enum tt_err read_all(char *text, struct tt_placement *placement, uint16_t
     for (int32_t i = 0; i < settings->model_count; i++)
         homes[i] = homes[tt_cluster_group(settings, (uint16_t)i)];
     bool follows = tt_placement_follow(placement, homes, version);
-    tt_assert(follows); /* all pools are there */
+    tt_assert(follows); /* all these pools are there */
     return TT_OK;
 }
 
 enum tt_err tt_placement_record_read(const char *text, struct tt_placement *placement,
-                                     struct tt_error *why) {
+                                     struct tt_text *out_note, struct tt_error *why) {
     size_t models = (size_t)placement->settings->model_count;
     uint16_t *homes = calloc(models, sizeof(*homes));
     char *copy = strdup(text);
     enum tt_err err = homes && copy ? TT_OK : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     for (size_t i = 0; !err && i < models; i++)
         homes[i] = placement->homes[i];
+    tt_text_clear(out_note);
     if (!err)
-        err = read_all(copy, placement, homes, why);
+        err = read_all(copy, placement, homes, out_note, why);
     free(homes);
     free(copy);
     return err;

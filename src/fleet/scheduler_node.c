@@ -131,13 +131,21 @@ static void plan_recorded(void *context, int64_t now, bool is_recorded) {
 static void take_record(struct scheduler_node *self) {
     const char *text = tt_fleet_node_recorded_plan(self->node);
     struct tt_placement *placement = &self->role.models.placement;
+    struct tt_log *log = tt_fleet_node_options(self->node)->log;
     struct tt_error why;
+    struct tt_text note;
     if (!text)
         return;
-    enum tt_err err = tt_placement_record_read(text, placement, &why);
+    tt_text_init(&note);
+    enum tt_err err = tt_placement_record_read(text, placement, &note, &why);
     if (err)
-        tt_log_write(tt_fleet_node_options(self->node)->log, TT_LOG_WARNING, NULL,
-                     "cluster: the recorded placement has no effect: %s", why.text);
+        tt_log_write(log, TT_LOG_WARNING, NULL, "cluster: the recorded placement has no effect: %s",
+                     why.text);
+    else if (note.length > 0)
+        tt_log_write(log, TT_LOG_WARNING, NULL,
+                     "cluster: the recorded placement %" PRIu64 " is in force%s",
+                     placement->version, tt_text_string(&note));
+    tt_text_fini(&note);
 }
 
 static void on_placed(void *context, const struct tt_placement_outcome *outcome) {
