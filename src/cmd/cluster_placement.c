@@ -4,7 +4,7 @@
 #include <string.h>
 
 bool tt_cluster_placement_line(const char *action, const struct tt_flag_list *moves,
-                               struct tt_text *out_line) {
+                               struct tt_text *out_line, bool *out_to_all) {
     static const char *const actions[] = {"show", "plan", "stop", "undo"};
     size_t i = 0;
     while (i < TT_COUNT(actions) && action && strcmp(actions[i], action) != 0)
@@ -12,6 +12,7 @@ bool tt_cluster_placement_line(const char *action, const struct tt_flag_list *mo
     bool is_plan = action && strcmp(action, "plan") == 0;
     if (i == TT_COUNT(actions) || (moves->count > 0 && !is_plan))
         return false;
+    *out_to_all = moves->count == 0 && action && i > 0;
     tt_text_printf(out_line, "placement %s", moves->count > 0 ? "move" : actions[action ? i : 0]);
     for (int32_t k = 0; k < moves->count; k++)
         tt_text_printf(out_line, "\t%s", moves->texts[k]);
@@ -41,7 +42,7 @@ void tt_cluster_placement_print(const json_t *placement) {
         print_names(json_object_get(each, "models"));
         printf("\n");
     }
-    printf("plan %s", text_of(placement, "stage"));
+    printf("plans %s; plan %s", text_of(placement, "mode"), text_of(placement, "stage"));
     if (*text_of(placement, "waits_for"))
         printf(", waits for node %s", text_of(placement, "waits_for"));
     printf("\n");

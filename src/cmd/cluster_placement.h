@@ -9,9 +9,10 @@
 #include <jansson.h>
 
 /* "show", "plan", "stop", "undo" (NULL: show) and moves, each "MODEL=POOL", become the line for the
- * primary. False: no such action, or moves that do not go with it. */
+ * primary, and for the spares if `out_to_all`. False: no such action, or moves that do not go with
+ * it. */
 bool tt_cluster_placement_line(const char *action, const struct tt_flag_list *moves,
-                               struct tt_text *out_line);
+                               struct tt_text *out_line, bool *out_to_all);
 /* The answer for people. */
 void tt_cluster_placement_print(const json_t *placement);
 

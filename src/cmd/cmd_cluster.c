@@ -281,15 +281,31 @@ static int promote(const struct cluster *self) {
     return number < 0 ? EXIT_FAILED : act(self, number, "promote");
 }
 
+/* They keep it for the time when they are primary. `primary`: that was asked; -1: none is. */
+static void tell_spares(const struct cluster *self, const char *line, int32_t primary) {
+    for (int32_t i = 0; i < self->file.count; i++) {
+        struct tt_error why;
+        json_t *answer;
+        if (i == primary || self->file.places[i].role != TT_ROLE_SCHEDULER)
+            continue;
+        if (ask(self, i, line, &answer, &why))
+            fprintf(stderr, "tutti cluster: %s\n", why.text);
+        else
+            json_decref(answer);
+    }
+}
+
 /* Asks the primary, and shows its answer. */
-static int ask_primary(const struct cluster *self, const char *line,
+static int ask_primary(const struct cluster *self, const char *line, bool to_all,
                        void (*print)(const json_t *answer)) {
     struct tt_error why;
     json_t *answer;
     int32_t number = find_scheduler(self, true);
+    enum tt_err err = number < 0 ? TT_OK : ask(self, number, line, &answer, &why);
+    if (to_all && !err)
+        tell_spares(self, line, number);
     if (number < 0)
         return EXIT_FAILED;
-    enum tt_err err = ask(self, number, line, &answer, &why);
     if (err) {
         fprintf(stderr, "tutti cluster: %s\n", why.text);
         return EXIT_FAILED;
@@ -301,21 +317,6 @@ static int ask_primary(const struct cluster *self, const char *line,
         json_decref(answer);
     }
     return EXIT_DONE;
-}
-
-/* Spares keep it for the time when they are primary. What the primary answers is the outcome. */
-static int scale_all(const struct cluster *self, const char *line) {
-    for (int32_t i = 0; i < self->file.count; i++) {
-        struct tt_error why;
-        json_t *answer;
-        if (self->file.places[i].role != TT_ROLE_SCHEDULER)
-            continue;
-        if (ask(self, i, line, &answer, &why))
-            fprintf(stderr, "tutti cluster: %s\n", why.text);
-        else
-            json_decref(answer);
-    }
-    return ask_primary(self, line, tt_cluster_scale_print);
 }
 
 static int change_models(const struct cluster *self) {
@@ -353,9 +354,8 @@ static int act_on(const struct flags *flags, const char *line, bool to_all) {
                : changes                         ? change_models(&self)
                : flags->action == ACTION_PROMOTE ? promote(&self)
                : flags->action == ACTION_STATUS  ? show_status(&self)
-               : to_all                          ? scale_all(&self, line)
-               : scales                          ? ask_primary(&self, line, tt_cluster_scale_print)
-                        : ask_primary(&self, line, tt_cluster_placement_print);
+               : scales ? ask_primary(&self, line, to_all, tt_cluster_scale_print)
+                        : ask_primary(&self, line, to_all, tt_cluster_placement_print);
     tt_cluster_file_fini(&self.file);
     tt_cluster_tls_fini(&self.tls);
     return code;
@@ -370,7 +370,7 @@ static const char *make_line(const struct flags *flags, struct tt_text *out_line
         return "--pool, --devices and --node need scale";
     if (flags->action != ACTION_PLACEMENT)
         return flags->moves.count > 0 ? "--move needs placement plan" : NULL;
-    return tt_cluster_placement_line(flags->first, &flags->moves, out_line)
+    return tt_cluster_placement_line(flags->first, &flags->moves, out_line, out_to_all)
                ? NULL
                : "placement takes show, plan, stop or undo, and --move with plan";
 }
@@ -415,7 +415,7 @@ const struct tt_verb tt_verb_cluster = {
         "placement shows which pool of backends has which model, and the plan that changes it: "
         "plan "
         "begins one, by the loads that were measured or by --move, stop drops it, and undo moves "
-        "the models back. "
+        "the models back. After stop and undo no plan is made by itself until plan without --move. "
         "scale shows how many devices of each pool are wanted, asked for and ready: stop and "
         "resume end and begin changes, pin holds a number, and preempt announces that a backend "
         "will be lost. load and unload change a model at all nodes, whatever their mode of "

@@ -54,11 +54,16 @@ static void free_search(struct tt_placement_search *take_search) {
     free(take_search);
 }
 
+static void forget_search(struct tt_placement_service *self) {
+    if (!self->search)
+        return;
+    self->search->owner = NULL;
+    tt_flag_raise(&self->search->stopping);
+    self->search = NULL;
+}
+
 void tt_placement_service_fini(struct tt_placement_service *self) {
-    if (self->search) {
-        self->search->owner = NULL;
-        tt_flag_raise(&self->search->stopping);
-    }
+    forget_search(self);
     tt_text_fini(&self->last);
     free(self->counted);
     *self = (struct tt_placement_service){.node = NULL};
@@ -190,10 +195,15 @@ void tt_placement_service_tick(struct tt_placement_service *self, int64_t now) {
     uint64_t epoch = self->role->is_primary ? self->role->primary.epoch : 0;
     if (epoch != self->epoch) {
         self->epoch = epoch;
+        forget_search(self); /* it began with the homes of another term */
         count_anew(self, now);
     }
     if (epoch == 0 || now < self->look_at)
         return;
+    if (self->is_held) {
+        count_anew(self, now);
+        return;
+    }
     struct tt_error why;
     if (begin_search(self, now, &why)) { /* something is under way: the next look is later */
         tt_text_clear(&self->last);
@@ -207,6 +217,12 @@ int64_t tt_placement_service_next_at(const struct tt_placement_service *self) {
     if (epoch != self->epoch)
         return 0;
     return epoch != 0 ? self->look_at : TT_NEVER;
+}
+
+enum tt_placement_mode tt_placement_service_mode(const struct tt_placement_service *self) {
+    if (tt_fleet_node_times(self->node)->plan_every_ns <= 0)
+        return TT_PLACEMENT_BY_COMMAND;
+    return self->is_held ? TT_PLACEMENT_HELD : TT_PLACEMENT_BY_ITSELF;
 }
 
 /* ---- what becomes of plans ---- */
@@ -242,7 +258,7 @@ static enum tt_err read_move(const struct tt_placement_service *self, char *move
     return TT_OK;
 }
 
-static enum tt_err move(const struct tt_placement_service *self, int64_t now, const char *moves,
+static enum tt_err move(struct tt_placement_service *self, int64_t now, const char *moves,
                         struct tt_error *why) {
     size_t models = (size_t)self->role->settings->model_count;
     uint16_t *homes = calloc(models, sizeof(*homes));
@@ -262,10 +278,39 @@ static enum tt_err move(const struct tt_placement_service *self, int64_t now, co
     }
     if (!err)
         err = tt_scheduler_role_place(self->role, now, homes, why);
+    if (!err)
+        forget_search(self); /* it began with other homes */
     free(homes);
     free(served);
     free(copy);
     return err;
+}
+
+/* The plan under way, or those to come. */
+static enum tt_err stop(const struct tt_placement_service *self, struct tt_error *why) {
+    bool is_planning = self->search || tt_placement_service_mode(self) == TT_PLACEMENT_BY_ITSELF;
+    if (is_planning && self->role->models.placement.stage == TT_PLACEMENT_NONE)
+        return TT_OK;
+    return tt_scheduler_role_stop_plan(self->role, why);
+}
+
+/* What was stopped or undone is not planned again before a plan is asked for. Spares keep that for
+ * the time when they are primary. */
+static enum tt_err hold(struct tt_placement_service *self, int64_t now, bool undoes,
+                        struct tt_error *why) {
+    enum tt_err err = TT_OK;
+    if (self->role->is_primary)
+        err = undoes ? tt_scheduler_role_undo_plan(self->role, now, why) : stop(self, why);
+    if (err)
+        return err;
+    forget_search(self);
+    self->is_held = true;
+    return TT_OK;
+}
+
+static enum tt_err plan(struct tt_placement_service *self, int64_t now, struct tt_error *why) {
+    self->is_held = false;
+    return self->role->is_primary ? begin_search(self, now, why) : TT_OK;
 }
 
 enum tt_err tt_placement_service_command(struct tt_placement_service *self, int64_t now,
@@ -274,13 +319,11 @@ enum tt_err tt_placement_service_command(struct tt_placement_service *self, int6
     static const char moves[] = "move\t";
     enum tt_err err = TT_OK;
     if (strcmp(command, "plan") == 0)
-        err = begin_search(self, now, why);
+        err = plan(self, now, why);
     else if (strncmp(command, moves, sizeof(moves) - 1) == 0)
         err = move(self, now, command + sizeof(moves) - 1, why);
-    else if (strcmp(command, "stop") == 0)
-        err = tt_scheduler_role_stop_plan(self->role, why);
-    else if (strcmp(command, "undo") == 0)
-        err = tt_scheduler_role_undo_plan(self->role, now, why);
+    else if (strcmp(command, "stop") == 0 || strcmp(command, "undo") == 0)
+        err = hold(self, now, *command == 'u', why);
     else if (strcmp(command, "show") != 0)
         err = tt_fail(TT_ERR_INVALID, why, "'%.40s' is no command about the placement", command);
     return err ? err : tt_placement_service_show(self, out_answer, why);

@@ -2,7 +2,8 @@
  * measured loads at intervals, and what became of them, in the log and as JSON.
  *
  * Commands: "show", "plan" (search one now), "move\tMODEL=POOL..." (this one), "stop", "undo". All
- * are answered with the placement as it is then.
+ * are answered with the placement as it is then. After "stop" and "undo" no plan is made at
+ * intervals until "plan" comes; these three are for spares, too, so that the next primary knows.
  *
  * A search (fleet/live_plan.h) runs on a thread of the loop's pool with a copy of what it needs.
  * One runs at a time; when the scheduler is no primary any more, its answer is of no use.
@@ -17,6 +18,12 @@
 
 struct tt_placement_search;
 
+enum tt_placement_mode {
+    TT_PLACEMENT_BY_COMMAND, /* plan-every-s is not set */
+    TT_PLACEMENT_BY_ITSELF,
+    TT_PLACEMENT_HELD, /* at intervals, but for a command that stopped or undid a plan */
+};
+
 struct tt_placement_service {
     struct tt_fleet_node *node;
     struct tt_scheduler_role *role;
@@ -26,6 +33,7 @@ struct tt_placement_service {
     uint64_t epoch;                     /* that `counted` is of; 0: the scheduler is a spare */
     struct tt_text last;                /* what became of the latest plan, or why none was made */
     int64_t done, dropped;              /* plans, since this process started */
+    bool is_held;                       /* no plan is made at intervals */
 };
 
 /* All of these are borrowed. Errors: NO_MEMORY. */
@@ -44,6 +52,7 @@ void tt_placement_service_placed(struct tt_placement_service *self,
                                  const struct tt_placement_outcome *outcome, const char *reasons);
 void tt_placement_service_tick(struct tt_placement_service *self, int64_t now);
 int64_t tt_placement_service_next_at(const struct tt_placement_service *self);
+enum tt_placement_mode tt_placement_service_mode(const struct tt_placement_service *self);
 
 /* ---- placement_show.c ---- */
 

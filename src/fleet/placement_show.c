@@ -44,6 +44,13 @@ static json_t *show_moves(const struct tt_scheduler_role *role) {
     return moves;
 }
 
+static const char *name_mode(enum tt_placement_mode mode) {
+    static const char *const names[] = {[TT_PLACEMENT_BY_COMMAND] = "BY_COMMAND",
+                                        [TT_PLACEMENT_BY_ITSELF] = "BY_ITSELF",
+                                        [TT_PLACEMENT_HELD] = "HELD"};
+    return names[mode];
+}
+
 enum tt_err tt_placement_service_show(const struct tt_placement_service *self,
                                       struct tt_text *out_json, struct tt_error *why) {
     const struct tt_scheduler_role *role = self->role;
@@ -54,9 +61,9 @@ enum tt_err tt_placement_service_show(const struct tt_placement_service *self,
     for (int32_t i = 0; i < role->pool_count; i++)
         json_array_append_new(pools, show_pool(role, i));
     json_t *json = json_pack(
-        "{s:b, s:I, s:s, s:s, s:o, s:o, s:I, s:I, s:s}", "primary", role->is_primary, "version",
-        (json_int_t)placement->version, "stage",
-        !plans && self->search ? "SEARCHING" : tt_placement_stage_name(placement->stage),
+        "{s:b, s:s, s:I, s:s, s:s, s:o, s:o, s:I, s:I, s:s}", "primary", role->is_primary, "mode",
+        name_mode(tt_placement_service_mode(self)), "version", (json_int_t)placement->version,
+        "stage", !plans && self->search ? "SEARCHING" : tt_placement_stage_name(placement->stage),
         "waits_for", awaited == TT_CLUSTER_NO_NODE ? "" : tt_fleet_node_name(self->node, awaited),
         "pools", pools, "moves", show_moves(role), "done", (json_int_t)self->done, "dropped",
         (json_int_t)self->dropped, "last", tt_text_string(&self->last));
