@@ -69,6 +69,35 @@ class FleetPlan(unittest.TestCase):
             self.assertEqual(done.returncode, 2)
             self.assertIn("wrong.pbtxt:2: no device can run model 'm'", done.stderr)
 
+    def test_a_type_vanishes(self):
+        """A plan was made; then one type is no longer sold, or no profile of it is left. The page of the plan stays."""
+        text = FLEET.read_text()
+        sold, profiles = [], []
+        for line in text.splitlines(keepends=True):
+            sold += [line] if not line.startswith('device { name: "1080ti"') else []
+            profiles += [line] if 'on { device: "1080ti"' not in line else []
+        self.assertNotIn(text, ("".join(sold), "".join(profiles)))
+        with tempfile.TemporaryDirectory() as folder:
+            page, file = pathlib.Path(folder) / "fleet.html", pathlib.Path(folder) / "fleet.pbtxt"
+            file.write_text(text)
+            self.assertEqual(run("--fleet", file, "--html", page).returncode, 0)
+            before = page.read_text()
+            file.write_text("".join(sold))
+            done = run("--fleet", file, "--html", page)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn("there is no device '1080ti' for model 'DenseNet121'; the file has 'a100'", done.stderr)
+            self.assertEqual(page.read_text(), before)
+            file.write_text("".join(profiles))  # the type is there, and nothing may lie on it
+            done = run("--fleet", file, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            plan = json.loads(done.stdout)
+            self.assertEqual({group["device"] for group in plan["sub_clusters"]}, {"a100"})
+            self.assertEqual([kind["most"] for kind in plan["devices"] if kind["name"] == "1080ti"], [0])
+            file.write_text("".join(line for line in profiles if 'on { device: "a100"' not in line))
+            done = run("--fleet", file)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn("no device can run model 'DenseNet121': it needs a profile", done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=1)

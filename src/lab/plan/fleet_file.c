@@ -1,5 +1,6 @@
 #include "lab/plan/fleet_file.h"
 
+#include "base/text.h"
 #include "model/text/textproto.h"
 #include "profile/profile_file.h"
 
@@ -95,11 +96,24 @@ static enum tt_err take_rates(const struct reading *r, const Tutti__FleetModel *
     return TT_OK;
 }
 
+static enum tt_err refuse_type(const struct reading *r, const Tutti__FleetProfile *from,
+                               const char *model) {
+    struct tt_text names;
+    tt_text_init(&names);
+    for (int32_t t = 0; t < r->file->type_count; t++)
+        tt_text_printf(&names, "%s'%.100s'", t ? ", " : "", r->file->types[t].name);
+    enum tt_err err =
+        wrong(r, from, "device", "there is no device '%s' for model '%s'; the file has %s",
+              from->device, model, tt_text_string(&names));
+    tt_text_fini(&names);
+    return err;
+}
+
 static enum tt_err take_profile(const struct reading *r, const Tutti__FleetProfile *from,
                                 struct tt_fleet_load *out) {
     int32_t type = type_named(r->file, from->device);
     if (type < 0)
-        return wrong(r, from, "device", "there is no device '%s'", from->device);
+        return refuse_type(r, from, out->name);
     if (out->on[type])
         return wrong(r, from, "device", "model '%s' has two profiles on '%s'", out->name,
                      from->device);
@@ -156,6 +170,9 @@ static enum tt_err take_model(const struct reading *r, const Tutti__FleetModel *
         if (out->on[t] && (memory == 0 || out->static_bytes + out->dynamic_bytes <= memory))
             return TT_OK;
     }
+    if (from->n_on == 0)
+        return wrong(r, from, "on", "no device can run model '%s': it needs a profile, on { }",
+                     from->name);
     return wrong(r, from, "on",
                  "no device can run model '%s': it needs a profile on one with at least %g MiB",
                  from->name, from->static_mib + from->dynamic_mib);

@@ -181,9 +181,10 @@ static void wrong_files_are_refused(void **state) {
         {DEVICE "model { name: \"m\" slo_ms: 4 rate_per_s: 1\n" ON " }",
          ":3: one request of model 'm' takes 5 ms on 'd', more than its objective of 4 ms"},
         {DEVICE "model { name: \"m\" slo_ms: 50 rate_per_s: 1 on { device: \"e\" " PROFILE " } }",
-         "there is no device 'e'"},
+         "there is no device 'e' for model 'm'; the file has 'd'"},
         {DEVICE "model { name: \"m\" slo_ms: 50 rate_per_s: 1 " ON ON " }", "two profiles on 'd'"},
-        {DEVICE "model { name: \"m\" slo_ms: 50 rate_per_s: 1 }", "no device can run model 'm'"},
+        {DEVICE "model { name: \"m\" slo_ms: 50 rate_per_s: 1 }",
+         "no device can run model 'm': it needs a profile, on { }"},
         {DEVICE "model { name: \"m\" slo_ms: 50 rate_per_s: 1 static_mib: 101 " ON " }",
          "with at least 101 MiB"},
         {DEVICE "model { name: \"m\" slo_ms: 50 rate_per_s: [1, 2] " ON " }\n"
