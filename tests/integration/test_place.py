@@ -40,8 +40,12 @@ class Place(unittest.TestCase):
         return path
 
     def place(self, *arguments, code=0):
+        former = self.write("the placement in force", "in-force.pbtxt") if code else None
+        arguments += ("--out", former) if code else ()
         done = subprocess.run([PROGRAM, "place", *map(str, arguments)], capture_output=True, text=True, timeout=240)
         self.assertEqual(done.returncode, code, done.stderr)
+        if code:
+            self.assertEqual((former.read_text(), done.stdout), ("the placement in force", ""))
         return done
 
     def answer(self, *arguments):
