@@ -25,6 +25,7 @@ struct tt_fact_piece {
     struct tt_goodput_options goodput;
     struct tt_fact_sweep *sweep; /* TT_FACT_SWEEP: replaces scenario and seeds */
     char *placement;             /* TT_FACT_PLACEMENT: the problem's file; replaces the scenario */
+    int32_t own_seeds;           /* as the experiment says, also where a quick run has one */
     int32_t seeds;               /* of all facts */
     int32_t median_seeds;        /* of facts that say nothing of seeds */
     json_t *results[TT_FACT_SEEDS_MAX]; /* NULL: not known */

@@ -81,10 +81,16 @@ static int32_t add_piece(struct tt_fact_runs *self, const Tutti__Fact *fact,
                                         .changes = tt_copy_text(tt_text_string(&changes))};
         self->count++;
         *out_err = tt_fact_piece_build(self->facts, said, run, tt_text_string(&path), piece, why);
+        piece->own_seeds = piece->seeds;
         if (!*out_err && self->options.quick && tt_fact_measure_is_sampled(kind))
             tt_fact_piece_shorten(piece);
         piece->median_seeds = piece->seeds;
     }
+    if (!*out_err && fact->seeds > 0 && fact->seeds < self->pieces[at].own_seeds)
+        *out_err = tt_facts_wrong(self->facts, fact, "seeds", why,
+                                  "seeds is %d, but %s has %d of its own (goodput.seeds); it must "
+                                  "be at least that, or absent",
+                                  fact->seeds, run->experiment, self->pieces[at].own_seeds);
     /* In real time always, so that what is kept of a run does not depend on the facts chosen. */
     self->pieces[at].follows_batches |=
         self->in_real_time || tt_fact_measure_follows_batches(run->measure);

@@ -75,6 +75,45 @@ static void seeds_are_averaged(void **state) {
     unlink(place("drawn.pbtxt"));
 }
 
+/* A run serves facts with and without seeds of their own; fewer than it has would not be averaged.
+ */
+static void fewer_seeds_than_the_experiment_has_are_refused(void **state) {
+    (void)state;
+#define SEEDED(id, said)                                                                           \
+    "fact { id: \"" id "\" what: \"w\" published: 10 ours { experiment: \"seeded.pbtxt\" "         \
+    "measure: GOODPUT } " said "holds { at_least: 0.1 } }\n"
+    static const struct {
+        const char *facts;
+        enum tt_err expected;
+    } cases[] = {
+        {SEEDED("a", "seeds: 2 ") SEEDED("b", "seeds: 3 "), TT_OK},
+        {SEEDED("a", "") SEEDED("b", "seeds: 2 "), TT_OK},
+        {SEEDED("a", "") "\n" SEEDED("b", "seeds: 1 "), TT_ERR_INVALID},
+    };
+    put("seeded.pbtxt", "duration_s: 1 device { count: 1 } model { name: \"M\" slo_ms: 4 profile { "
+                        "linear { alpha_ms: 1 } } } load { rate: 900 } policy { name: \"eager\" } "
+                        "goodput { seeds: 2 }");
+    for (size_t i = 0; i < 2 * TT_COUNT(cases); i++) {
+        bool chosen[2] = {true, true};
+        struct tt_facts facts;
+        struct tt_fact_runs *runs;
+        struct tt_error why = {""};
+        struct tt_fact_runs_options options = {.workers = 1, .quick = i % 2};
+        put("facts.pbtxt", cases[i / 2].facts);
+        assert_int_equal(tt_facts_open(&facts, place("facts.pbtxt"), &why), TT_OK);
+        assert_int_equal(tt_fact_runs_new(&facts, chosen, &options, &runs, &why),
+                         cases[i / 2].expected);
+        if (cases[i / 2].expected == TT_OK) {
+            tt_fact_runs_free(runs);
+        } else if (!strstr(why.text, "facts.pbtxt:3: seeds is 1, but seeded.pbtxt has 2 of its "
+                                     "own (goodput.seeds); it must be at least that, or absent")) {
+            fail_msg("%s", why.text);
+        }
+        tt_facts_close(&facts);
+    }
+    unlink(place("seeded.pbtxt"));
+}
+
 /* Two requests per gap: goods per second at gaps of 0.5 and 1 ms are 2083 and 1250. */
 static void the_results_of_over_become_one_value(void **state) {
     (void)state;
@@ -106,6 +145,7 @@ int main(void) {
         cmocka_unit_test(the_results_of_over_become_one_value),
         cmocka_unit_test(the_worst_is_chosen_and_a_share_counted),
         cmocka_unit_test(seeds_are_averaged),
+        cmocka_unit_test(fewer_seeds_than_the_experiment_has_are_refused),
         cmocka_unit_test(the_scheduler_alone_is_measured),
     };
     return cmocka_run_group_tests(tests, fact_files_make, fact_files_remove);
