@@ -103,22 +103,23 @@ class NaiveLazyBatching(unittest.TestCase):
 # ---- drawn worlds: several models, several executors, every option ----
 
 
-def draw_tables(prng, most, kinds):
+def draw_tables(prng, most, kinds, unit):
     """Step times that never fall with the rows; some steps gain by batches, some nothing."""
     tables = []
     for _ in kinds:
-        fixed, each = prng.randrange(1, 2000000), prng.choice((1, prng.randrange(1, 600000)))
+        fixed = unit * prng.randrange(1, 2000000 // unit)
+        each = unit * prng.choice((1, prng.randrange(1, max(2, 600000 // unit))))
         tables.append([fixed + each * rows for rows in range(1, most + 1)])
     return tables
 
 
-def draw_model(prng, rules):
+def draw_model(prng, rules, unit=1):
     """A model, and how it is described: its message, and its files."""
     most = prng.choice((1, 2, 4, 8, 16))
     kinds = ["static"] * prng.randrange(1, 6)
     if prng.randrange(3) == 0:
         kinds = prng.choice((["static", "encoder", "encoder", "static"], ["encoder", "decoder", "decoder"], ["static", "decoder", "static"]))
-    tables = draw_tables(prng, most, kinds)
+    tables = draw_tables(prng, most, kinds, unit)
     own_timesteps = prng.choice((0, prng.randrange(1, LONGEST_OUTPUT + 1)))
     outputs = sorted(prng.randrange(1, LONGEST_OUTPUT + 1) for _ in range(100)) + [LONGEST_OUTPUT]
     table_of = [naive.Table({0: dict(enumerate(table, 1))}, most) for table in tables]
@@ -166,15 +167,25 @@ def draw_requests(prng, models, rules):
     return requests
 
 
+def draw_decisive(prng, models, unit):
+    """Deadlines that the sums of equation 2 just keep or just miss: what several requests need, in whole units."""
+    requests, at = [], 0
+    whole = sum(naive.Request(0, 0, 3, 3, naive.NEVER, model).needs() for model in models) // len(models)
+    slo = prng.choice((2, 4, 8))
+    for number in range(60):
+        at += unit * round(prng.expovariate(1) * whole * prng.choice((0.1, 0.5, 1)) / unit)
+        model = prng.choice(models)
+        request = naive.Request(number, at, prng.randrange(1, 6), prng.randrange(1, LONGEST_OUTPUT + 1), naive.NEVER, model, since=at)
+        request.deadline = at + unit * round(max(whole, request.needs()) * prng.uniform(1, slo) / unit)
+        requests.append(request)
+    return requests
+
+
 class DrawnWorlds(unittest.TestCase):
     """L1-L5: several models and executors, rows, cancellations, exits, every option; all tasks, and every request's end."""
 
-    def compare(self, case):
-        prng = random.Random(f"{SEED} {case}")
-        rules, executors = draw_rules(prng), prng.randrange(1, 4)
-        drawn_models = [draw_model(prng, rules) for _ in range(prng.randrange(1, 4))]
+    def compare(self, what, rules, executors, drawn_models, requests):
         models = [own for own, *_ in drawn_models]
-        requests = draw_requests(prng, models, rules)
         text = f'title: "drawn" device {{ count: {executors} }} load {{ rate: 1 }} policy {{ name: "lazy" }}\n'
         files = {}
         for k, (own, own_timesteps, steps, outputs) in enumerate(drawn_models):
@@ -197,13 +208,35 @@ class DrawnWorlds(unittest.TestCase):
         ]
         tasks, outcomes = drawn_worlds.run(text, files, rows, *options_of(rules))
         expected = naive.run(models, requests, rules, executors)
-        what = f"seed {SEED}, case {case}: {rules}, {executors} executors"
+        what = f"{what}: {rules}, {executors} executors"
         drawn_worlds.compare(self, what, tasks, [(*row[:3], str(row[3]), *row[4:]) for row in expected])
         drawn_worlds.compare(self, what, outcomes, [(r.ended_at, naive.outcome(r)) for r in requests])
         return len(tasks)
 
+    def compare_any(self, case):
+        prng = random.Random(f"{SEED} {case}")
+        rules, executors = draw_rules(prng), prng.randrange(1, 4)
+        drawn_models = [draw_model(prng, rules) for _ in range(prng.randrange(1, 4))]
+        requests = draw_requests(prng, [own for own, *_ in drawn_models], rules)
+        return self.compare(f"seed {SEED}, case {case}", rules, executors, drawn_models, requests)
+
+    def compare_published(self, case):
+        """One executor and several models, so that entries wait below others before they begin."""
+        prng = random.Random(f"{SEED} published {case}")
+        rules, unit = draw_rules(prng), prng.choice((1, 200000))
+        rules.slack, rules.foreign = "published", prng.choice(("slack", "shorter"))
+        rules.patience, rules.drop, rules.max_batch = 0, False, 64
+        drawn_models = [draw_model(prng, rules, unit) for _ in range(prng.randrange(2, 4))]
+        requests = draw_decisive(prng, [own for own, *_ in drawn_models], unit)
+        return self.compare(f"seed {SEED}, published case {case}", rules, 1, drawn_models, requests)
+
     def test_drawn_worlds(self):
-        self.assertGreater(sum(self.compare(case) for case in range(CASES)), 10 * CASES)
+        self.assertGreater(sum(self.compare_any(case) for case in range(CASES)), 10 * CASES)
+
+    def test_equation_2_decides(self):
+        """L2: the sums of whole graphs, and T_wait, which ends where a request's first task begins."""
+        count = CASES // 4 + 1
+        self.assertGreater(sum(self.compare_published(case) for case in range(count)), 10 * count)
 
 
 if __name__ == "__main__":
