@@ -5,7 +5,8 @@
  * releases them when it leaves, in any order. So requests that arrive one after the other lie one
  * after the other, and a batch of them is a range that needs no copy.
  * - No range crosses the end of the ring. A request that would is put at the beginning, and the
- *   slots skipped at the end (at most rows - 1) are lost for this round.
+ *   slots skipped at the end (at most rows - 1) are lost for this round. An empty ring begins
+ *   anew.
  * - Slots are reused in the order in which they were taken. One slow request blocks all later ones,
  *   so a ring needs several times the slots that are computed at once.
  *

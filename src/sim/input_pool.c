@@ -27,6 +27,17 @@ static void pop(struct tt_input_queue *self) {
     self->count--;
 }
 
+/* Removes the input of the request, if it is there. */
+static void forget(struct tt_input_queue *self, struct tt_handle handle) {
+    int32_t kept = 0;
+    for (int32_t i = 0; i < self->count; i++) {
+        const struct tt_input *input = &self->inputs[(self->first + i) % self->capacity];
+        if (input->handle.index != handle.index || input->handle.generation != handle.generation)
+            self->inputs[(self->first + kept++) % self->capacity] = *input;
+    }
+    self->count = kept;
+}
+
 enum tt_err tt_input_pool_init(struct tt_input_pool *self, int32_t model_count, int32_t slots,
                                struct tt_copy_engine *engine,
                                const struct tt_request_pool *requests) {
@@ -76,8 +87,7 @@ static void fill(struct tt_input_pool *self, int64_t now, int32_t model) {
     struct tt_input_queue *waiting = &self->waiting[model];
     struct tt_input *input;
     while ((input = front(waiting))) {
-        bool gone = !tt_request_pool_find(self->requests, input->handle);
-        if (!gone && !send(self, now, input))
+        if (!send(self, now, input))
             return;
         pop(waiting);
     }
@@ -125,8 +135,12 @@ struct tt_request *tt_input_pool_take_ready(struct tt_input_pool *self, int64_t 
 }
 
 void tt_input_pool_left(struct tt_input_pool *self, int64_t now, const struct tt_request *request) {
-    if (request->slot >= 0)
+    if (request->slot >= 0) {
         release(self, now, request->model, request->slot, request->rows);
+    } else { /* those behind it may find room that it did not */
+        forget(&self->waiting[request->model], request->handle);
+        fill(self, now, request->model);
+    }
 }
 
 void tt_input_pool_check(const struct tt_input_pool *self) {

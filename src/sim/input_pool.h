@@ -5,7 +5,8 @@
  * on the device its request is ready. The slots are free again when the request has left and the
  * copy has ended. A full ring delays inputs and loses none.
  *
- * Requests are known by their handles; one that has left meanwhile is skipped. */
+ * Requests are known by their handles. One that leaves before it takes slots lets those behind it
+ * take them; one that leaves during its copy is skipped. */
 #ifndef TT_SIM_INPUT_POOL_H
 #define TT_SIM_INPUT_POOL_H
 
