@@ -17,7 +17,8 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
                       "batch size of each executor, a power of two; not given: 1, 1, 2, 4, ..."),
     [MAX_INF] = TT_INTEGER_SPEC(
         "max_inf", 1, 1 << 20, 0,
-        "maximum number of rows that run at once; not given: the sum of the workers' sizes"),
+        "maximum number of rows that run at once, at least the size of the largest worker; not "
+        "given: the sum of the workers' sizes"),
     [VARIANT] = TT_CHOICE_SPEC("variant", "naive|enhanced", 0,
                                "which workers take inputs: naive: all; enhanced: those of the best "
                                "configuration for the load"),
@@ -226,8 +227,9 @@ static bool run_fallback(struct tt_policy *self, struct tt_mechanism *actions, i
     int32_t chosen = -1;
     for (int32_t i = 0; i < self->workers.count; i++) {
         int32_t worker = self->workers.by_size[i];
+        int32_t size = self->workers.sizes[worker];
         if (tt_heap_contains(&self->queues.idle, worker) &&
-            (chosen < 0 || self->workers.sizes[worker] >= rows))
+            (chosen < 0 || (size >= rows && size < self->workers.sizes[chosen])))
             chosen = worker;
     }
     if (chosen < 0)

@@ -8,15 +8,17 @@
  *
  * Life of a decision (algorithm 1). R = min(ready rows that wait, max_inf - rows that run). Idle
  * workers are visited from the largest to the smallest (equal sizes: smallest number). The first
- * whose size is at most R takes the next range of exactly its size. R falls by that, and the search
- * continues from there until R or the workers are used up.
+ * whose size is at most R and at most the model's largest batch takes the next range of exactly its
+ * size. R falls by that, and the search begins again, until no worker fits.
  *
  * `variant: enhanced` (algorithm 2) restricts the workers to the configuration of the load. That is
  * the best choice of workers (elastic_plan.h) for the largest power of two that is at most the
- * load. Below the smallest such total the workers of size 1 and 2 count, as in the paper. The load
- * is the rows in the pool that are not done (`load: pending`), or only those that wait there
- * (`load: waiting`). Rows that were handed out may change the load. So the decision is repeated for
- * the rest, at the same instant, until it assigns nothing.
+ * load. Below the smallest such total one worker of size 1 and one of size 2 count, as in the
+ * paper; without both, one of the smallest size. The load is the rows of the model that wait in the
+ * pool, with `load: pending` also the running rows of all models.
+ *
+ * Rows that were handed out may change the load, and uncover the next range. So the decision is
+ * repeated for the rest, at the same instant, until it assigns nothing.
  *
  * Decisions where the paper is silent:
  * - The load is rounded down. Rounding up would leave requests waiting for a worker that never
@@ -28,16 +30,17 @@
  *   their size. The smallest worker that holds the oldest request does not wait until it is full. A
  *   request with more rows than any worker goes to the largest. If no worker of a configuration
  *   holds the oldest request, the smallest workers that hold it count too.
- * - If nothing runs and requests still wait, the smallest idle worker that can hold the range takes
- *   it, else the largest. This happens when the workers that would take it are gone, or when a
- *   request has more rows than `max_inf`.
- * - Several models: the model with the oldest request goes first, then the others by number. A
- *   range holds requests of one model; `max_inf` counts the rows of all.
+ * - If nothing runs after a model's turn and requests of it still wait, the smallest idle worker
+ *   that can hold the range takes it, else the largest. This happens when the workers that would
+ *   take it are gone, or when a request has more rows than `max_inf`.
+ * - Several models: the model with the oldest request has the first turn, then the others by
+ *   number; with `enhanced` again, until none assigns anything. A range holds requests of one
+ *   model; `max_inf` counts the rows of all.
  *
  * Options:
  * - `workers` (1,1,2,4,8,16): a size for each executor, by number. Not given: 1, 1, 2, 4, ... If
  *   all requests have 8 rows, workers of less than 8 would be idle.
- * - `max_inf`: not given: the sum of the sizes.
+ * - `max_inf`: at least the largest size. Not given: the sum of the sizes.
  * - `variant`, `load`: as above.
  * - `configurations` (4;4,4;8,8,16): the workers that count at each load, for all models, as
  *   measured on the device. Not given: computed for each model from its profile.

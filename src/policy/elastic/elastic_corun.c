@@ -8,13 +8,13 @@ static int64_t corun(const struct tt_profile *profile, const int32_t counts[TT_E
                      int64_t *out_last) {
     struct tt_device_run runs[TT_ELASTIC_MAX_TOTAL];
     struct tt_device device = {.capacity = TT_ELASTIC_MAX_TOTAL, .runs = runs};
-    int32_t worker = 0;
+    int32_t worker = 0, length = tt_elastic_length(profile);
     for (int32_t k = TT_ELASTIC_SIZES - 1; k >= 0; k--)
         tt_assert(counts[k] >= 0);
     for (int32_t k = TT_ELASTIC_SIZES - 1; k >= 0; k--)
         for (int32_t i = 0; i < counts[k]; i++)
-            tt_device_start(&device, 0, worker++, tt_profile_latency(profile, 1 << k, 0),
-                            tt_profile_demand(profile, 1 << k, 0));
+            tt_device_start(&device, 0, worker++, tt_profile_latency(profile, 1 << k, length),
+                            tt_profile_demand(profile, 1 << k, length));
     int64_t sum = 0, at;
     *out_last = 0;
     while ((at = tt_device_next_at(&device)) != TT_NEVER)

@@ -41,20 +41,21 @@ struct tt_elastic_pair tt_elastic_pair_of(const struct tt_profile *profile,
                                           int64_t promise_ns) {
     int32_t others[TT_ELASTIC_SIZES];
     int64_t demand_ppm = 0;
+    int32_t length = tt_elastic_length(profile);
     memcpy(others, counts, sizeof(others));
     tt_assert(others[__builtin_ctz((unsigned)size)] > 0);
     others[__builtin_ctz((unsigned)size)]--;
     for (int32_t k = 0; k < TT_ELASTIC_SIZES; k++)
         if (others[k] > 0)
-            demand_ppm += (int64_t)others[k] * tt_profile_demand(profile, 1 << k, 0);
+            demand_ppm += (int64_t)others[k] * tt_profile_demand(profile, 1 << k, length);
     bool is_full = demand_ppm > TT_DEMAND_WHOLE;
     return (struct tt_elastic_pair){.first_ns = tt_elastic_corun_last(profile, others),
-                                    .other_ns = tt_profile_latency(profile, size, 0),
+                                    .other_ns = tt_profile_latency(profile, size, length),
                                     .promise_ns = promise_ns,
                                     .first_demand_ppm = is_full          ? TT_DEMAND_WHOLE
                                                         : demand_ppm > 0 ? (int32_t)demand_ppm
                                                                          : 1,
-                                    .other_demand_ppm = tt_profile_demand(profile, size, 0)};
+                                    .other_demand_ppm = tt_profile_demand(profile, size, length)};
 }
 
 bool tt_elastic_keeps(const struct tt_profile *profile, const int32_t counts[TT_ELASTIC_SIZES],
