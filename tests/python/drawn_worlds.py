@@ -10,12 +10,16 @@ NEVER = 1 << 62
 
 
 def step_file(path, steps):
-    """`steps`: (kind, {length: [ns by rows, from 1]}) in order, and a name if others are to have the same. Tasks of one device do
-    not slow each other down."""
+    """`steps`: (kind, {length: [ns by rows, from 1]}) in order. Behind these perhaps a name, if others are to have the same, or the
+    millionths of the device by rows: without them tasks of one device do not slow each other down."""
     rows = ["step,kind,length,batch,latency_ns,demand\n"]
-    for number, (kind, lengths, *name) in enumerate(steps):
+    for number, (kind, lengths, *more) in enumerate(steps):
+        name = next((word for word in more if isinstance(word, str)), f"s{number}")
+        shares = next((word for word in more if not isinstance(word, str)), None)
         for length, times in lengths.items():
-            rows += [f"{(name or [f's{number}'])[0]},{kind},{length},{b},{ns},0.001\n" for b, ns in enumerate(times, 1)]
+            for rows_of, ns in enumerate(times, 1):
+                demand = shares[rows_of - 1] / 1e6 if shares else 0.001
+                rows.append(f"{name},{kind},{length},{rows_of},{ns},{demand:.6f}\n")
     pathlib.Path(path).write_text("".join(rows))
 
 
