@@ -236,16 +236,20 @@ static void fill(struct tt_policy *self, int32_t model, int32_t part, int32_t li
 static bool pays(const struct tt_policy *self, int32_t model, const struct tt_part *part,
                  int32_t room) {
     const struct tt_fifo *fifo = &self->queues.fifos[model];
-    const struct tt_stretch_case stretch = {
+    struct tt_stretch_case stretch = {
         .model = tt_diversity_model_of(self, model),
         .next_step = tt_diversity_first_step(self, model, part->stage + 1),
         .held = part->rows,
         .held_length = length_of(part),
-        .coming = fifo->rows < room ? (int32_t)fifo->rows : room,
-        .coming_length = tt_fifo_first(fifo)->length,
         .beside = tt_diversity_idle_for(self, model, part->stage + 1) !=
                   tt_diversity_idle_for(self, model, 0),
     };
+    const struct tt_request *r = tt_fifo_first(fifo);
+    for (; r && stretch.coming + r->rows <= room; r = tt_fifo_next(fifo, r)) {
+        stretch.coming += r->rows;
+        if (r->length > stretch.coming_length)
+            stretch.coming_length = r->length;
+    }
     return tt_stretch_pays(&stretch);
 }
 

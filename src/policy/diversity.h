@@ -8,7 +8,7 @@
  * 1. Parts that have ended a stage, oldest first. A part that is held for newcomers is not among
  *    them. The first of these rules that applies decides:
  *   - stretch (policy III): the part is held while all pending requests, up to bs_max rows, catch
- *     up. Conditions: its batch is the latest, is younger than `comp_wait` and has fewer than
+ *     up. Conditions: its batch is the latest, is not older than `comp_wait` and has fewer than
  *     bs_max rows. It is not split, would not split later, and has not ended the last stage. An
  *     executor of the first stage is idle. A buffer is free behind the first stage, and another
  *     where the part is held.
@@ -50,17 +50,18 @@
  * - A stretch ignores the window. An arrival at the very end of a stage takes part in it.
  * - With one buffer pair no batch is stretched, because both parts need a buffer where they meet.
  * - For requests of several rows a half is the nearest possible number of rows from above.
- * - A request that exits early returns LEAVING. A request that skips stages continues in a part of
- *   its own.
+ * - A request that exits early returns LEAVING. A request that skips stages continues in a batch of
+ *   its own, which holds no buffer and is not stretched.
+ * - Several models have tables of their own, and their turns by number.
  *
  * Extensions. A stretch makes a batch wait for newcomers, and a batch that begins beside others
  * slows them down. Neither always pays. `stretch: pays` and `beside: pays` evaluate the profile
  * each time (sharing_gain.h). With both, no load of the reproduction is served worse than by
  * batching without a window; the published rule is worse on devices that are full at small batches.
  * In a batch of similar lengths the first request waits for the last, and the requests between wait
- * for both. With `input: pays` a request joins only if that lowers the sum of the squared latencies
- * of all waiting requests (joining.h). This happens seldom at low load, and whenever the queue is
- * long and batching saves time.
+ * for both. With `input: pays` a batch ends before the first request that would raise the sum of
+ * the squared latencies of all requests looked at (joining.h). So requests join seldom at low load,
+ * and whenever the queue is long and batching saves time.
  *
  * Options: `bs_max` (64, at most the model's maximum), `pairs` (2), `window` (0; with `input: on`
  * the first stage's duration at bs_max), `comp_wait` (not given: the whole model's latency at

@@ -6,8 +6,8 @@
  * arrivals.
  * - stretched: the newcomers run up to this stage, then all rows continue together.
  * - apart: the batch continues at once, and the newcomers are a batch of their own. With `beside`
- *   that batch runs on another executor at the same time, and the two share the device by their
- *   mean demands (core/device.h). Otherwise it runs afterwards.
+ *   (their next stages have different idle executors) that batch runs at the same time, and the two
+ *   share the device by their mean demands (core/device.h). Otherwise it runs afterwards.
  *
  * Beginning beside others. The n running batches demand D of the device together; a new one demands
  * d. All have about the same length, which is the unit of time here. Beside: all n + 1 end at
