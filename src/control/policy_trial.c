@@ -25,7 +25,7 @@ static void on_ended(void *context, const struct tt_sim_ending *ending) {
     if (ending->ending != TT_ENDING_DONE)
         return;
     run->half.answered++;
-    run->half.on_time += ending->ended_at <= ending->deadline_at;
+    run->half.on_time += tt_sim_ending_in_time(ending);
     run->half.latency_ns =
         tt_instant_add(run->half.latency_ns, ending->ended_at - ending->arrived_at);
 }

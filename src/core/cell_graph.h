@@ -25,6 +25,7 @@
 #include "base/err.h"
 #include "base/line.h"
 #include "base/list.h"
+#include "core/token_slo.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -85,10 +86,11 @@ struct tt_cell_graph {
     int32_t cell_count; /* total, with open-ended chains at their maximum */
     int32_t spec_count;
     struct tt_cell_subgraph *subgraphs;
-    int32_t *subgraph_of;  /* [spec_count] */
-    struct tt_cell *cells; /* [spec_count]; NULL: all subgraphs are chains */
-    int32_t *followers;    /* indices of subgraphs */
-    int32_t *readers;      /* indices of specs */
+    int32_t *subgraph_of;         /* [spec_count] */
+    struct tt_cell *cells;        /* [spec_count]; NULL: all subgraphs are chains */
+    int32_t *followers;           /* indices of subgraphs */
+    int32_t *readers;             /* indices of specs */
+    struct tt_token_times tokens; /* that came, if its model has objectives for them */
 };
 
 /* Makes the graph of a request; `step_count` is the model's. INVALID: no spec, a repeat or a step

@@ -528,9 +528,16 @@ static void leave(struct tt_request *request, struct tt_task_item *item, enum tt
     item->ending = ending;
 }
 
+/* Whether its cells are tokens that someone asks for. Of a type that models share: perhaps. */
+static bool counts_tokens(const struct tt_mechanism *self, const struct tt_task *task) {
+    const struct tt_step_model *model = self->models[task->model];
+    return model->steps[task->first_step].kind == TT_STEP_DECODER &&
+           (task->is_mixed || tt_token_slo_given(&model->tokens));
+}
+
 /* Updates subgraph and request after one cell has come back, computed or not. */
 static void settle_cell(struct tt_mechanism *self, const struct tt_task *task,
-                        struct tt_task_item *item, bool failed) {
+                        struct tt_task_item *item, bool failed, bool is_token) {
     struct tt_request *request = item->request;
     struct tt_cell_subgraph *subgraph = item->subgraph;
     tt_assert(request->cells_in_flight > 0 && subgraph->in_flight > 0);
@@ -544,6 +551,8 @@ static void settle_cell(struct tt_mechanism *self, const struct tt_task *task,
         leave(request, item, TT_ENDING_FAILED);
         return;
     }
+    if (is_token && !subgraph->over)
+        tt_token_times_add(&request->graph->tokens, self->now);
     bool ends = subgraph->open_ended && item->fate == TT_FATE_LEAVES;
     bool all_done = subgraph->in_flight == 0 && subgraph->submitted == subgraph->count;
     bool over = (ends || all_done) && !subgraph->over;
@@ -558,9 +567,10 @@ static void settle_cell(struct tt_mechanism *self, const struct tt_task *task,
 static void settle_cells(struct tt_mechanism *self, struct tt_task *task) {
     tt_assert(task->outcome == TT_OUTCOME_DONE || task->outcome == TT_OUTCOME_FAILED);
     bool failed = task->outcome == TT_OUTCOME_FAILED;
+    bool are_tokens = counts_tokens(self, task);
     struct tt_task_item *items = task->items;
     for (int32_t i = 0, count = task->count; i < count; i++)
-        settle_cell(self, task, &items[i], failed);
+        settle_cell(self, task, &items[i], failed, are_tokens);
 }
 
 /* Called after the policy's `finished`. Reports the end of each request that left because of a

@@ -75,6 +75,7 @@ struct tt_request *tt_request_pool_take(struct tt_request_pool *self) {
     request->graph = NULL;
     request->cells_in_flight = 0;
     request->keeps_slots = false;
+    request->first_given_up = false;
     request->user = NULL;
     self->in_use++;
     return request;

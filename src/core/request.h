@@ -16,6 +16,7 @@
 #define TT_CORE_REQUEST_H
 
 #include "core/ticket.h"
+#include "core/token_slo.h"
 
 #include <stdint.h>
 
@@ -57,14 +58,21 @@ struct tt_request {
     /* By cells (core/cell_graph.h) it is RUNNING while any of its cells is in a task. */
     struct tt_cell_graph *graph; /* owned by the carrier; NULL: the request runs by steps */
     int32_t cells_in_flight;
-    bool begun;       /* it was in a task before */
-    bool keeps_slots; /* it is, or may come to stand, between two steps (core/slot_quota.h) */
-    void *user;       /* the carrier's */
+    bool begun;          /* it was in a task before */
+    bool keeps_slots;    /* it is, or may come to stand, between two steps (core/slot_quota.h) */
+    bool first_given_up; /* it was made late, so that its first token is due at any time */
+    void *user;          /* the carrier's */
 };
 
 /* The number of its arrival, also after TT_REQUEST_LATE was set in it. */
 static inline int64_t tt_request_arrival(const struct tt_request *self) {
     return self->number & ~TT_REQUEST_LATE;
+}
+
+/* When its first token is due, with its model's objectives; TT_NEVER: at any time. */
+static inline int64_t tt_request_first_by(const struct tt_request *self,
+                                          const struct tt_token_slo *slo) {
+    return self->first_given_up ? TT_NEVER : tt_token_slo_first_by(slo, self->arrived_at);
 }
 
 static inline struct tt_request *tt_request_of(struct tt_ticket *ticket) {

@@ -13,6 +13,7 @@
 #define TT_CORE_STEP_MODEL_H
 
 #include "core/profile.h"
+#include "core/token_slo.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -56,8 +57,9 @@ struct tt_step_model {
     /* All steps in one run: encoders as often as the input is long, decoders for an output length
      * that nine in ten do not exceed. Whole-graph policies use this profile. */
     const struct tt_profile *whole;
-    int64_t slo_ns;    /* TT_NEVER: no promise */
-    int32_t max_batch; /* rows; <= whole->max_batch */
+    int64_t slo_ns;             /* TT_NEVER: no promise */
+    struct tt_token_slo tokens; /* only with DECODER steps */
+    int32_t max_batch;          /* rows; <= whole->max_batch */
     /* True: inputs are padded to the longest in the batch that runs the first step, and from then
      * on only batches padded to the same length can be joined. False: any lengths can. */
     bool padded;
@@ -110,6 +112,36 @@ static inline struct tt_step_block tt_step_block_of(const struct tt_step_model *
 static inline int32_t tt_step_last_of(const struct tt_step_model *self, int32_t step) {
     struct tt_step_block block = tt_step_block_of(self, step);
     return block.first < 0 ? step : block.last;
+}
+
+/* The tail of the time until `rows` rows have their first output element if they run without a
+ * pause: all steps to the end of the first round of the DECODER block. O(steps). */
+static inline int64_t tt_step_first_ns(const struct tt_step_model *self, int32_t rows,
+                                       int32_t length) {
+    int64_t sum_ns = 0;
+    enum tt_step_kind before = TT_STEP_STATIC;
+    for (int32_t s = 0; s < self->step_count; s++) {
+        const struct tt_step *step = &self->steps[s];
+        if (before == TT_STEP_DECODER && step->kind != TT_STEP_DECODER)
+            break;
+        int32_t most = step->profile->max_batch;
+        int64_t once_ns = tt_profile_tail(step->profile, rows < most ? rows : most, length);
+        sum_ns += step->kind == TT_STEP_ENCODER ? once_ns * (length > 0 ? length : 1) : once_ns;
+        before = step->kind;
+    }
+    return sum_ns;
+}
+
+/* The last instant at which a batch may start so that a request in it has its first token by
+ * `first_by_at` and ends by `deadline_at`; TT_NEVER: neither is given. */
+static inline int64_t tt_step_latest(const struct tt_step_model *self, int64_t deadline_at,
+                                     int64_t first_by_at, int32_t rows, int32_t length) {
+    int64_t latest_at = TT_NEVER;
+    if (deadline_at != TT_NEVER)
+        latest_at = deadline_at - tt_profile_tail(self->whole, rows, length);
+    if (first_by_at != TT_NEVER)
+        latest_at = tt_instant_min(latest_at, first_by_at - tt_step_first_ns(self, rows, length));
+    return latest_at;
 }
 
 /* Maximum number of rows in one batch of a cell: a row of steps that runs as one

@@ -21,10 +21,12 @@ int32_t *tt_waiting_count(const struct tt_mechanism *self, const struct tt_reque
 
 static int64_t latest_in(const struct tt_mechanism *self, const struct tt_request *request,
                          int32_t rows) {
-    if (request->deadline_at == TT_NEVER || tt_waiting_rule(self, request)->compute_late)
+    const struct tt_step_model *model = self->models[request->model];
+    int64_t first_by_at = tt_request_first_by(request, &model->tokens);
+    bool has_none = request->deadline_at == TT_NEVER && first_by_at == TT_NEVER;
+    if (has_none || tt_waiting_rule(self, request)->compute_late)
         return TT_NEVER;
-    const struct tt_profile *whole = self->models[request->model]->whole;
-    return request->deadline_at - tt_profile_tail(whole, rows, request->length);
+    return tt_step_latest(model, request->deadline_at, first_by_at, rows, request->length);
 }
 
 int64_t tt_waiting_latest_alone(const struct tt_mechanism *self, const struct tt_request *request) {
@@ -97,9 +99,10 @@ void tt_waiting_make_late(struct tt_mechanism *self, struct tt_request *request)
         tt_backlog_end(&self->backlog, tt_mechanism_prior(self, request->model), request);
     tt_assert(!tt_waiting_is_late(request));
     int64_t *allowed_ns = &self->allowed_ns[request->handle.index];
-    if (*allowed_ns == TT_NEVER) /* not after a turn */
+    if (*allowed_ns == TT_NEVER && request->deadline_at != TT_NEVER) /* not after a turn */
         *allowed_ns = request->deadline_at - request->arrived_at;
     request->deadline_at = TT_NEVER;
+    request->first_given_up = true;
     if (tt_waiting_rule(self, request)->late_every > 0)
         tt_heap_set(&self->by_age, (int32_t)request->handle.index, request->number, 0);
     request->number |= TT_REQUEST_LATE;

@@ -186,6 +186,27 @@ const struct tt_cell_subgraph *tt_cell_type_first(const struct tt_cell_type *sel
     return subgraph_at(is_mine ? mine : theirs);
 }
 
+struct tt_cell_cursor tt_cell_type_cursor(const struct tt_cell_type *self, int32_t executor) {
+    const struct tt_list *held = &self->held[executor].subgraphs;
+    return (struct tt_cell_cursor){.held = held,
+                                   .queue = &self->queue,
+                                   .mine = held->head.next,
+                                   .theirs = self->queue.head.next};
+}
+
+const struct tt_cell_subgraph *tt_cell_cursor_next(struct tt_cell_cursor *self) {
+    bool has_mine = self->mine != &self->held->head,
+         has_theirs = self->theirs != &self->queue->head;
+    if (!has_mine && !has_theirs)
+        return NULL;
+    bool is_mine =
+        has_mine && (!has_theirs || before(subgraph_at(self->mine), subgraph_at(self->theirs)));
+    struct tt_list_node **from = is_mine ? &self->mine : &self->theirs;
+    const struct tt_cell_subgraph *subgraph = subgraph_at(*from);
+    *from = (*from)->next;
+    return subgraph;
+}
+
 /* Adds as many of the subgraph's ready cells to the task as fit. False: the task is full. */
 static bool add_ready(struct tt_mechanism *actions, const struct tt_task *task, int32_t max_rows,
                       struct tt_cell_subgraph *subgraph) {
@@ -201,7 +222,7 @@ static bool add_ready(struct tt_mechanism *actions, const struct tt_task *task, 
 /* Fills the task with ready cells: held subgraphs and the queue, merged in order. Each subgraph
  * that has cells in the task is held by the executor afterwards. */
 static void fill(struct tt_cell_queues *self, struct tt_mechanism *actions,
-                 struct tt_cell_type *type, const struct tt_task *task) {
+                 struct tt_cell_type *type, int32_t max_rows, const struct tt_task *task) {
     const struct tt_list *held = &type->held[task->executor].subgraphs;
     struct tt_list_node *mine = held->head.next, *theirs = type->queue.head.next;
     for (bool fits = true; fits;) {
@@ -214,26 +235,27 @@ static void fill(struct tt_cell_queues *self, struct tt_mechanism *actions,
             mine = mine->next;
         } else {
             subgraph = subgraph_at(theirs);
-            if (task->rows + subgraph->rows > type->max_rows)
+            if (task->rows + subgraph->rows > max_rows)
                 return;
             theirs = theirs->next;
             take(type, subgraph);
             put(self, type, task->executor, mine,
                 subgraph); /* every subgraph before `mine` precedes it in order */
         }
-        fits = add_ready(actions, task, type->max_rows, subgraph);
+        fits = add_ready(actions, task, max_rows, subgraph);
     }
 }
 
 const struct tt_task *tt_cell_queues_run(struct tt_cell_queues *self, struct tt_mechanism *actions,
                                          struct tt_cell_type *type, int32_t executor,
-                                         int32_t min_rows, int64_t start_at) {
+                                         int32_t min_rows, int32_t max_rows, int64_t start_at) {
+    tt_assert(max_rows <= type->max_rows);
     if (tt_cell_type_rows(type, executor) < (min_rows > 1 ? min_rows : 1))
         return NULL;
     const struct tt_cell_subgraph *leads = tt_cell_type_first(type, executor);
     struct tt_task *task = tt_mechanism_run_begin(actions, executor, leads->model,
                                                   leads->first_step, leads->last_step);
-    fill(self, actions, type, task);
+    fill(self, actions, type, max_rows, task);
     tt_mechanism_run_commit(actions, start_at);
     type->running++;
     const struct tt_task_item *items = task->items;

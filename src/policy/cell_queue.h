@@ -58,12 +58,21 @@ static inline int64_t tt_cell_type_rows(const struct tt_cell_type *self, int32_t
 /* The first subgraph from which the executor would take cells. There must be one. */
 const struct tt_cell_subgraph *tt_cell_type_first(const struct tt_cell_type *self,
                                                   int32_t executor);
+/* A walk over the subgraphs from which the executor would take cells, in that order. The queues do
+ * not change meanwhile. */
+struct tt_cell_cursor {
+    const struct tt_list *held, *queue;
+    struct tt_list_node *mine, *theirs;
+};
+struct tt_cell_cursor tt_cell_type_cursor(const struct tt_cell_type *self, int32_t executor);
+/* NULL: there are no more. */
+const struct tt_cell_subgraph *tt_cell_cursor_next(struct tt_cell_cursor *self);
 /* Builds and commits a task on the executor, which has room. The task takes ready cells in queue
- * order, up to the type's maximum batch. Returns NULL without effect if fewer than `min_rows` rows
- * are ready, or none. */
+ * order, up to `max_rows` rows, which are at most the type's maximum batch. Returns NULL without
+ * effect if fewer than `min_rows` rows are ready, or none. */
 const struct tt_task *tt_cell_queues_run(struct tt_cell_queues *self, struct tt_mechanism *actions,
                                          struct tt_cell_type *type, int32_t executor,
-                                         int32_t min_rows, int64_t start_at);
+                                         int32_t min_rows, int32_t max_rows, int64_t start_at);
 /* Updates the queues after a task of cells: forgets the requests that leave, and returns subgraphs
  * without cells in flight to their positions in the queue. */
 void tt_cell_queues_finished(struct tt_cell_queues *self, const struct tt_task *task);

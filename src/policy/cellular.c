@@ -3,6 +3,7 @@
 #include "base/instant.h"
 #include "policy/cell_queue.h"
 #include "policy/queued.h"
+#include "policy/token_pace.h"
 
 enum { DEFAULT_TASKS = 5 }; /* C4: MaxTasksToSubmit */
 enum choose { CHOOSE_TYPE, CHOOSE_SLACK };
@@ -10,12 +11,14 @@ enum choose { CHOOSE_TYPE, CHOOSE_SLACK };
 struct tt_policy {
     struct tt_queues queues; /* requests that have not begun; idle executors */
     struct tt_cell_queues cells;
+    struct tt_token_pace pace;
+    bool paces;
     int64_t max_tasks, min_batch;
     enum choose choose;
 };
 TT_QUEUED_POLICY;
 
-enum { MAX_TASKS, MIN_BATCH, AHEAD, CHOOSE, DROP, OPTION_COUNT };
+enum { MAX_TASKS, MIN_BATCH, AHEAD, CHOOSE, TOKENS, DROP, OPTION_COUNT };
 
 static const struct tt_option_spec options[OPTION_COUNT] = {
     [MAX_TASKS] =
@@ -32,6 +35,10 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
         TT_CHOICE_SPEC("choose", "type|slack", 0,
                        "which cell type runs, of those that qualify equally; type: the later one "
                        "in its model; slack: the one with the earlier deadline"),
+    [TOKENS] = TT_CHOICE_SPEC("tokens", "pace|ignore", 0,
+                              "pace: with objectives for the tokens of answers (TTFT, TPOT) no "
+                              "task runs that would break those of requests that have begun, and "
+                              "one task is submitted at a time; ignore: as without them"),
     [DROP] = TT_DROP_SPEC,
 };
 
@@ -42,7 +49,8 @@ static void cellular_released(struct tt_policy *self, int64_t now,
 }
 
 static void cellular_finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
-    (void)now;
+    if (tt_token_pace_is_on(&self->pace))
+        tt_token_pace_finished(&self->pace, now, task);
     tt_cell_queues_finished(&self->cells, task);
     tt_queues_executor_freed(&self->queues, task->executor);
 }
@@ -50,7 +58,9 @@ static void cellular_finished(struct tt_policy *self, int64_t now, const struct 
 static void cellular_cancelled(struct tt_policy *self, int64_t now, struct tt_request *request) {
     (void)now;
     tt_cell_queues_forget(&self->cells, request);
-    if (tt_list_linked(&request->link)) /* it has not begun */
+    if (request->begun)
+        tt_token_pace_forget(&self->pace, request);
+    else
         tt_queues_take(&self->queues, request);
 }
 
@@ -131,6 +141,20 @@ static struct tt_cell_type *choose_type(const struct tt_policy *self, int32_t ex
     return best;
 }
 
+/* Takes the requests that begin in the task from those that wait. */
+static void take_beginners(struct tt_policy *self, int64_t now, const struct tt_task *task) {
+    for (int32_t k = tt_task_first_beginner(task); k < task->count; k++)
+        if (task->items[k].begins)
+            tt_queues_take(&self->queues, task->items[k].request);
+    if (tt_token_pace_is_on(&self->pace))
+        tt_token_pace_submitted(&self->pace, now, task);
+}
+
+static void note_visit(struct tt_policy *self, int32_t executor) {
+    if (self->queues.domain->executors[executor].queued > self->queues.ahead)
+        tt_heap_remove(&self->queues.idle, executor); /* it has too many tasks for another visit */
+}
+
 /* S4: the messages of a first task travel before it starts; those of follow-up tasks travel while
  * the task before runs. */
 static void submit(struct tt_policy *self, int64_t now, struct tt_mechanism *actions,
@@ -138,16 +162,56 @@ static void submit(struct tt_policy *self, int64_t now, struct tt_mechanism *act
     for (int64_t i = 0; i < self->max_tasks && tt_mechanism_has_room(actions, executor); i++) {
         int64_t least = tt_instant_max(self->min_batch, type->min_rows);
         int64_t min_rows = i == 0 ? 1 : tt_instant_min(least, type->max_rows);
-        const struct tt_task *task =
-            tt_cell_queues_run(&self->cells, actions, type, executor, (int32_t)min_rows, now);
+        const struct tt_task *task = tt_cell_queues_run(&self->cells, actions, type, executor,
+                                                        (int32_t)min_rows, type->max_rows, now);
         if (!task)
             break;
-        for (int32_t k = tt_task_first_beginner(task); k < task->count; k++)
-            if (task->items[k].begins)
-                tt_queues_take(&self->queues, task->items[k].request);
+        take_beginners(self, now, task);
     }
-    if (self->queues.domain->executors[executor].queued > self->queues.ahead)
-        tt_heap_remove(&self->queues.idle, executor); /* it has too many tasks for another visit */
+    note_visit(self, executor);
+}
+
+/* With objectives for tokens: the type goes first that is no decoder; of two decoders that with the
+ * earlier due. Else as without. */
+static bool paced_before(struct tt_policy *self, int64_t now, int32_t executor,
+                         const struct tt_cell_type *a, const struct tt_cell_type *b) {
+    bool a_decodes = tt_token_pace_is_decoder(&self->pace, a);
+    if (a_decodes != tt_token_pace_is_decoder(&self->pace, b))
+        return !a_decodes;
+    if (a_decodes) {
+        int64_t due_a = tt_token_pace_decoder_due(&self->pace, now, executor, a);
+        int64_t due_b = tt_token_pace_decoder_due(&self->pace, now, executor, b);
+        if (due_a != due_b)
+            return due_a < due_b;
+    }
+    return goes_before(self, executor, a, b);
+}
+
+/* The same, one task at a time: of the types that may run without harm to the tokens of requests
+ * that have begun. False: none may. */
+static bool submit_paced(struct tt_policy *self, int64_t now, struct tt_mechanism *actions,
+                         int32_t executor) {
+    struct tt_cell_type *best = NULL;
+    int32_t best_rows = 0;
+    const struct tt_list *active = &self->cells.active;
+    for (struct tt_list_node *node = active->head.next; node != &active->head; node = node->next) {
+        struct tt_cell_type *type = tt_cell_type_at(node);
+        if (tt_cell_type_rows(type, executor) == 0)
+            continue;
+        int32_t rows = tt_token_pace_rows(&self->pace, now, executor, type);
+        if (rows == 0 || (best && !paced_before(self, now, executor, type, best)))
+            continue;
+        best = type;
+        best_rows = rows;
+    }
+    if (!best)
+        return false;
+    const struct tt_task *task =
+        tt_cell_queues_run(&self->cells, actions, best, executor, 1, best_rows, now);
+    tt_assert(task != NULL);
+    take_beginners(self, now, task);
+    note_visit(self, executor);
+    return true;
 }
 
 /* Drops hopeless requests with all their cells. */
@@ -169,8 +233,12 @@ static void cellular_decide(struct tt_policy *self, int64_t now, struct tt_mecha
     const struct tt_mechanism *domain = self->queues.domain;
     for (int32_t e = 0; e < domain->executor_capacity && !tt_list_empty(&self->cells.active); e++) {
         struct tt_cell_type *type;
-        while (tt_heap_contains(&self->queues.idle, e) && (type = choose_type(self, e)))
-            submit(self, now, actions, e, type);
+        if (tt_token_pace_is_on(&self->pace))
+            while (tt_heap_contains(&self->queues.idle, e) && submit_paced(self, now, actions, e))
+                continue;
+        else
+            while (tt_heap_contains(&self->queues.idle, e) && (type = choose_type(self, e)))
+                submit(self, now, actions, e, type);
     }
 }
 
@@ -179,6 +247,8 @@ static void cellular_model_changed(struct tt_policy *self, int64_t now, int32_t 
     (void)now;
     tt_queues_model_changed(&self->queues, model, change);
     tt_cell_queues_model_changed(&self->cells, model, change);
+    if (self->paces)
+        tt_token_pace_model_changed(&self->pace, model, change);
 }
 
 /* A visit takes place with up to `ahead` tasks left, and adds `max_tasks` to these. */
@@ -192,10 +262,12 @@ static void cellular_check(const struct tt_policy *self) {
         tt_assert(domain->executors[e].queued <= cellular_max_tasks(self));
     tt_queues_check(&self->queues);
     tt_cell_queues_check(&self->cells);
+    tt_token_pace_check(&self->pace);
 }
 
 static void cellular_free(struct tt_policy *take_self) {
     tt_cell_queues_fini(&take_self->cells);
+    tt_token_pace_fini(&take_self->pace);
     tt_queued_free(take_self);
 }
 
@@ -218,6 +290,7 @@ static enum tt_err take_options(struct tt_policy *self, const struct tt_policy_s
             "that",
             (long long)values[AHEAD], depth);
     self->choose = (enum choose)values[CHOOSE];
+    self->paces = values[TOKENS] == 0;
     return TT_OK;
 }
 
@@ -227,7 +300,11 @@ static enum tt_err cellular_init(struct tt_policy *self, const struct tt_policy_
     self->queues.ahead = values[AHEAD];
     if (!err)
         err = take_options(self, setup, values, why);
-    return err ? err : tt_cell_queues_init(&self->cells, setup->domain, true);
+    if (!err)
+        err = tt_cell_queues_init(&self->cells, setup->domain, true);
+    if (err)
+        return err;
+    return tt_token_pace_init(&self->pace, setup->domain, &self->cells, values[AHEAD] > 0);
 }
 
 static const struct tt_policy_ops ops = {

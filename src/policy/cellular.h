@@ -32,6 +32,9 @@
  * - `choose`: `type` is the order of the paper. `slack` is an extension for requests with
  *   deadlines: within each of (a), (b), (c) the type goes first whose oldest ready request has the
  *   earliest deadline.
+ * - `tokens`: `pace`: for models with objectives for the tokens of answers, policy/token_pace.h
+ * says which types may run, and a visit is of one task. Other types than decoders go first, since
+ * they wait until the decoders are ahead of their dues. `ignore`: as for models without.
  * - `drop`: whether to drop a request that has not begun and is hopeless, when its deadline is the
  *   earliest of its model's.
  *

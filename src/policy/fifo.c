@@ -170,10 +170,18 @@ int64_t tt_queues_duration(const struct tt_queues *self, int32_t model, int32_t 
            tt_profile_tail(self->domain->models[model]->whole, rows, length);
 }
 
-/* The last instant at which the request, alone, may start and be in time. */
+/* The last instant at which the request, alone, may start and be in time; TT_NEVER: any. */
 static int64_t latest_alone(const struct tt_queues *self, const struct tt_request *request) {
-    return request->deadline_at -
-           tt_queues_duration(self, request->model, request->rows, request->length);
+    const struct tt_step_model *model = self->domain->models[request->model];
+    int64_t first_by_at = tt_request_first_by(request, &model->tokens);
+    int64_t latest_at =
+        tt_step_latest(model, request->deadline_at, first_by_at, request->rows, request->length);
+    return latest_at == TT_NEVER ? TT_NEVER
+                                 : latest_at - tt_network_delay_of(self->delay, request->rows);
+}
+
+static bool may_be_hopeless(const struct tt_queues *self, const struct tt_request *head) {
+    return self->drops && head && latest_alone(self, head) != TT_NEVER;
 }
 
 /* Updates the heaps after the head of the queue has changed. */
@@ -183,7 +191,7 @@ static void head_changed(struct tt_queues *self, int32_t model) {
         tt_heap_set(&self->heads, model, head->number, model);
     else
         tt_heap_remove(&self->heads, model);
-    if (self->drops && head && head->deadline_at != TT_NEVER)
+    if (may_be_hopeless(self, head))
         tt_heap_set(&self->hopeless, model, latest_alone(self, head), model);
     else
         tt_heap_remove(&self->hopeless, model);
@@ -312,7 +320,6 @@ void tt_queues_check(const struct tt_queues *self) {
         const struct tt_request *head = tt_fifo_first(fifo);
         tt_assert(tt_heap_contains(&self->heads, m) == (head != NULL));
         tt_assert(!head || tt_heap_key(&self->heads, m) == head->number);
-        bool may_be_hopeless = self->drops && head && head->deadline_at != TT_NEVER;
-        tt_assert(tt_heap_contains(&self->hopeless, m) == may_be_hopeless);
+        tt_assert(tt_heap_contains(&self->hopeless, m) == may_be_hopeless(self, head));
     }
 }

@@ -137,7 +137,7 @@ static void merged_decide(struct tt_policy *self, int64_t now, struct tt_mechani
             continue; /* and no request waits */
         struct tt_cell_type *type = first_type(state);
         tt_assert(type != NULL); /* members of an idle executor have ready cells */
-        tt_cell_queues_run(&state->cells, actions, type, e, 1,
+        tt_cell_queues_run(&state->cells, actions, type, e, 1, type->max_rows,
                            tt_instant_max(now, state->merged_at));
         tt_heap_remove(&self->queues.idle, e);
     }

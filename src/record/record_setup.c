@@ -8,7 +8,7 @@
 
 /* A field that is not recorded would make replays differ without a visible reason. (The kind in
  * tt_policy_setup is recorded as the policy's name.) */
-_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_step_model) == 136,
+_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_step_model) == 152,
                "a new field of tt_step_model: record it here and in proto/recording.proto");
 _Static_assert(sizeof(void *) != 8 || sizeof(struct tt_step) == 32,
                "a new field of tt_step: record it here and in proto/recording.proto");
@@ -163,6 +163,8 @@ void *tt_record_model_pack(const struct tt_step_model *model, size_t head_bytes,
     m.n_step = steps;
     m.step = pointers;
     m.slo_ns = model->slo_ns;
+    m.ttft_ns = model->tokens.ttft_ns;
+    m.tpot_ns = model->tokens.tpot_ns;
     m.max_batch = model->max_batch;
     m.window_ns = model->window_ns;
     m.padded = model->padded;
@@ -214,6 +216,9 @@ static enum tt_err check_model(const Tutti__RecordedModel *m, struct tt_error *w
     if (m->slo_ns < 0 || (m->slo_ns > MAX_NS && m->slo_ns != TT_NEVER) || m->window_ns < 0 ||
         m->window_ns > MAX_NS)
         return tt_fail(TT_ERR_INVALID, why, "model '%s' has an SLO or window out of range",
+                       m->name);
+    if (m->ttft_ns < 0 || m->ttft_ns > MAX_NS || m->tpot_ns < 0 || m->tpot_ns > MAX_NS)
+        return tt_fail(TT_ERR_INVALID, why, "model '%s' has objectives for tokens out of range",
                        m->name);
     if (m->slots < 0)
         return tt_fail(TT_ERR_INVALID, why, "model '%s' has %d slots", m->name, m->slots);
@@ -275,6 +280,7 @@ static enum tt_err fill_model(struct tt_record_model *self, const Tutti__Recorde
     *model = (struct tt_step_model){.name = self->name,
                                     .steps = steps,
                                     .slo_ns = m->slo_ns,
+                                    .tokens = {m->ttft_ns, m->tpot_ns},
                                     .max_batch = m->max_batch,
                                     .padded = m->padded,
                                     .slots = m->slots,

@@ -153,12 +153,26 @@ static void find_ends(struct tt_simulation *self, struct tt_task *task) {
         const struct tt_step_model *model = self->models[item->request->model].step_model;
         enum tt_step_kind kind = model->steps[item->subgraph->first_step].kind;
         item->fate = TT_FATE_GOES_ON;
+        struct tt_sim_request *known = &self->requests[item->request->handle.index];
+        if (kind == TT_STEP_DECODER && tt_token_slo_given(&model->tokens) && !item->subgraph->over)
+            tt_token_times_add(&known->tokens, self->now);
         if (!item->subgraph->open_ended)
             continue;
-        const int32_t *ends = self->requests[item->request->handle.index].ends;
+        const int32_t *ends = known->ends;
         int32_t rounds = ends ? ends[item->subgraph->spec] : rounds_of(self, item->request, kind);
         if (item->cell + 1 == rounds)
             item->fate = TT_FATE_LEAVES;
+    }
+}
+
+/* An aborted task runs again from where it began: so do its tokens. */
+static void forget_tokens(struct tt_simulation *self, const struct tt_task *task) {
+    for (int32_t i = 0; i < task->count; i++) {
+        const struct tt_request *request = task->items[i].request;
+        struct tt_token_times *tokens = &self->requests[request->handle.index].tokens;
+        bool decodes =
+            self->models[request->model].step_model->steps[request->step].kind == TT_STEP_DECODER;
+        tokens->count = decodes ? request->round : 0;
     }
 }
 
@@ -232,6 +246,8 @@ static void finish(struct tt_simulation *self, int32_t number, enum tt_outcome o
         find_ends(self, task);
     } else if (executor->walked && outcome != TT_OUTCOME_ABORTED) {
         settle_walk(self, &executor->walk, task);
+    } else if (outcome == TT_OUTCOME_ABORTED) {
+        forget_tokens(self, task);
     }
     /* With a follower a request exits where that one ends. */
     bool may_exit = self->any_exit && outcome != TT_OUTCOME_ABORTED && !follower;
@@ -248,6 +264,21 @@ static void finish(struct tt_simulation *self, int32_t number, enum tt_outcome o
         let_follow(self, follower);
 }
 
+/* By steps: a round of the decoder has ended, and each member that is not through with it has a
+ * token. Clients get it at once, although the answer waits for the task. */
+static void count_tokens(struct tt_simulation *self, const struct tt_task *task, int32_t step) {
+    const struct tt_step_model *model = self->models[task->model].step_model;
+    if (!tt_token_slo_given(&model->tokens) || model->steps[step].kind != TT_STEP_DECODER ||
+        step != tt_step_last_of(model, step))
+        return;
+    for (int32_t i = 0; i < task->count; i++) {
+        const struct tt_request *request = task->items[i].request;
+        struct tt_token_times *tokens = &self->requests[request->handle.index].tokens;
+        if (tokens->count < rounds_of(self, request, TT_STEP_DECODER))
+            tt_token_times_add(tokens, self->now);
+    }
+}
+
 static void step_ended(struct tt_simulation *self, int32_t number) {
     struct tt_sim_executor *executor = &self->executors[number];
     struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
@@ -257,6 +288,8 @@ static void step_ended(struct tt_simulation *self, int32_t number) {
     task->ended_at = self->now;
     if (self->observer.step_ended)
         self->observer.step_ended(self->observer.context, self->now, task, executor->walk.step);
+    if (!task->items[0].subgraph)
+        count_tokens(self, task, executor->walk.step);
     enum tt_walk_next next = tt_walk_step_done(&executor->walk);
     if (next == TT_WALK_GOES_ON && !executor->yielding) {
         executor->phase = TT_SIM_BETWEEN;

@@ -48,6 +48,7 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
     const struct tt_sim_request *known =
         self->admitting ? &refused : &self->requests[request->handle.index];
     bool is_done = ending == TT_ENDING_DONE;
+    const struct tt_token_slo *slo = &self->models[request->model].step_model->tokens;
     struct tt_sim_ending report = {
         .number = known->number,
         .arrived_at = request->arrived_at - known->elapsed_ns,
@@ -57,7 +58,9 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
         .model = request->model,
         .ending = ending,
         .reason = reason,
-        .cut_short = is_done && known->output_length > tt_sim_max_output(self, request->model)};
+        .cut_short = is_done && known->output_length > tt_sim_max_output(self, request->model),
+        .tokens = known->tokens};
+    report.tokens_late = is_done && !tt_token_slo_kept(slo, report.arrived_at, &report.tokens);
     report_ending(self, &report);
 }
 

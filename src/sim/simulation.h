@@ -84,8 +84,15 @@ struct tt_sim_ending {
     int32_t model;
     enum tt_ending ending;
     enum tt_drop_reason reason;
-    bool cut_short; /* L3: stopped at the longest output of its model */
+    bool cut_short;   /* L3: stopped at the longest output of its model */
+    bool tokens_late; /* done, but its tokens did not keep its model's objectives for them */
+    struct tt_token_times tokens; /* if its model has such objectives */
 };
+/* True if the request was answered by its deadline, with its tokens in time. */
+static inline bool tt_sim_ending_in_time(const struct tt_sim_ending *self) {
+    return self->ending == TT_ENDING_DONE && self->ended_at <= self->deadline_at &&
+           !self->tokens_late;
+}
 
 /* Is called for every event. Any function may be NULL. */
 struct tt_sim_observer {

@@ -45,6 +45,7 @@ struct tt_sim_request {
     int32_t exit_step, exit_to;
     int32_t output_length;
     int32_t *ends; /* of given cells, by spec; NULL: ends follow from output_length */
+    struct tt_token_times tokens;
 };
 
 struct tt_simulation {

@@ -51,7 +51,7 @@ static bool next_request(void *context, struct tt_sim_arrival *out_arrival) {
 
 static void on_ended(void *context, const struct tt_sim_ending *ending) {
     struct tt_fleet_world *self = context;
-    bool ok = ending->ending == TT_ENDING_DONE && ending->ended_at <= ending->deadline_at;
+    bool ok = tt_sim_ending_in_time(ending);
     struct tt_fleet_count *count = &self->counts[ending->model];
     count->ok += ok;
     count->bad += !ok;

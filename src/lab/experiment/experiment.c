@@ -223,6 +223,10 @@ static enum tt_err set_of_models(const Tutti__Experiment *message, const char *n
         Tutti__LinearProfile *line = model->profile ? model->profile->linear : NULL;
         if (strcmp(name, "slo_ms") == 0)
             model->slo_ms = number;
+        else if (strcmp(name, "ttft_ms") == 0)
+            model->ttft_ms = number;
+        else if (strcmp(name, "tpot_ms") == 0)
+            model->tpot_ms = number;
         else if (!line)
             return tt_fail(TT_ERR_INVALID, why,
                            "%s needs models with profile { linear { ... } }; '%s' has none", name,
@@ -331,11 +335,11 @@ enum tt_err tt_experiment_set(struct tt_experiment *self, const char *parameter,
         apply_number(message, parameter, number);
         return TT_OK;
     }
-    if (strcmp(parameter, "slo_ms") == 0 || strcmp(parameter, "alpha_ms") == 0 ||
-        strcmp(parameter, "beta_ms") == 0) {
-        if (!is_number || number < 0 || (parameter[0] == 's' && number == 0))
-            return bad_value(parameter, value,
-                             parameter[0] == 's' ? "a number > 0" : "a number >= 0", why);
+    bool is_slo = strcmp(parameter, "slo_ms") == 0 || strcmp(parameter, "ttft_ms") == 0 ||
+                  strcmp(parameter, "tpot_ms") == 0;
+    if (is_slo || strcmp(parameter, "alpha_ms") == 0 || strcmp(parameter, "beta_ms") == 0) {
+        if (!is_number || number < 0 || (is_slo && number == 0))
+            return bad_value(parameter, value, is_slo ? "a number > 0" : "a number >= 0", why);
         return set_of_models(message, parameter, number, why);
     }
     char *end;
@@ -351,8 +355,8 @@ enum tt_err tt_experiment_set(struct tt_experiment *self, const char *parameter,
     }
     return tt_fail(
         TT_ERR_INVALID, why,
-        "no parameter is called '%s'; there are: rate, interval_us, shape, zipf, slo_ms, "
-        "slo_scale, alpha_ms, beta_ms, max_batch, devices, copies, control_us, "
+        "no parameter is called '%s'; there are: rate, interval_us, shape, zipf, slo_ms, ttft_ms, "
+        "tpot_ms, slo_scale, alpha_ms, beta_ms, max_batch, devices, copies, control_us, "
         "data_us_per_row, jitter, abort_ms, duration_s, warm_up_s, requests, seed, executors, "
         "pool_slots, step_file, lengths_input, learn, world, repository, policy, option.KEY, "
         "workers, contender",

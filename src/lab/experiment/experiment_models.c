@@ -58,6 +58,31 @@ static enum tt_err set_slo(struct building *b, struct tt_scenario_model *model, 
     return TT_OK; /* also if it is below l(1): the report notes it (L2) */
 }
 
+/* `field` of the model: an objective for its tokens; 0: none. */
+static enum tt_err read_token_slo(struct building *b, const struct tt_scenario_model *model,
+                                  const void *message, const char *field, double ms,
+                                  int64_t *out_ns) {
+    double scale = b->experiment->message->slo_scale;
+    bool decodes = model->step_model.output_quantiles != NULL;
+    if (!tt_experiment_ns(ms * (scale > 0 ? scale : 1), TT_MS, out_ns) || (ms > 0 && *out_ns == 0))
+        return tt_experiment_wrong(b->experiment, message, field, b->why,
+                                   "model '%s': %s is %g; it must be > 0, or absent for no "
+                                   "objective",
+                                   model->name, field, ms);
+    if (*out_ns > 0 && !decodes)
+        return tt_experiment_wrong(b->experiment, message, field, b->why,
+                                   "model '%s' has no decoder steps, whose output %s would be for",
+                                   model->name, field);
+    return TT_OK;
+}
+
+static enum tt_err set_token_slo(struct building *b, struct tt_scenario_model *model,
+                                 const Tutti__ExperimentModel *given) {
+    struct tt_token_slo *slo = &model->step_model.tokens;
+    enum tt_err err = read_token_slo(b, model, given, "ttft_ms", given->ttft_ms, &slo->ttft_ns);
+    return err ? err : read_token_slo(b, model, given, "tpot_ms", given->tpot_ms, &slo->tpot_ns);
+}
+
 static enum tt_err set_details(struct building *b, struct tt_scenario_model *model,
                                const Tutti__ExperimentModel *given) {
     const struct tt_experiment *e = b->experiment;
@@ -222,6 +247,8 @@ static enum tt_err build_model(struct building *b, const Tutti__ExperimentModel 
             err = set_policy(b, model, given);
         if (!err)
             err = set_slo(b, model, given->slo_ms, given);
+        if (!err)
+            err = set_token_slo(b, model, given);
         if (!err)
             set_late(model, given->late);
     }

@@ -230,6 +230,13 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
                                    .reason = reason};
     /* It may start before the recorded arrival: clocks are read at different instants. */
     report.started_at = tt_instant_max(report.started_at, report.arrived_at);
+    if (request->graph)
+        report.tokens = request->graph->tokens;
+    report.tokens_late = ending == TT_ENDING_DONE && request->graph &&
+                         !tt_token_slo_kept(&self->mechanism.models[request->model]->tokens,
+                                            request->arrived_at, &report.tokens);
+    report.tokens.first_at -= base_at;
+    report.tokens.last_at -= base_at;
     if (!self->over || ending != TT_ENDING_DROPPED)
         tt_measure_ended(&self->replay->measure, &report);
     tt_replay_requests_remove(&self->live, number);

@@ -11,14 +11,14 @@
 #define AS_GOOD 0.01
 
 /* Which comparisons have a figure. */
-enum shown { OF_RUNS, OF_LIVE_RUNS, OF_SEARCHES, OF_BOUNDS, OF_PLANS };
+enum shown { OF_RUNS, OF_TOKENS, OF_LIVE_RUNS, OF_SEARCHES, OF_BOUNDS, OF_PLANS };
 
 static const struct figure {
     const char *key, *name, *unit;
     enum shown shown;
     bool more_is_better, judged;
     double scale;
-    const char *path[3]; /* of its value in a point */
+    const char *path[4]; /* of its value in a point */
 } figures[TT_COMPARISON_FIGURES] = {
     [TT_COMPARISON_MEAN_MS] =
         {"mean_ms", "mean latency", "ms", OF_RUNS, false, true, 1, {"total", "latency_ms", "mean"}},
@@ -30,6 +30,22 @@ static const struct figure {
         {"bad_rate", "bad rate", "%", OF_RUNS, false, false, 100, {"total", "bad_rate"}},
     [TT_COMPARISON_BATCH] =
         {"batch", "mean batch", "rows", OF_RUNS, false, false, 1, {"total", "batch", "mean"}},
+    [TT_COMPARISON_TTFT_MS] = {"ttft_p99_ms",
+                               "p99 time to the first token",
+                               "ms",
+                               OF_TOKENS,
+                               false,
+                               false,
+                               1,
+                               {"total", "tokens", "ttft_ms", "p99"}},
+    [TT_COMPARISON_TPOT_MS] = {"tpot_p99_ms",
+                               "p99 time per token",
+                               "ms",
+                               OF_TOKENS,
+                               false,
+                               false,
+                               1,
+                               {"total", "tokens", "tpot_ms", "p99"}},
     [TT_COMPARISON_MEMORY] = {"peak_memory_mib",
                               "peak memory of the process",
                               "MiB",
@@ -62,6 +78,7 @@ static const struct figure {
 
 static bool is_shown(const struct tt_comparison *self, int32_t figure) {
     const bool shown[] = {[OF_RUNS] = !self->searched,
+                          [OF_TOKENS] = self->has_tokens,
                           [OF_LIVE_RUNS] = self->place[0] != '\0',
                           [OF_SEARCHES] = self->searched,
                           [OF_BOUNDS] = self->bounded,
@@ -186,6 +203,7 @@ static void take_point(struct tt_comparison *self, const json_t *point) {
     take_bound(self, point);
     for (int32_t f = 0; f < TT_COMPARISON_FIGURES; f++)
         *at(self, f, contender, value) = value_of(point, f);
+    self->has_tokens |= isfinite(*at(self, TT_COMPARISON_TTFT_MS, contender, value));
     self->planned |= isfinite(*at(self, TT_COMPARISON_OF_PLAN, contender, value));
 }
 

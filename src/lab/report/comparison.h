@@ -19,6 +19,8 @@ enum tt_comparison_figure {
     TT_COMPARISON_GOOD_PER_S,
     TT_COMPARISON_BAD_RATE,
     TT_COMPARISON_BATCH,
+    TT_COMPARISON_TTFT_MS, /* of models with objectives for tokens */
+    TT_COMPARISON_TPOT_MS,
     TT_COMPARISON_MEMORY,       /* in real time only */
     TT_COMPARISON_GOODPUT,      /* of searches only */
     TT_COMPARISON_MEDIAN_BATCH, /* at that rate */
@@ -37,6 +39,7 @@ struct tt_comparison {
     bool *doubtful;                 /* [contender][value]: its load generator fell behind */
     bool searched;                  /* the points are searches for the goodput */
     bool bounded;                   /* a bound was asked for, also where there is none */
+    bool has_tokens;                /* some points have times of tokens */
     bool planned;                   /* some points have a plan that knows the future */
     char not_covered[512];          /* why some of them have no bound; "": all have */
     char place[512];                /* in real time: where and when; "": simulated */

@@ -43,8 +43,16 @@ static double mean_batch(const struct tt_measure_model *model) {
                                    : 0;
 }
 
+/* Of requests with objectives for their tokens. */
+static json_t *tokens_json(const struct tt_measure_model *model, double window_s) {
+    return json_pack("{s:I,s:I,s:f,s:o,s:o}", "count", (json_int_t)model->tokens, "late",
+                     (json_int_t)model->tokens_late, "per_s", (double)model->tokens / window_s,
+                     "ttft_ms", tt_report_durations(&model->ttft_ns), "tpot_ms",
+                     tt_report_durations(&model->tpot_ns));
+}
+
 json_t *tt_report_figures_json(const struct tt_measure_model *model, double window_s) {
-    return json_pack(
+    json_t *out = json_pack(
         "{s:I,s:I,s:I,s:I,s:o,s:I,s:I,s:I,s:f,s:f,s:f,s:o,s:o,s:{s:I,s:f,s:I,s:I}}", "arrived",
         (json_int_t)model->arrived, "ok", (json_int_t)model->ok, "late", (json_int_t)model->late,
         "dropped", (json_int_t)dropped_count(model), "dropped_by_reason", dropped(model), "failed",
@@ -56,6 +64,9 @@ json_t *tt_report_figures_json(const struct tt_measure_model *model, double wind
         (json_int_t)model->batch_rows.count, "mean", mean_batch(model), "median",
         (json_int_t)tt_histogram_quantile(&model->batch_rows, 1, 2), "aborted",
         (json_int_t)model->aborted);
+    if (out && model->tokens > 0)
+        json_object_set_new(out, "tokens", tokens_json(model, window_s));
+    return out;
 }
 
 /* L2: reports an SLO that even a request by itself misses. Returns how long such a request takes; 0
@@ -138,6 +149,30 @@ static void table_row(struct tt_text *out, const char *name, const struct tt_mea
                    (long long)tt_histogram_quantile(&model->batch_rows, 1, 2));
 }
 
+/* A line per model with objectives for tokens: percentiles, and how many missed one. */
+static void table_tokens(const struct tt_scenario *scenario, const struct tt_measure *measure,
+                         double window_s, int width, struct tt_text *out) {
+    bool has_head = false;
+    for (int32_t m = 0; m < scenario->model_count; m++) {
+        const struct tt_measure_model *model = &measure->models[m];
+        const struct tt_histogram *first = &model->ttft_ns, *each = &model->tpot_ns;
+        if (model->tokens == 0)
+            continue;
+        if (!has_head)
+            tt_text_printf(out, "\n%-*s %9s %9s %9s %9s %9s %9s %9s %9s\n", width, "tokens",
+                           "tokens/s", "TTFT p50", "p90", "p99 ms", "TPOT p50", "p90", "p99 ms",
+                           "missed");
+        has_head = true;
+        tt_text_printf(
+            out, "%-*s %9.1f %9.2f %9.2f %9.2f %9.2f %9.2f %9.2f %9lld\n", width,
+            scenario->models[m].name, (double)model->tokens / window_s,
+            ms(tt_histogram_quantile(first, 1, 2)), ms(tt_histogram_quantile(first, 9, 10)),
+            ms(tt_histogram_quantile(first, 99, 100)), ms(tt_histogram_quantile(each, 1, 2)),
+            ms(tt_histogram_quantile(each, 9, 10)), ms(tt_histogram_quantile(each, 99, 100)),
+            (long long)model->tokens_late);
+    }
+}
+
 /* E5: what a search for workers found, as options of the policy. */
 static void table_workers(const struct tt_scenario *scenario, struct tt_text *out) {
     for (int32_t i = 0; scenario->found_workers && i < scenario->option_count; i++) {
@@ -175,6 +210,7 @@ void tt_report_table(const struct tt_scenario *scenario, const char *title,
         table_row(out, scenario->models[m].name, &measure->models[m], window_s, width);
     table_row(out, scenario->model_count > 1 ? "all" : scenario->models[0].name, &total, window_s,
               width);
+    table_tokens(scenario, measure, window_s, width, out);
     for (int32_t m = 0; m < scenario->model_count; m++) {
         const struct tt_scenario_model *model = &scenario->models[m];
         if (hopeless_ns(model) > 0)

@@ -120,7 +120,7 @@ static void on_done(void *context, struct tt_http_call *http) {
         .model = call->arrival.model,
         .ending = ending,
         .reason = reason};
-    bool is_late = ending == TT_ENDING_DONE && end.ended_at > end.deadline_at;
+    bool is_late = ending == TT_ENDING_DONE && !tt_sim_ending_in_time(&end);
     bool counts = end.arrived_at >= self->scenario->warm_up_ns;
     if (counts && http->sent_at >= 0)
         tt_histogram_add(&self->lag_ns,

@@ -15,8 +15,21 @@ static struct tt_live_request *live_of(const struct tt_request *request) {
 
 /* ---- how requests end ---- */
 
+/* The tokens of an answer at `ended_at`. Those of a request without cells come with it, as one. */
+static struct tt_token_times tokens_of(const struct tt_live_watch *self,
+                                       const struct tt_request *request, int64_t ended_at) {
+    if (!request->graph)
+        return (struct tt_token_times){.first_at = ended_at, .last_at = ended_at, .count = 1};
+    struct tt_token_times tokens = request->graph->tokens;
+    tokens.first_at -= self->epoch_at;
+    tokens.last_at -= self->epoch_at;
+    return tokens;
+}
+
+/* `from`: as the mechanism knows it; NULL: it never entered the domain. */
 static void report_end(struct tt_live_watch *self, int64_t at, struct tt_live_request *request,
-                       enum tt_ending ending, enum tt_drop_reason reason) {
+                       const struct tt_request *from, enum tt_ending ending,
+                       enum tt_drop_reason reason) {
     request->ended = true;
     /* A turn may begin slightly before the instant of its event. */
     int64_t not_before_at = tt_instant_max(request->arrival.at, request->last_ended_at);
@@ -28,7 +41,13 @@ static void report_end(struct tt_live_watch *self, int64_t at, struct tt_live_re
                                 .model = request->arrival.model,
                                 .ending = ending,
                                 .reason = reason};
-    bool late = ending == TT_ENDING_DONE && end.ended_at > end.deadline_at;
+    if (from && ending == TT_ENDING_DONE) {
+        const struct tt_token_slo *slo = &self->mechanism->models[from->model]->tokens;
+        if (tt_token_slo_given(slo))
+            end.tokens = tokens_of(self, from, end.ended_at);
+        end.tokens_late = !tt_token_slo_kept(slo, end.arrived_at, &end.tokens);
+    }
+    bool late = ending == TT_ENDING_DONE && !tt_sim_ending_in_time(&end);
     if (late || ending == TT_ENDING_DROPPED || ending == TT_ENDING_FAILED)
         tt_counter_add(&self->bad, end.arrived_at >= self->warm_up_ns);
     tt_counter_add(&self->events, 1);
@@ -38,7 +57,7 @@ static void report_end(struct tt_live_watch *self, int64_t at, struct tt_live_re
 void tt_live_watch_refused(struct tt_live_watch *self, int64_t now, struct tt_live_request *request,
                            enum tt_ending ending, enum tt_drop_reason reason) {
     tt_lock_take(&self->lock);
-    report_end(self, now - self->epoch_at, request, ending, reason);
+    report_end(self, now - self->epoch_at, request, NULL, ending, reason);
     tt_lock_give(&self->lock);
 }
 
@@ -230,7 +249,8 @@ static void observe(struct tt_observer *observer, const struct tt_event *event) 
         if (!live)
             break;
         tt_lock_take(&self->lock);
-        report_end(self, event->now - self->epoch_at, live, event->ending, event->reason);
+        report_end(self, event->now - self->epoch_at, live, event->request, event->ending,
+                   event->reason);
         tt_lock_give(&self->lock);
         break;
     }

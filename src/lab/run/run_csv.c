@@ -179,7 +179,7 @@ static void grow(struct tt_outcomes_csv *self, int64_t needed) {
 
 static const char *outcome_name(const struct tt_sim_ending *ending) {
     switch (ending->ending) {
-    case TT_ENDING_DONE: return ending->ended_at <= ending->deadline_at ? "ok" : "late";
+    case TT_ENDING_DONE: return tt_sim_ending_in_time(ending) ? "ok" : "late";
     case TT_ENDING_DROPPED: return "dropped";
     case TT_ENDING_FAILED: return "failed";
     case TT_ENDING_CANCELLED: return "cancelled";

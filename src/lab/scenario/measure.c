@@ -10,12 +10,16 @@ void tt_measure_model_init(struct tt_measure_model *self) {
     tt_histogram_init(&self->latency_ns);
     tt_histogram_init(&self->queueing_ns);
     tt_histogram_init(&self->batch_rows);
+    tt_histogram_init(&self->ttft_ns);
+    tt_histogram_init(&self->tpot_ns);
 }
 
 void tt_measure_model_fini(struct tt_measure_model *self) {
     tt_histogram_fini(&self->latency_ns);
     tt_histogram_fini(&self->queueing_ns);
     tt_histogram_fini(&self->batch_rows);
+    tt_histogram_fini(&self->ttft_ns);
+    tt_histogram_fini(&self->tpot_ns);
 }
 
 void tt_measure_init(struct tt_measure *self, int32_t model_count,
@@ -44,6 +48,16 @@ void tt_measure_fini(struct tt_measure *self) {
     *self = (struct tt_measure){0};
 }
 
+static void add_tokens(struct tt_measure_model *model, const struct tt_sim_ending *ending) {
+    const struct tt_token_times *tokens = &ending->tokens;
+    model->tokens += tokens->count;
+    model->tokens_late += ending->tokens_late;
+    if (tokens->count > 0)
+        tt_histogram_add(&model->ttft_ns, tokens->first_at - ending->arrived_at);
+    if (tokens->count > 1)
+        tt_histogram_add(&model->tpot_ns, tt_token_times_tpot(tokens));
+}
+
 void tt_measure_ended(struct tt_measure *self, const struct tt_sim_ending *ending) {
     if (ending->ended_at > self->last_at)
         self->last_at = ending->ended_at;
@@ -53,10 +67,11 @@ void tt_measure_ended(struct tt_measure *self, const struct tt_sim_ending *endin
     model->arrived++;
     switch (ending->ending) {
     case TT_ENDING_DONE:
-        if (ending->ended_at <= ending->deadline_at)
+        if (tt_sim_ending_in_time(ending))
             model->ok++;
         else
             model->late++;
+        add_tokens(model, ending);
         tt_histogram_add(&model->latency_ns, ending->ended_at - ending->arrived_at);
         if (ending->started_at >= 0)
             tt_histogram_add(&model->queueing_ns, ending->started_at - ending->arrived_at);
@@ -122,11 +137,15 @@ void tt_measure_model_add(struct tt_measure_model *self, const struct tt_measure
     self->cancelled += other->cancelled;
     self->aborted += other->aborted;
     self->cut_short += other->cut_short;
+    self->tokens += other->tokens;
+    self->tokens_late += other->tokens_late;
     for (int32_t i = 0; i < TT_MEASURE_REASONS; i++)
         self->dropped[i] += other->dropped[i];
     tt_histogram_merge(&self->latency_ns, &other->latency_ns);
     tt_histogram_merge(&self->queueing_ns, &other->queueing_ns);
     tt_histogram_merge(&self->batch_rows, &other->batch_rows);
+    tt_histogram_merge(&self->ttft_ns, &other->ttft_ns);
+    tt_histogram_merge(&self->tpot_ns, &other->tpot_ns);
 }
 
 void tt_measure_total(const struct tt_measure *self, struct tt_measure_model *out) {

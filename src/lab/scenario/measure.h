@@ -21,6 +21,10 @@ struct tt_measure_model {
     struct tt_histogram batch_rows;      /* rows of each step executed */
     int64_t aborted;                     /* executions stopped by ABORT */
     int64_t cut_short; /* of ok and late: outputs stopped at the longest of the model */
+    /* Of ok and late, for models with objectives for tokens; otherwise empty. */
+    int64_t tokens, tokens_late; /* tokens; requests that did not keep an objective */
+    struct tt_histogram ttft_ns,
+        tpot_ns; /* arrival to the first token; mean from one to the next */
 };
 
 struct tt_measure_executor {

@@ -3,8 +3,8 @@
  *
  * Usage: fill a `struct step_world` (models, arrivals, executors, policy and options), call
  * step_world_open, then step_world_instant until it returns false (or step_world_run), read `log`
- * and `ends`, call step_world_close. A step of b rows takes alpha b + beta. For tests only: it
- * aborts on misuse. */
+ * and `ends`, call step_world_close. A step of b rows of at most length n takes
+ * alpha b + beta + gamma b n. For tests only: it aborts on misuse. */
 #ifndef TT_TEST_STEP_WORLD_H
 #define TT_TEST_STEP_WORLD_H
 
@@ -15,13 +15,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { WORLD_LENGTH = 8 }; /* of an input whose steps have gamma */
 enum { WORLD_STEPS = 8, WORLD_MODELS = 3, WORLD_REQUESTS = 64, WORLD_LOG = 8192, WORLD_ITEMS = 16 };
 
 struct step_world_model {
     int32_t steps;
     enum tt_step_kind kinds[WORLD_STEPS];
     int64_t alpha[WORLD_STEPS], beta[WORLD_STEPS];
+    int64_t gamma[WORLD_STEPS]; /* per row and element of its input, up to WORLD_LENGTH */
     int64_t slo_ns;
+    struct tt_token_slo tokens;
     int32_t max_batch;
     int32_t output; /* the output length at all quantiles; 0: no decoder */
     int32_t output_limit;
@@ -112,20 +115,36 @@ static inline enum tt_err step_world_create(void *context, struct tt_mechanism *
     return tt_policy_create(mechanism, self->policy, &setup, why);
 }
 
+static inline struct tt_profile *step_world_profile(int64_t alpha, int64_t beta, int64_t gamma,
+                                                    int32_t max_batch) {
+    struct tt_profile_point points[WORLD_LENGTH * 64];
+    struct tt_profile *profile = NULL;
+    struct tt_error why;
+    int32_t count = 0;
+    tt_assert(gamma == 0 || max_batch <= 64);
+    for (int32_t length = 1; gamma > 0 && length <= WORLD_LENGTH; length++)
+        for (int32_t b = 1; b <= max_batch; b++)
+            points[count++] = (struct tt_profile_point){
+                .length = length, .batch = b, .latency_ns = alpha * b + beta + gamma * b * length};
+    enum tt_err err = count > 0 ? tt_profile_new_points(points, count, max_batch, &profile, &why)
+                                : tt_profile_new_linear(alpha, beta, max_batch, &profile, &why);
+    tt_assert(err == TT_OK);
+    return profile;
+}
+
 static inline void step_world_make(struct step_world *self, int32_t m) {
     const struct step_world_model *from = &self->models[m];
-    int64_t alpha = 0, beta = 0;
-    struct tt_error why;
+    int64_t alpha = 0, beta = 0, gamma = 0;
     for (int32_t s = 0; s <= from->steps; s++) {
         bool whole = s == from->steps;
-        enum tt_err err =
-            tt_profile_new_linear(whole ? alpha : from->alpha[s], whole ? beta : from->beta[s],
-                                  from->max_batch, &self->profiles[m][s], &why);
-        tt_assert(err == TT_OK);
+        self->profiles[m][s] =
+            step_world_profile(whole ? alpha : from->alpha[s], whole ? beta : from->beta[s],
+                               whole ? gamma : from->gamma[s], from->max_batch);
         if (whole)
             break;
         alpha += from->alpha[s];
         beta += from->beta[s];
+        gamma += from->gamma[s];
         self->steps[m][s] = (struct tt_step){.name = "step",
                                              .profile = self->profiles[m][s],
                                              .kind = from->kinds[s],
@@ -141,6 +160,7 @@ static inline void step_world_make(struct step_world *self, int32_t m) {
                                .steps = self->steps[m],
                                .whole = self->profiles[m][from->steps],
                                .slo_ns = from->slo_ns,
+                               .tokens = from->tokens,
                                .max_batch = from->max_batch,
                                .padded = from->padded,
                                .slots = from->slots,
