@@ -507,6 +507,30 @@ static void warn_of_objective(struct tt_loader *self, const struct tt_model_sett
     self->options.say(self->options.say_context, TT_LOG_WARNING, line);
 }
 
+/* The same of the objectives for the tokens of answers. */
+static void warn_of_token_slo(struct tt_loader *self, struct tt_served_model *served) {
+    const struct tt_step_model *steps = &served->step_model;
+    int64_t first_ns = tt_step_first_ns(steps, 1, 0), next_ns = 0;
+    for (int32_t s = 0; s < steps->step_count; s++)
+        if (steps->steps[s].kind == TT_STEP_DECODER)
+            next_ns += tt_profile_latency(steps->steps[s].profile, 1, 0);
+    bool hopeless_first = steps->tokens.ttft_ns > 0 && steps->tokens.ttft_ns < first_ns;
+    if (!hopeless_first && (steps->tokens.tpot_ns == 0 || steps->tokens.tpot_ns >= next_ns))
+        return;
+    for (int32_t i = 0; hopeless_first && served->rules && i <= served->priority_count; i++)
+        served->rules[i].compute_late = true;
+    char line[600];
+    snprintf(
+        line, sizeof(line),
+        "model %s version %s: %s is %.10g, and for one request alone it is %.10g ms: no answer "
+        "can be in time; give it more, or leave %s out",
+        served->name, served->version, hopeless_first ? "ttft_ms" : "tpot_ms",
+        (double)(hopeless_first ? steps->tokens.ttft_ns : steps->tokens.tpot_ns) / 1e6,
+        (double)(hopeless_first ? first_ns : next_ns) / 1e6,
+        hopeless_first ? "ttft_ms" : "tpot_ms");
+    self->options.say(self->options.say_context, TT_LOG_WARNING, line);
+}
+
 /* Batches would give wrong answers if a row's outputs depended on its neighbours. Stages were
  * probed when they were cut. */
 static enum tt_err check_rows(struct tt_loader *self, const struct tt_repository_model *model,
@@ -688,8 +712,10 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
         err = tt_placing_check_served(placing, served, model->settings, why);
     if (!err && placing->device.is_cuda)
         err = measure_on_gpu(self, model, version, placing, bench, served, why);
-    if (!err)
+    if (!err) {
         warn_of_objective(self, model->settings, served);
+        warn_of_token_slo(self, served);
+    }
     if (!err && placing->is_auto)
         err = find_candidates(self, model, served, why);
     if (!err && !self->options.engine)
@@ -726,6 +752,7 @@ static enum tt_err new_served(const struct tt_repository_model *model,
         .platform = model->config->message->platform,
         .config_json = config_json,
         .slo_ns = settings->slo_ns > 0 ? settings->slo_ns : TT_NEVER,
+        .tokens = settings->tokens,
         .window_ns = batching->max_delay_ns,
         .preferred_count = batching->preferred_count,
         .preferred = batching->preferred,
@@ -769,9 +796,17 @@ static enum tt_err add_parameters(struct tt_served_model *served,
     snprintf(number, sizeof(number), "%d", served->domain->executor_count);
     set_parameter(parameters, "tutti_executors", number);
     set_parameter(parameters, "tutti_profile", served->profile_source);
-    if (served->step_model.slo_ns != TT_NEVER) {
-        snprintf(number, sizeof(number), "%.10g", (double)served->step_model.slo_ns / 1e6);
-        set_parameter(parameters, "tutti_slo_ms", number);
+    const struct tt_step_model *steps = &served->step_model;
+    const struct {
+        const char *key;
+        int64_t ns;
+    } objectives[] = {{"tutti_slo_ms", steps->slo_ns != TT_NEVER ? steps->slo_ns : 0},
+                      {"tutti_ttft_ms", steps->tokens.ttft_ns},
+                      {"tutti_tpot_ms", steps->tokens.tpot_ns}};
+    for (size_t i = 0; i < TT_COUNT(objectives); i++) {
+        snprintf(number, sizeof(number), "%.10g", (double)objectives[i].ns / 1e6);
+        if (objectives[i].ns > 0)
+            set_parameter(parameters, objectives[i].key, number);
     }
     if (settings->late != TUTTI__MODEL_LATE__LATE_UNSPECIFIED)
         set_parameter(parameters, "tutti_late",

@@ -342,6 +342,18 @@ static void first_words(struct page *page, const struct family *family) {
         durations(page, family);
 }
 
+static void late_words(struct page *page, const struct family *family) {
+    const struct {
+        const char *objective;
+        const struct tt_counter *count;
+    } rows[] = {{"ttft", &page->model->stats->late_first}, {"tpot", &page->model->stats->late_gap}};
+    for (size_t i = 0; emits(page->model) && i < TT_COUNT(rows); i++) {
+        begin(page, family, "");
+        tt_exposition_label(&page->out, "objective", rows[i].objective);
+        value(&page->out, family, tt_counter_get(rows[i].count));
+    }
+}
+
 static void per_emitter(struct page *page, const struct family *family) {
     if (emits(page->model)) {
         begin(page, family, "");
@@ -598,6 +610,13 @@ static const struct family families[] = {
      "Submission until the first element of the answer was emitted", .of_model = first_words,
      .offset = offsetof(struct tt_model_stats, first_word), .bounds = COARSE_BOUNDS,
      .shown = has_emitters},
+    {"tutti_time_per_word_seconds", HISTOGRAM, S_OF_NS,
+     "Mean time from one element of an answer to the next", .of_model = first_words,
+     .offset = offsetof(struct tt_model_stats, word_gap), .bounds = COARSE_BOUNDS,
+     .shown = has_emitters},
+    {"tutti_words_late_total", COUNTER, AS_COUNTED,
+     "Answers whose elements missed an objective: the first (ttft), or the time per element (tpot)",
+     .of_model = late_words, .shown = has_emitters},
     {"tutti_slo_seconds", GAUGE, S_OF_NS, "The objective of the models that have one",
      .of_model = slo},
     {"tutti_model_info", GAUGE, AS_COUNTED,

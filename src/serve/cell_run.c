@@ -167,6 +167,8 @@ enum tt_err tt_cell_run_deliver(struct tt_cell_run *self, int32_t first, int64_t
     struct tt_emissions *stream = inference->emissions;
     tt_assert(first <= answer->count);
     tt_counter_add(&stats->words, answer->count - first);
+    for (int32_t i = first; i < answer->count; i++)
+        tt_token_times_add(&inference->words, emitted_at);
     if (first == 0 && answer->count > 0) {
         tt_duration_histogram_add(&stats->first_word, emitted_at - inference->submitted_at);
         if (stream && self->model->cells->tap)

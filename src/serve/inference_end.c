@@ -58,12 +58,31 @@ void tt_inference_end(struct tt_inference *inference, enum tt_err err,
     answer_in_order(model, client);
 }
 
+/* Counts the words of an answer. Without cells they come with it, as one. True: they were late. */
+static bool count_words(const struct tt_inference *inference, int64_t ended_at) {
+    struct tt_model_stats *stats = inference->model->stats;
+    const struct tt_token_slo *slo = &inference->model->step_model.tokens;
+    struct tt_token_times words = inference->words;
+    if (words.count == 0)
+        tt_token_times_add(&words, ended_at);
+    if (words.count > 1)
+        tt_duration_histogram_add(&stats->word_gap, tt_token_times_tpot(&words));
+    bool late_first = words.first_at > tt_token_slo_first_by(slo, inference->since_at);
+    bool late_gap = slo->tpot_ns > 0 && tt_token_times_tpot(&words) > slo->tpot_ns;
+    tt_counter_add(&stats->late_first, late_first);
+    tt_counter_add(&stats->late_gap, late_gap);
+    return late_first || late_gap;
+}
+
 void tt_inference_end_count_answer(const struct tt_inference *inference, int64_t now) {
     struct tt_model_stats *stats = inference->model->stats;
     tt_counter_add(&stats->succeeded, 1);
     /* A turn's `now` may be a little older than the end of a task that it collects. */
     int64_t ended_at = now > inference->computed_at ? now : inference->computed_at;
-    tt_counter_add(&stats->late, ended_at > inference->deadline_at);
+    bool has_words =
+        inference->words.count > 0 || tt_token_slo_given(&inference->model->step_model.tokens);
+    bool late_words = has_words && count_words(inference, ended_at);
+    tt_counter_add(&stats->late, ended_at > inference->deadline_at || late_words);
     tt_counter_add(&stats->request_ns, ended_at - inference->submitted_at);
     tt_counter_add(&stats->queue_ns, inference->started_at - inference->submitted_at);
     tt_counter_add(&stats->compute_ns, ended_at - inference->started_at);

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "core/tensor.h"
+#include "core/token_slo.h"
 #include "serve/inference.h"
 
 #include <stdbool.h>
@@ -75,6 +76,7 @@ struct tt_inference {
     struct tt_cell_run *cell_run;  /* of a model of cells, until it ends */
     int32_t first_row;
     int64_t started_at, computed_at; /* of its first step and its last */
+    struct tt_token_times words;     /* that its cells emitted */
     int64_t input_ns, infer_ns;      /* of the runs that it was in */
     struct tt_list_node in_ring;     /* the input ring's, while it waits for slots */
     struct tt_list_node in_order;    /* where answers keep the order of their requests */

@@ -72,7 +72,7 @@ struct tt_model_stats {
     struct tt_refcount users;
     struct tt_counter accepted; /* requests handed to the domain */
     struct tt_counter succeeded;
-    struct tt_counter late;       /* of those, after their deadline */
+    struct tt_counter late;       /* of those, after their deadline, or with late tokens */
     struct tt_counter dropped[5]; /* by tt_drop_reason */
     struct tt_counter failed, cancelled, rejected;
     struct tt_counter rows;        /* computed */
@@ -118,6 +118,9 @@ struct tt_model_stats {
     struct tt_length_histogram outputs;             /* L3: elements that answers of cells emitted */
     struct tt_counter words;                        /* the same, when each was emitted */
     struct tt_duration_histogram first_word;        /* from submission to the first of them */
+    struct tt_duration_histogram word_gap;  /* of answers of two or more: the mean from one to the
+                                               next */
+    struct tt_counter late_first, late_gap; /* answers that missed TTFT, TPOT of their model */
     /* Policy auto: how often policies were compared on its latest requests; the best
      * gain in requests on time that another policy had then; changes, and when the last one began.
      */

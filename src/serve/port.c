@@ -272,6 +272,7 @@ enum tt_err tt_port_take(struct tt_port *port, struct tt_served_model *model, in
     inference->cancel_acknowledged = inference->released = false;
     inference->result = NULL;
     inference->cell_run = NULL;
+    inference->words.count = 0;
     inference->emitted = NULL;
     inference->asks = false;
     inference->err = TT_OK;

@@ -53,6 +53,7 @@ enum tt_err tt_served_model_new(const struct tt_served_model_spec *spec,
     self->default_priority = spec->default_priority;
     self->step_model = (struct tt_step_model){.name = self->name,
                                               .slo_ns = spec->slo_ns,
+                                              .tokens = spec->tokens,
                                               .window_ns = spec->window_ns,
                                               .preferred_count = spec->preferred_count,
                                               .preferred = self->preferred,
@@ -130,8 +131,7 @@ static const char *step_name(int32_t step, int32_t step_count) {
     return step < (int32_t)TT_COUNT(names) ? names[step] : "stage";
 }
 
-void tt_served_cells_as_blocks(struct tt_served_cells *by, struct tt_step *steps,
-                               struct tt_step_model *step_model) {
+static void fill_quantiles(struct tt_served_cells *by) {
     const struct tt_cells *cells = by->cells;
     int32_t max_output = cells->max_length + cells->threshold;
     max_output =
@@ -140,6 +140,12 @@ void tt_served_cells_as_blocks(struct tt_served_cells *by, struct tt_step *steps
         int32_t quantile = cells->output_quantiles[q];
         by->output_quantiles[q] = quantile > 0 && quantile < max_output ? quantile : max_output;
     }
+}
+
+void tt_served_cells_as_blocks(struct tt_served_cells *by, struct tt_step *steps,
+                               struct tt_step_model *step_model) {
+    const struct tt_cells *cells = by->cells;
+    fill_quantiles(by);
     for (int32_t t = 0; t < cells->type_count; t++) {
         bool decodes = cells->kind == TT_UNFOLD_SEQ2SEQ && t > 0;
         steps[t].kind = decodes ? TT_STEP_DECODER : TT_STEP_ENCODER;
@@ -155,6 +161,21 @@ void tt_served_cells_as_blocks(struct tt_served_cells *by, struct tt_step *steps
 static void fill_cell_step(struct tt_step *step, const struct tt_cells *cells, int32_t type) {
     step->min_rows = cells->types[type].min_batch;
     step->cell = tt_cells_key(cells, type);
+}
+
+/* By cells a step's kind matters only where objectives for tokens say which cells are tokens. */
+static void count_tokens(struct tt_served_cells *by, struct tt_step *steps,
+                         struct tt_step_model *step_model) {
+    const struct tt_cells *cells = by->cells;
+    if (!tt_token_slo_given(&step_model->tokens) || cells->kind != TT_UNFOLD_SEQ2SEQ)
+        return;
+    fill_quantiles(by);
+    for (int32_t t = 0; t < cells->type_count; t++) {
+        bool emits = cells->types[t].emit >= 0;
+        steps[t].kind = emits ? TT_STEP_DECODER : TT_STEP_ENCODER;
+        if (emits)
+            step_model->output_quantiles = by->output_quantiles;
+    }
 }
 
 enum tt_err tt_served_model_loaded(struct tt_served_model *self,
@@ -183,6 +204,8 @@ enum tt_err tt_served_model_loaded(struct tt_served_model *self,
     self->step_model.max_batch = self->signature->max_batch;
     for (int32_t s = 0; self->cells && s < step_count; s++)
         fill_cell_step(&self->steps[s], self->cells->cells, s);
+    if (self->cells && self->cells->by_cell)
+        count_tokens(self->cells, self->steps, &self->step_model);
     if (self->cells && self->cells->by_step)
         tt_served_cells_as_blocks(self->cells, self->steps, &self->step_model);
     free(self->reason);

@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "core/tensor.h"
+#include "core/token_slo.h"
 
 struct tt_engine_model;
 struct tt_ensemble;
@@ -56,6 +57,7 @@ struct tt_served_model_spec {
     const char *platform;
     const char *config_json;
     int64_t slo_ns; /* TT_NEVER: none */
+    struct tt_token_slo tokens;
     int64_t window_ns;
     int32_t preferred_count;
     const int32_t *preferred;

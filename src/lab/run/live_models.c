@@ -116,6 +116,7 @@ static enum tt_err new_emulated(const struct tt_scenario_model *model,
                                         .platform = tt_engine_kind_emulating()->traits.platform,
                                         .config_json = "{}",
                                         .slo_ns = steps->slo_ns,
+                                        .tokens = steps->tokens,
                                         .window_ns = steps->window_ns,
                                         .preferred_count = steps->preferred_count,
                                         .preferred = steps->preferred,
@@ -248,6 +249,7 @@ static void adapt(struct tt_repository_model *entry, const struct tt_scenario *s
         memcpy(entry->settings->output_quantiles, steps->output_quantiles,
                sizeof(entry->settings->output_quantiles));
     entry->settings->slo_ns = steps->slo_ns == TT_NEVER ? 0 : steps->slo_ns;
+    entry->settings->tokens = steps->tokens;
     if (steps->rules)
         entry->settings->late =
             steps->rules->delay_late ? TUTTI__MODEL_LATE__SERVE : TUTTI__MODEL_LATE__DROP;

@@ -42,6 +42,35 @@ static void take_objective(struct tt_model_settings *self, struct tt_findings *f
         self->slo_ns = slo_us > 0 ? slo_us * 1000 : (int64_t)(slo_ms * 1e6 + 0.5);
 }
 
+/* `field`: an objective for the elements of answers. */
+static int64_t token_slo_ns(const struct tt_model_settings *self, const char *field, double ms,
+                            struct tt_findings *findings) {
+    if (!(ms >= 0 && ms <= 1e9) || (ms > 0 && ms < 1e-3)) {
+        tt_model_settings_problem(self, findings, self->message, field,
+                                  "%s is %g; it is a number of milliseconds from 0.001 to 1e9, 0 "
+                                  "for no objective",
+                                  field, ms);
+        return 0;
+    }
+    const Tutti__ModelEmulation *emulation = self->message->emulation;
+    bool emulates = emulation && emulation->cells &&
+                    emulation->cells->kind == TUTTI__MODEL_UNFOLD__KIND__SEQ2SEQ;
+    if (ms > 0 && !self->message->unfold && !emulates) {
+        tt_model_settings_problem(self, findings, self->message, field,
+                                  "%s is for answers that come element by element, as those of "
+                                  "models of cells do (unfold, or emulated cells of kind SEQ2SEQ)",
+                                  field);
+        return 0;
+    }
+    return (int64_t)(ms * 1e6 + 0.5);
+}
+
+static void take_token_slo(struct tt_model_settings *self, struct tt_findings *findings) {
+    const Tutti__TuttiModel *message = self->message;
+    self->tokens.ttft_ns = token_slo_ns(self, "ttft_ms", message->ttft_ms, findings);
+    self->tokens.tpot_ns = token_slo_ns(self, "tpot_ms", message->tpot_ms, findings);
+}
+
 static void take_run_limit(struct tt_model_settings *self, struct tt_findings *findings) {
     enum { DAY_MS = 24 * 3600 * 1000 };
     int64_t max_run_ms = self->message->max_run_ms;
@@ -464,6 +493,7 @@ enum tt_err tt_model_settings_open(const char *path, struct tt_model_settings **
         return TT_OK;
     }
     take_objective(self, findings);
+    take_token_slo(self, findings);
     take_run_limit(self, findings);
     self->profile = self->message->profile;
     take_policy(self, findings);

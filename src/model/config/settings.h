@@ -46,6 +46,7 @@ struct tt_model_settings {
     bool from_file;
     struct tt_textproto_places places;
     int64_t slo_ns; /* 0: none */
+    struct tt_token_slo tokens;
     Tutti__ModelLate late;
     const char *policy;  /* "": derived from config.pbtxt; borrowed */
     const char *profile; /* "": profile.pbtxt if there is one; borrowed */

@@ -175,6 +175,15 @@ static bool emits(const struct tt_cells *cells) {
     return any;
 }
 
+static void check_token_slo(struct tt_repository_model *model, const struct tt_cells *cells) {
+    const struct tt_model_settings *settings = model->settings;
+    if (cells && settings && tt_token_slo_given(&settings->tokens) && !emits(cells))
+        tt_model_settings_problem(settings, &model->findings, settings->message,
+                                  settings->tokens.ttft_ns > 0 ? "ttft_ms" : "tpot_ms",
+                                  "ttft_ms and tpot_ms are for models that emit words, as decoders "
+                                  "of cells do; this one has one answer: leave them out");
+}
+
 /* The highest version completes the configuration; the others must agree with it. */
 static enum tt_err read_onnx_files(struct tt_repository_model *model,
                                    const struct tt_engine_list *engines,
@@ -197,8 +206,10 @@ static enum tt_err read_onnx_files(struct tt_repository_model *model,
             err = tt_model_config_complete(model->config, engines, onnx, path,
                                            cells ? cells->signature.max_batch : default_max_batch,
                                            &model->findings);
-        if (!err && !completed)
+        if (!err && !completed) {
             tt_model_config_check_decoupled(model->config, emits(cells), &model->findings);
+            check_token_slo(model, cells);
+        }
         completed = true;
         free(onnx);
         if (err)
