@@ -45,6 +45,7 @@ python3 -B scripts/check_layers.py || fails check_layers
 python3 -B scripts/check_requirements.py --check || fails check_requirements
 python3 -B scripts/npu_profiles.py --check || fails npu_profiles
 python3 -B scripts/rnn_profiles.py --check || fails rnn_profiles
+python3 -B scripts/decoder_profiles.py --check || fails decoder_profiles
 
 if [ -n "$failed" ]; then
   echo "lint: failed:$failed" >&2
