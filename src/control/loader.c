@@ -585,6 +585,14 @@ static void drop_steps(const struct tt_cells *cells, struct tt_profile ***steps)
     *steps = NULL;
 }
 
+/* D8. An engine that runs the model whole has no stages to exit from. */
+static void note_exits(const struct tt_model_settings *settings, struct tt_served_model *served) {
+    const Tutti__TuttiModel *message = settings->message;
+    for (size_t i = 0; i < message->n_exit; i++)
+        if (message->exit[i]->after_stage < served->step_model.step_count - 1)
+            served->steps[message->exit[i]->after_stage].may_exit = true;
+}
+
 /* Loads one graph, its stages or its cells, and finds their profiles. */
 static enum tt_err load_version(struct tt_loader *self, const struct tt_repository_model *model,
                                 const struct tt_repository_version *version,
@@ -625,7 +633,7 @@ static enum tt_err load_version(struct tt_loader *self, const struct tt_reposito
     const struct tt_engine_ops *ops = bench->engine->ops;
     if (ops->stage_slots && !version->cells)
         served->step_model.slots = ops->stage_slots(profiles.loaded);
-    served->step_model.may_exit = model->settings->message->n_exit > 0;
+    note_exits(model->settings, served);
     return TT_OK;
 }
 

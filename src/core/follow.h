@@ -16,8 +16,8 @@
  *
  * Conditions, asserted: the first task is of requests, walks TOGETHER, ends at the end of a block,
  * has no follower yet, and was not asked to stop. It ends as DONE or FAILED, and no member leaves
- * or jumps at its end: a policy that follows up tasks of models with exits (`may_exit`) is at
- * fault.
+ * or jumps at its end: a policy that follows up a task with a step where requests may exit
+ * (`may_exit`) is at fault.
  *
  * Implemented in follow.c; the mechanism calls tt_follow_finished. */
 #ifndef TT_CORE_FOLLOW_H

@@ -34,6 +34,7 @@ struct tt_step {
     /* C1: by cells: what the cell computes. Cells of equal values, in several models of a domain,
      * are one type and share its batches. 0: it is like no other. */
     uint64_t cell;
+    bool may_exit; /* D8: behind it requests may leave the model or skip steps */
 };
 
 enum { TT_QUEUE_MAX_LEVELS = 32 }; /* priority levels, from 1 */
@@ -63,7 +64,6 @@ struct tt_step_model {
     /* True: inputs are padded to the longest in the batch that runs the first step, and from then
      * on only batches padded to the same length can be joined. False: any lengths can. */
     bool padded;
-    bool may_exit;     /* D8: requests may leave it early or skip steps */
     bool pins_outputs; /* output_quantiles are believed, whatever outputs are seen */
     /* D2: maximum number of rows between two steps at once, since their results need memory there;
      * 0: no limit. A single request may always be there. */
@@ -142,6 +142,15 @@ static inline int64_t tt_step_latest(const struct tt_step_model *self, int64_t d
     if (first_by_at != TT_NEVER)
         latest_at = tt_instant_min(latest_at, first_by_at - tt_step_first_ns(self, rows, length));
     return latest_at;
+}
+
+/* D8: true if requests may leave the model or skip steps behind one of these steps. */
+static inline bool tt_step_may_exit(const struct tt_step_model *self, int32_t first_step,
+                                    int32_t last_step) {
+    for (int32_t step = first_step; step <= last_step; step++)
+        if (self->steps[step].may_exit)
+            return true;
+    return false;
 }
 
 /* Maximum number of rows in one batch of a cell: a row of steps that runs as one

@@ -38,8 +38,8 @@
  *   - it cannot be stretched when it ends the stage: it is full, not the latest, or split, or by
  *     the profile it will then be older than `comp_wait`;
  *   - it is not catching up, and will not be split there;
- *   - its model has no exits (of those in an arrivals file the policy does not know: such a request
- *     leaves where the next stage ends);
+ *   - no request may exit at the end of the stage (of exits in an arrivals file the policy does not
+ *     know: such a request leaves where the next stage ends);
  *   - no part waits for the next stage, and the buffer behind that is free.
  * The next stage goes to an idle executor. If none is idle, it goes behind the only task of the
  * batch's own executor, or to the only executor of that stage if that has room (`depth`).

@@ -27,7 +27,8 @@ static bool goes_on(const struct tt_policy *self, const struct tt_task *task) {
     const struct tt_step_model *model = tt_diversity_model_of(self, task->model);
     const struct tt_part *part = &table->parts[tt_diversity_part_of(task)];
     int32_t next = part->stage + 1;
-    if (task->after || task->follower || next == table->stage_count || model->may_exit)
+    if (task->after || task->follower || next == table->stage_count ||
+        tt_step_may_exit(model, task->first_step, task->last_step))
         return false;
     if (table->batches[part->batch].held >= 0 || table->queues[next].first >= 0 ||
         !tt_batch_table_has_buffer(table, next) ||

@@ -10,7 +10,7 @@
  * tt_policy_setup is recorded as the policy's name.) */
 _Static_assert(sizeof(void *) != 8 || sizeof(struct tt_step_model) == 152,
                "a new field of tt_step_model: record it here and in proto/recording.proto");
-_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_step) == 32,
+_Static_assert(sizeof(void *) != 8 || sizeof(struct tt_step) == 40,
                "a new field of tt_step: record it here and in proto/recording.proto");
 _Static_assert(sizeof(void *) != 8 || sizeof(struct tt_policy_setup) == 56,
                "a new field of tt_policy_setup: record it here and in proto/recording.proto");
@@ -144,6 +144,7 @@ void *tt_record_model_pack(const struct tt_step_model *model, size_t head_bytes,
         messages[i].profile = &profiles[i].message;
         messages[i].min_rows = model->steps[i].min_rows;
         messages[i].cell = model->steps[i].cell;
+        messages[i].may_exit = model->steps[i].may_exit;
         pointers[i] = &messages[i];
     }
     Tutti__RecordedQueueRule *rules = calloc((size_t)model->rule_count + 1, sizeof(*rules));
@@ -179,7 +180,7 @@ void *tt_record_model_pack(const struct tt_step_model *model, size_t head_bytes,
     m.dec_timesteps = model->dec_timesteps;
     m.n_executor = (size_t)model->executor_count;
     m.executor = (int32_t *)model->executors;
-    m.may_exit = model->may_exit;
+    m.may_exit = tt_step_may_exit(model, 0, model->step_count - 1);
     m.n_rule = (size_t)model->rule_count;
     m.rule = rule_pointers;
     void *bytes = good ? pack(&m.base, head_bytes, out_bytes) : NULL;
@@ -250,17 +251,22 @@ static enum tt_err check_model(const Tutti__RecordedModel *m, struct tt_error *w
 /* The steps that are read count in the model at once, so that it frees them after an error. */
 static enum tt_err fill_steps(struct tt_step_model *model, struct tt_step *steps,
                               const Tutti__RecordedModel *m, struct tt_error *why) {
+    bool says_where = false; /* older recordings do not */
+    for (size_t i = 0; i < m->n_step; i++)
+        says_where |= m->step[i]->may_exit;
     for (; (size_t)model->step_count < m->n_step; model->step_count++) {
         const Tutti__RecordedStep *from = m->step[model->step_count];
         struct tt_profile *profile;
         enum tt_err err = read_profile(from->profile, &profile, why);
         if (err)
             return tt_fail_in(err, why, "model '%s'", m->name);
-        steps[model->step_count] = (struct tt_step){.name = copy(from->name),
-                                                    .profile = profile,
-                                                    .kind = (enum tt_step_kind)from->kind,
-                                                    .min_rows = from->min_rows,
-                                                    .cell = from->cell};
+        steps[model->step_count] =
+            (struct tt_step){.name = copy(from->name),
+                             .profile = profile,
+                             .kind = (enum tt_step_kind)from->kind,
+                             .min_rows = from->min_rows,
+                             .cell = from->cell,
+                             .may_exit = says_where ? from->may_exit : m->may_exit};
     }
     return TT_OK;
 }
@@ -291,7 +297,6 @@ static enum tt_err fill_model(struct tt_record_model *self, const Tutti__Recorde
                                     .dec_timesteps = m->dec_timesteps,
                                     .executor_count = (int32_t)m->n_executor,
                                     .executors = executors,
-                                    .may_exit = m->may_exit,
                                     .window_ns = m->window_ns,
                                     .preferred_count = (int32_t)m->n_preferred,
                                     .preferred = preferred,

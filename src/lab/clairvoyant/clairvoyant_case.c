@@ -33,7 +33,7 @@ static const char *unknown_model(const struct tt_scenario_model *model) {
     if (steps->step_count != 1 || steps->steps[0].kind != TT_STEP_STATIC ||
         model->tree != TT_TREE_NONE)
         return "a model of several steps or of cells";
-    if (steps->may_exit)
+    if (tt_step_may_exit(steps, 0, steps->step_count - 1))
         return "a model with exits";
     if (model->lengths)
         return "a model with inputs of many lengths";

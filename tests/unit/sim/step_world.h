@@ -31,7 +31,7 @@ struct step_world_model {
     bool padded;
     int32_t min_rows; /* of every step, for policies by cells */
     int32_t slots;
-    bool may_exit;
+    uint32_t exits; /* bit s: requests may leave behind step s */
 };
 
 struct step_world_entry { /* one step that ran */
@@ -148,6 +148,7 @@ static inline void step_world_make(struct step_world *self, int32_t m) {
         self->steps[m][s] = (struct tt_step){.name = "step",
                                              .profile = self->profiles[m][s],
                                              .kind = from->kinds[s],
+                                             .may_exit = from->exits >> s & 1,
                                              .min_rows = from->min_rows};
     }
     for (int32_t p = 0; p < TT_QUANTILES; p++)
@@ -164,7 +165,6 @@ static inline void step_world_make(struct step_world *self, int32_t m) {
                                .max_batch = from->max_batch,
                                .padded = from->padded,
                                .slots = from->slots,
-                               .may_exit = from->may_exit,
                                .output_quantiles = from->output ? self->quantiles[m] : NULL};
 }
 

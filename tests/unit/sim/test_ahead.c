@@ -144,19 +144,25 @@ static void not_where_the_batch_splits(void **state) {
     step_world_close(&world);
 }
 
-/* D8: a model with exits: requests leave at the end of the first stage, and are answered then. */
+/* D8: requests leave at the end of the first stage, and are answered then; the stages behind that
+ * follow each other. */
 static void not_where_requests_may_exit(void **state) {
     (void)state;
-    struct step_world world = pipeline(2, 2, 2);
-    world.models[0].may_exit = true;
-    OPTIONS(&world, {"stretch", "off"}, {"ahead", "on"});
-    step_world_arrival(&world, 0, 0);
-    step_world_arrival(&world, 0, 0)->exit_step = 0;
-    step_world_open(&world);
-    step_world_run(&world);
-    assert_int_equal(gap(&world, 0, 0), MESSAGE);
-    assert_int_equal(world.ends[1].ended_at, MESSAGE + STAGE);
-    step_world_close(&world);
+    struct step_world world;
+    for (int32_t last = 2; last <= 3; last++) { /* behind the first stage only */
+        world = pipeline(last, last, 2);
+        world.models[0].exits = 1;
+        OPTIONS(&world, {"stretch", "off"}, {"ahead", "on"});
+        step_world_arrival(&world, 0, 0);
+        step_world_arrival(&world, 0, 0)->exit_step = 0;
+        step_world_open(&world);
+        step_world_run(&world);
+        assert_int_equal(gap(&world, 0, 0), MESSAGE);
+        if (last == 3)
+            assert_int_equal(gap(&world, 0, 1), 0);
+        assert_int_equal(world.ends[1].ended_at, MESSAGE + STAGE);
+        step_world_close(&world);
+    }
 }
 
 /* Recurrent steps: a stage that ends within a block is not followed. */
@@ -200,7 +206,8 @@ static void fill(struct step_world *world, struct tt_prng *prng) {
                                            .slo_ns = TT_NEVER,
                                            .max_batch = 1 + (int32_t)tt_prng_below(prng, 6),
                                            .slots = tt_prng_below(prng, 3) ? 0 : 8};
-        model->may_exit = tt_prng_below(prng, 3) == 0;
+        if (tt_prng_below(prng, 3) == 0)
+            model->exits = (uint32_t)tt_prng_below(prng, 1u << (model->steps - 1));
         for (int32_t s = 0; s < model->steps; s++) {
             model->alpha[s] = (int64_t)tt_prng_below(prng, 60);
             model->beta[s] = 1 + (int64_t)tt_prng_below(prng, 100);
@@ -215,8 +222,9 @@ static void fill(struct step_world *world, struct tt_prng *prng) {
         arrival->rows = 1 + (int32_t)tt_prng_below(prng, (uint64_t)(model->max_batch + 1) / 2);
         if (tt_prng_below(prng, 8) == 0)
             arrival->cancel_at = at + (int64_t)tt_prng_below(prng, 500);
-        if (model->may_exit && model->steps > 1 && tt_prng_below(prng, 3) == 0)
-            arrival->exit_step = (int32_t)tt_prng_below(prng, (uint64_t)model->steps - 1);
+        int32_t exit = (int32_t)tt_prng_below(prng, (uint64_t)model->steps);
+        if (model->exits >> exit & 1 && tt_prng_below(prng, 2) == 0)
+            arrival->exit_step = exit;
     }
 }
 
@@ -237,8 +245,8 @@ static void check_order(const struct step_world *world) {
         assert_true(world->ends[request].ended_at != TT_NEVER);
         const struct tt_sim_arrival *arrival = &world->arrivals[request];
         int32_t steps = world->models[arrival->model].steps;
-        if (world->ends[request].ending == TT_ENDING_DONE && arrival->exit_step < 0)
-            assert_int_equal(next, steps);
+        if (world->ends[request].ending == TT_ENDING_DONE) /* where it is known, it exits there */
+            assert_int_equal(next, arrival->exit_step < 0 ? steps : arrival->exit_step + 1);
     }
 }
 
