@@ -8,6 +8,7 @@
 #include "engine/streams/stream_cells.h"
 #include "engine/streams/stream_engine.h"
 #include "engine/streams/stream_model.h"
+#include "policy/batch_table.h"
 #include "serve/domain.h"
 #include "serve/served_model_state.h"
 
@@ -46,8 +47,11 @@ static enum tt_err open_device(struct tt_device_streams *self, const struct tt_m
 }
 
 static int64_t operations_of(const struct tt_served_model *served, int32_t places) {
+    const struct tt_step_model *steps = &served->step_model;
+    bool may_exit = tt_step_may_exit(steps, 0, steps->step_count - 1);
+    int64_t exits = may_exit ? (int64_t)places * TT_STREAM_MAX_READ_BACKS : 0;
     return served->cells ? tt_stream_cells_operations(served->cells->cells, places)
-                         : tt_stream_engine_operations(served->signature, places);
+                         : tt_stream_engine_operations(served->signature, places) + exits;
 }
 
 enum tt_err tt_device_streams_open(struct tt_device_streams *self,
@@ -250,6 +254,11 @@ static enum tt_err set_steps(struct on_streams *self, int32_t executors,
     }
     enum tt_err err = self->kind->lay_out(self->model, &self->signature, &self->dataflow, why);
     program->dataflow = &self->dataflow;
+    if (!err && self->dataflow.exit_count > 0 && steps > TT_BATCH_STAGES)
+        err = tt_fail(TT_ERR_UNSUPPORTED, why,
+                      "a device runs models of exits in at most %d stages, and this one has %d: "
+                      "write fewer cuts in `stages`, or leave `exit` or `device` out",
+                      TT_BATCH_STAGES, steps);
     return err || steps == 1 || program->cells ? err : find_slots(self, &program->slot_count, why);
 }
 

@@ -105,11 +105,14 @@ static enum tt_err check_device(const struct tt_repository_model *model,
                        "backend '%s' does not run on a GPU: leave `kind` out of `device` in "
                        "tutti.pbtxt",
                        engine->name);
-    if (settings->message->n_exit > 0)
-        return tt_fail(TT_ERR_UNSUPPORTED, why,
-                       "a device runs graphs and their stages: leave `exit` or `device` out of "
-                       "tutti.pbtxt");
     const struct tt_policy_kind *kind = tt_placing_kind(placing);
+    bool by_stages = kind && kind->traits.granularity == TT_GRANULARITY_STAGE;
+    if (settings->message->n_exit > 0 && !by_stages)
+        return tt_fail(TT_ERR_UNSUPPORTED, why,
+                       "policy '%s' does not return to the host at each stage, where a device's "
+                       "requests exit: choose policy diversity, or leave `exit` or `device` out "
+                       "of tutti.pbtxt",
+                       placing->policy.name);
     if (!tt_model_settings_has_cells(settings) || (kind && tt_policy_is_by_cells(kind)))
         return TT_OK;
     return tt_fail(TT_ERR_UNSUPPORTED, why,

@@ -21,15 +21,84 @@ enum tt_err tt_dataflow_step_init(struct tt_dataflow_step *self, int32_t input_c
     return self->inputs && self->outputs ? TT_OK : TT_ERR_NO_MEMORY;
 }
 
+enum tt_err tt_dataflow_exits_init(struct tt_dataflow *self, int32_t exit_count) {
+    self->exits = calloc((size_t)exit_count + 1, sizeof(*self->exits));
+    if (!self->exits)
+        return TT_ERR_NO_MEMORY;
+    self->exit_count = exit_count;
+    for (int32_t e = 0; e < exit_count; e++)
+        self->exits[e].condition = -1;
+    return TT_OK;
+}
+
+static void free_step(const struct tt_dataflow_step *step) {
+    free(step->inputs);
+    free(step->outputs);
+}
+
 void tt_dataflow_fini(struct tt_dataflow *self) {
-    for (int32_t s = 0; self->steps && s < self->step_count; s++) {
-        free(self->steps[s].inputs);
-        free(self->steps[s].outputs);
+    for (int32_t s = 0; self->steps && s < self->step_count; s++)
+        free_step(&self->steps[s]);
+    for (int32_t e = 0; e < self->exit_count; e++) {
+        free_step(&self->exits[e].test);
+        free(self->exits[e].gives);
     }
+    free(self->exits);
     free(self->steps);
     free(self->tensors);
     *self = (struct tt_dataflow){0};
 }
+
+/* ---- exits ---- */
+
+static bool has(const int32_t *tensors, int32_t count, int32_t tensor) {
+    for (int32_t i = 0; i < count; i++)
+        if (tensors[i] == tensor)
+            return true;
+    return false;
+}
+
+static bool reads(const struct tt_dataflow *self, const struct tt_dataflow_exit *exit,
+                  int32_t tensor) {
+    bool compares = exit->condition < 0 && (exit->moved == tensor || exit->since == tensor);
+    bool answers = false;
+    for (int32_t g = 0; g < exit->give_count && exit->to == self->step_count; g++)
+        answers |= exit->gives[g].from == tensor;
+    return compares || answers || exit->condition == tensor ||
+           has(exit->test.inputs, exit->test.input_count, tensor);
+}
+
+bool tt_dataflow_has_exit(const struct tt_dataflow *self, int32_t step) {
+    for (int32_t e = 0; e < self->exit_count; e++)
+        if (self->exits[e].step == step)
+            return true;
+    return false;
+}
+
+bool tt_dataflow_exit_reads(const struct tt_dataflow *self, int32_t step, int32_t tensor) {
+    for (int32_t e = 0; e < self->exit_count; e++)
+        if (self->exits[e].step == step && reads(self, &self->exits[e], tensor))
+            return true;
+    return false;
+}
+
+static void keep(struct tt_dataflow *self, int32_t tensor, int32_t step) {
+    struct tt_dataflow_tensor *kept = &self->tensors[tensor];
+    kept->last_use = kept->last_use > step ? kept->last_use : step;
+}
+
+void tt_dataflow_keep_for_exits(struct tt_dataflow *self) {
+    for (int32_t e = 0; e < self->exit_count; e++) {
+        const struct tt_dataflow_exit *exit = &self->exits[e];
+        for (int32_t t = 0; t < self->tensor_count; t++)
+            if (reads(self, exit, t) || has(exit->test.outputs, exit->test.output_count, t))
+                keep(self, t, exit->step);
+        for (int32_t g = 0; g < exit->give_count && exit->to < self->step_count; g++)
+            keep(self, exit->gives[g].from, exit->to);
+    }
+}
+
+/* ---- steps in a row ---- */
 
 static bool set_tensor(struct tt_dataflow_tensor *tensor, const struct tt_tensor_spec *spec,
                        int32_t producer, int32_t last_use) {

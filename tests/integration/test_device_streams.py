@@ -59,6 +59,24 @@ def picker():
     return model.SerializeToString()
 
 
+def ladder():
+    """h1 = x + 1, h2 = h1 * h1, y = h2 + h1, a stage each; and an exit behind the first: y = -h1 where h1 is above 10; needs onnx."""
+    from onnx import TensorProto, helper
+
+    def make(nodes, inputs, outputs, constants):
+        rows = lambda name, width: helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", width])  # noqa: E731
+        tensors = [helper.make_tensor(name, TensorProto.FLOAT, [1], [value]) for name, value in constants.items()]
+        nodes = [helper.make_node(op, ins, outs, **attributes) for op, ins, outs, attributes in nodes]
+        graph = helper.make_graph(nodes, "g", [rows(*i) for i in inputs], [rows(*o) for o in outputs], tensors)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+        model.ir_version = 8
+        return model.SerializeToString()
+
+    trunk = [("Add", ["x", "one"], ["h1"], {}), ("Mul", ["h1", "h1"], ["h2"], {}), ("Add", ["h2", "h1"], ["y"], {})]
+    exit_ = [("Neg", ["h1"], ["y"], {}), ("ReduceMin", ["h1"], ["least"], {"axes": [1]}), ("Sub", ["least", "ten"], ["goes"], {})]
+    return make(trunk, [("x", 2)], [("y", 2)], {"one": 1.0}), make(exit_, [("h1", 2)], [("y", 2), ("goes", 1)], {"ten": 10.0})
+
+
 class DeviceStreams(unittest.TestCase):
     def put(self, name, settings, config=EMULATED, profile=PROFILE, model=None):
         folder = self.folder / name
@@ -234,6 +252,38 @@ class DeviceStreams(unittest.TestCase):
         batches, _, out, arrived = self.events("device")
         self.assertEqual((set(arrived), set(out)), (set(batches), set(batches)))
         self.assertEqual(self.events("plain")[1:], ({}, {}, {}))
+        self.stop()
+
+    @needing("onnx")
+    def test_exits(self):
+        """D8: which requests left, and where, read from the trace. What decides is read back behind the stage with the exit, and so are the
+        answers of those that leave; behind no other. Answers are those of the processor."""
+        config = 'max_batch_size: 8\ninput { name: "x" data_type: TYPE_FP32 dims: 2 }\noutput { name: "y" data_type: TYPE_FP32 dims: 2 }\n'
+        exits = 'stages { after: "h1" after: "h2" } exit { after_stage: 0 graph: "exit.onnx" condition: "goes" } slo_ms: 600000 '
+        diversity = exits + 'policy { name: "diversity" option { key: "ahead" value: "on" } } '
+        trunk, exit_ = ladder()
+        lazy = exits + 'policy { name: "lazy" } device { }'
+        for name, settings in (("device", diversity + "device { }"), ("plain", diversity), ("lazy", lazy)):
+            self.put(name, settings, config=config, profile=None, model=trunk)
+            (self.folder / name / "1" / "exit.onnx").write_bytes(exit_)
+        self.start("--exit-on-error", "false")
+        reasons = {e["name"]: e["reason"] for e in json.loads(get(self.server.address, "/v2/repository/index", "POST")[2])}
+        self.assertIn("policy 'lazy' does not return to the host at each stage", reasons["lazy"])
+        rows = [[float(i % 23), float(i % 17)] for i in range(60)]
+        leaves = [min(row) + 1 > 10 for row in rows]
+        expected = [[-(v + 1) if left else (v + 1) ** 2 + (v + 1) for v in row] for row, left in zip(rows, leaves)]
+        for name in ("device", "plain"):
+            self.assertEqual(self.ask_many(name, rows), [(200, answer) for answer in expected])
+        batches, _, out, _ = self.events("device")
+        ended_at = {run: batch["args"]["last_step_done"] for run, batch in batches.items()}
+        self.assertEqual({ended_at[run] for run in batches}, {0, 1, 2})
+        self.assertEqual(set(out), {run for run, step in ended_at.items() if step != 1})
+        found = json.loads(get(self.server.address, "/v2/debug/trace?seconds=600")[2])["traceEvents"]
+        last = [ended_at[e["args"]["run"]] for e in found if e["ph"] == "X" and e["cat"] == "request" and e["args"]["model"] == "device"]
+        self.assertEqual(sorted(last), sorted(0 if left else 2 for left in leaves))
+        page = get(self.server.address, "/metrics")[2].decode()
+        for name in ("device", "plain"):
+            self.assertIn('tutti_left_early_total{model="%s",version="1"} %d\n' % (name, sum(leaves)), page)
         self.stop()
 
     def test_reload(self):

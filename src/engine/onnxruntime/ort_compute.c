@@ -15,7 +15,8 @@ static const struct tt_ort_model *model_of(struct tt_engine_model *model) {
 /* ---- what steps read and make ---- */
 
 static enum tt_err copy_steps(const struct tt_ort_model *model, struct tt_dataflow *flow) {
-    enum tt_err err = tt_dataflow_init(flow, model->step_count, model->tensor_count);
+    enum tt_err err =
+        tt_dataflow_init(flow, model->step_count, model->tensor_count + model->exits.value_count);
     for (int32_t s = 0; !err && s < model->step_count; s++) {
         const struct tt_ort_step *step = &model->steps[s];
         err = tt_dataflow_step_init(&flow->steps[s], step->input_count, step->output_count);
@@ -38,11 +39,60 @@ static void set_shape(struct tt_dataflow_tensor *tensor, const struct tt_tensor_
     tensor->row_bytes = tt_tensor_row_bytes(spec);
 }
 
+/* ---- exits ---- */
+
+/* The tensor of the dataflow that is an output of an exit's graph: they follow the model's. */
+static int32_t value_of(const struct tt_ort_model *model, const struct tt_ort_exit *exit,
+                        int32_t output) {
+    return model->tensor_count + exit->first_value + output;
+}
+
+static enum tt_err copy_exit(const struct tt_ort_model *model, const struct tt_ort_exit *from,
+                             struct tt_dataflow *flow, struct tt_dataflow_exit *to) {
+    int32_t inputs = from->graph ? from->graph->input_count : 0;
+    int32_t outputs = from->graph ? from->graph->output_count : 0;
+    to->step = from->step;
+    to->to = from->to;
+    to->moved = from->moved;
+    to->since = from->since;
+    to->less_than = from->less_than;
+    if (from->condition >= 0)
+        to->condition = value_of(model, from, from->condition);
+    to->gives = calloc((size_t)from->give_count + 1, sizeof(*to->gives));
+    enum tt_err err =
+        to->gives ? tt_dataflow_step_init(&to->test, inputs, outputs) : TT_ERR_NO_MEMORY;
+    for (int32_t i = 0; !err && i < inputs; i++)
+        to->test.inputs[i] = from->inputs[i];
+    for (int32_t o = 0; !err && o < outputs; o++) {
+        int32_t value = value_of(model, from, o);
+        to->test.outputs[o] = value;
+        flow->tensors[value] = (struct tt_dataflow_tensor){
+            .dtype = from->graph->outputs[o].dtype, .producer = from->step, .last_use = from->step};
+    }
+    for (int32_t g = 0; !err && g < from->give_count; g++) {
+        const struct tt_ort_give *give = &from->gives[g];
+        to->gives[to->give_count++] = (struct tt_dataflow_give){
+            .tensor = give->tensor,
+            .from = give->output >= 0 ? value_of(model, from, give->output) : give->from};
+    }
+    return err;
+}
+
+static enum tt_err copy_exits(const struct tt_ort_model *model, struct tt_dataflow *flow) {
+    enum tt_err err = tt_dataflow_exits_init(flow, model->exits.count);
+    for (int32_t e = 0; !err && e < model->exits.count; e++)
+        err = copy_exit(model, &model->exits.exits[e], flow, &flow->exits[e]);
+    if (!err)
+        tt_dataflow_keep_for_exits(flow);
+    return err;
+}
+
+/* ---- sizes ---- */
+
 /* What the runtime made of `rows` rows. */
-static enum tt_err read_shape(const struct tt_ort_model *model, int32_t index, OrtValue *value,
+static enum tt_err read_shape(const struct tt_ort_model *model, const char *name, OrtValue *value,
                               int32_t rows, struct tt_dataflow_tensor *tensor,
                               struct tt_error *why) {
-    const char *name = model->tensors[index].name;
     struct tt_tensor_view view;
     char text[256];
     if (tensor->dtype == TT_DTYPE_BYTES)
@@ -63,6 +113,61 @@ static enum tt_err read_shape(const struct tt_ort_model *model, int32_t index, O
     return TT_OK;
 }
 
+/* The rows of a condition have a value each, and what takes the place of a tensor has its size. */
+static enum tt_err check_exit(const struct tt_ort_model *model, const struct tt_dataflow *flow,
+                              const struct tt_dataflow_exit *exit, struct tt_error *why) {
+    const struct tt_dataflow_tensor *tensors = flow->tensors;
+    int32_t condition = exit->condition;
+    if (condition >= 0 && tensors[condition].row_bytes != tt_dtype_bytes(tensors[condition].dtype))
+        return tt_fail(TT_ERR_INVALID, why,
+                       "its condition has %zu values per row; it must have one",
+                       tensors[condition].row_bytes / tt_dtype_bytes(tensors[condition].dtype));
+    if (condition < 0 && tensors[exit->moved].row_bytes != tensors[exit->since].row_bytes)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "'%s' and '%s' differ in size per row: the condition `moved` needs tensors "
+                       "of equal size",
+                       model->tensors[exit->moved].name, model->tensors[exit->since].name);
+    for (int32_t g = 0; g < exit->give_count; g++) {
+        const struct tt_dataflow_give *give = &exit->gives[g];
+        size_t has = tensors[give->from].row_bytes, wants = tensors[give->tensor].row_bytes;
+        if (has != wants)
+            return tt_fail(TT_ERR_INVALID, why,
+                           "what it gives as '%s' has %zu bytes per row; it must have %zu",
+                           model->tensors[give->tensor].name, has, wants);
+    }
+    return TT_OK;
+}
+
+static enum tt_err find_exit_shapes(const struct tt_ort_model *model, OrtValue *const *values,
+                                    int32_t rows, const struct tt_ort_exit *exit,
+                                    struct tt_dataflow *flow, struct tt_error *why) {
+    OrtValue *made[TT_MAX_TENSORS] = {NULL};
+    enum tt_err err = tt_ort_trial_run_exit(model, exit, exit->session, values, made, why);
+    for (int32_t o = 0; o < exit->graph->output_count; o++) {
+        if (!err)
+            err = read_shape(model, exit->output_names[o], made[o], rows,
+                             &flow->tensors[value_of(model, exit, o)], why);
+        if (made[o])
+            model->library->api->ReleaseValue(made[o]);
+    }
+    return err;
+}
+
+static enum tt_err find_exits_shapes(const struct tt_ort_model *model, OrtValue *const *values,
+                                     int32_t rows, struct tt_dataflow *flow, struct tt_error *why) {
+    enum tt_err err = TT_OK;
+    for (int32_t e = 0; !err && e < model->exits.count; e++) {
+        const struct tt_ort_exit *exit = &model->exits.exits[e];
+        if (exit->session)
+            err = find_exit_shapes(model, values, rows, exit, flow, why);
+        if (!err)
+            err = check_exit(model, flow, &flow->exits[e], why);
+        if (err)
+            (void)tt_fail_in(err, why, "the exit after stage %d", exit->step);
+    }
+    return err;
+}
+
 /* The graph may leave sizes open that follow from those of the inputs. */
 static enum tt_err find_shapes(const struct tt_ort_model *model,
                                const struct tt_signature *signature, struct tt_dataflow *flow,
@@ -77,7 +182,10 @@ static enum tt_err find_shapes(const struct tt_ort_model *model,
     if (!err) {
         err = tt_ort_trial_run(model, sessions, signature, rows, values, why);
         for (int32_t t = signature->input_count; !err && t < model->tensor_count; t++)
-            err = read_shape(model, t, values[t], rows, &flow->tensors[t], why);
+            err =
+                read_shape(model, model->tensors[t].name, values[t], rows, &flow->tensors[t], why);
+        if (!err)
+            err = find_exits_shapes(model, values, rows, flow, why);
         tt_ort_trial_drop(model, values);
     }
     free(values);
@@ -121,10 +229,9 @@ enum tt_err tt_ort_lay_out(struct tt_engine_model *engine_model,
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a model of cells");
     if (model->cells)
         return TT_OK;
-    if (model->exits.count > 0)
-        return tt_fail(TT_ERR_UNSUPPORTED, why,
-                       "a device runs no model of early exits as steps of requests");
     enum tt_err err = copy_steps(model, out_dataflow);
+    if (!err)
+        err = copy_exits(model, out_dataflow);
     if (err)
         (void)tt_fail(err, why, "out of memory for a model of %d steps", model->step_count);
     for (int32_t i = 0; !err && i < signature->input_count; i++)
@@ -162,8 +269,8 @@ enum tt_err tt_ort_compute(struct tt_engine_model *engine_model, const struct tt
                            struct tt_error *why) {
     const struct tt_ort_model *model = model_of(engine_model);
     const struct tt_ort_library *library = model->library;
-    const struct tt_dataflow_step *flow = &dataflow->steps[index];
-    const struct tt_ort_step *step = &model->steps[index];
+    const struct tt_dataflow_step *flow = tt_dataflow_run(dataflow, index);
+    const struct tt_ort_call call = tt_ort_call_of(model, index);
     OrtValue *inputs[TT_MAX_TENSORS], *outputs[TT_MAX_TENSORS];
     int32_t input_count, output_count = 0;
     enum tt_err err = wrap(library, dataflow, flow->inputs, flow->input_count, rows, in, inputs,
@@ -173,10 +280,9 @@ enum tt_err tt_ort_compute(struct tt_engine_model *engine_model, const struct tt
                    (const void *const *)out, outputs, &output_count, why);
     if (!err)
         err = tt_ort_check(library,
-                           library->api->Run(tt_ort_step_session(model, index, 0), NULL,
-                                             step->input_names, (const OrtValue *const *)inputs,
-                                             (size_t)input_count, step->output_names,
-                                             (size_t)output_count, outputs),
+                           library->api->Run(call.session, NULL, call.input_names,
+                                             (const OrtValue *const *)inputs, (size_t)input_count,
+                                             call.output_names, (size_t)output_count, outputs),
                            why);
     for (int32_t i = 0; i < input_count; i++)
         library->api->ReleaseValue(inputs[i]);

@@ -4,9 +4,9 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "engine/engine_result.h"
+#include "engine/exit_condition.h"
 #include "engine/onnxruntime/ort_tensor.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,11 +57,6 @@ static enum tt_err run_graph(struct tt_ort_run *run, const struct tt_ort_exit *e
                         why);
 }
 
-static bool is_met(const struct tt_tensor_view *view, enum tt_dtype dtype, int64_t row) {
-    return dtype == TT_DTYPE_BOOL ? ((const bool *)view->bytes)[row]
-                                  : ((const float *)view->bytes)[row] > 0;
-}
-
 /* Records the exit for members that meet its graph's condition and have no exit yet. */
 static enum tt_err ask_graph(struct tt_ort_run *run, int32_t index, struct tt_error *why) {
     const struct tt_ort_model *model = tt_ort_run_model(run);
@@ -84,7 +79,7 @@ static enum tt_err ask_graph(struct tt_ort_run *run, int32_t index, struct tt_er
         bool met = true;
         int64_t end = row + (batched ? run->members[i]->rows : 1);
         for (; row < end; row++)
-            met &= is_met(&view, spec->dtype, row);
+            met &= tt_exit_condition_is_met(view.bytes, spec->dtype, row);
         if (met && run->scratch->routes.of_member[i] < 0)
             run->scratch->routes.of_member[i] = index;
     }
@@ -103,18 +98,6 @@ static int64_t own_elements(const struct tt_ort_run *run, const struct tt_engine
         if (tt_gather_pads(&model->signature, i, run->length))
             return row_elements / run->length * member->inputs[i].shape.dims[1];
     return row_elements;
-}
-
-/* |a - b| < less_than * |b|. Sums in the order of the elements, so that a row gives the same
- * result in every batch. False if a value is not a number. */
-static bool moved_less(const float *a, const float *b, int64_t count, double less_than) {
-    double moved = 0, size = 0;
-    for (int64_t i = 0; i < count; i++) {
-        double step = (double)a[i] - (double)b[i];
-        moved += step * step;
-        size += (double)b[i] * (double)b[i];
-    }
-    return sqrt(moved) < less_than * sqrt(size);
 }
 
 static enum tt_err ask_moved(struct tt_ort_run *run, int32_t index, struct tt_error *why) {
@@ -142,8 +125,9 @@ static enum tt_err ask_moved(struct tt_ort_run *run, int32_t index, struct tt_er
         int64_t own = own_elements(run, member, exit->moved, &now, row_elements);
         bool met = true;
         for (int32_t r = 0; r < (model->signature.batched ? member->rows : 1); r++) {
-            met = met && moved_less((const float *)now.bytes + at, (const float *)then.bytes + at,
-                                    own, exit->less_than);
+            met = met && tt_exit_condition_moved_less((const float *)now.bytes + at,
+                                                      (const float *)then.bytes + at, own,
+                                                      exit->less_than);
             at += row_elements;
         }
         if (met && run->scratch->routes.of_member[i] < 0)

@@ -79,8 +79,9 @@ static enum tt_err open_graph(const struct loading *l) {
             l->why);
     if (options)
         api->ReleaseSessionOptions(options);
+    exit->path = strdup(l->options->graph);
     exit->graph = calloc(1, sizeof(*exit->graph));
-    if (!err && !exit->graph)
+    if (!err && (!exit->graph || !exit->path))
         err = no_memory(l);
     if (!err)
         err = tt_ort_signature_read(model->library, exit->session, model->signature.batched,
@@ -284,6 +285,7 @@ void tt_ort_exits_fini(struct tt_ort_model *model) {
         struct tt_ort_exit *exit = &self->exits[i];
         if (exit->session)
             model->library->api->ReleaseSession(exit->session);
+        free(exit->path);
         free(exit->graph);
         free(exit->inputs);
         free(exit->input_names);

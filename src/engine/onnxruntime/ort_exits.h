@@ -25,7 +25,8 @@ struct tt_ort_give {
 struct tt_ort_exit {
     int32_t step;        /* the exit follows this step */
     int32_t to;          /* the next step; step_count: the request leaves */
-    OrtSession *session; /* NULL: the exit has no graph */
+    char *path;          /* of its graph; NULL: the exit has none */
+    OrtSession *session; /* NULL: as `path` */
     struct tt_signature *graph;
     int32_t *inputs; /* tensors of the model, one per input of the graph */
     const char **input_names, **output_names;

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A step on a stream. One thread at a time. */
+/* A step, or the graph of an exit, on a stream. One thread at a time. */
 struct lane {
     OrtSession *session;
     OrtIoBinding *binding;
@@ -26,11 +26,15 @@ struct tt_engine_on_gpu {
     OrtRunOptions *run_options;
     struct tt_ort_gpu_weights *weights; /* NULL: each stream has its own */
     int32_t stream_count;
-    struct lane lanes[]; /* [stream_count][steps] */
+    struct lane lanes[]; /* [stream_count][steps, and exits] */
 };
 
+static int32_t lane_count(const struct tt_ort_model *model) {
+    return model->step_count + model->exits.count;
+}
+
 static struct lane *lane_of(struct tt_engine_on_gpu *self, int32_t stream, int32_t step) {
-    return &self->lanes[stream * self->model->step_count + step];
+    return &self->lanes[stream * lane_count(self->model) + step];
 }
 
 /* ---- sessions ---- */
@@ -68,6 +72,8 @@ static OrtStatus *add_provider(const OrtApi *api, const struct tt_engine_gpu_opt
 
 /* The file of a step; NULL: it is a stage, whose bytes are in memory. */
 static const char *path_of(const struct tt_ort_model *model, int32_t step) {
+    if (step >= model->step_count)
+        return model->exits.exits[step - model->step_count].path;
     return model->cells ? model->cells->cells->types[step].path : model->path;
 }
 
@@ -117,6 +123,22 @@ static enum tt_err open_session(const struct tt_engine_on_gpu *self,
     return err;
 }
 
+static enum tt_err rehearse_exits(struct tt_engine_on_gpu *self, int32_t stream,
+                                  OrtValue *const *values, struct tt_error *why) {
+    const struct tt_ort_exits *exits = &self->model->exits;
+    enum tt_err err = TT_OK;
+    for (int32_t e = 0; !err && e < exits->count; e++) {
+        OrtSession *session = lane_of(self, stream, self->model->step_count + e)->session;
+        OrtValue *made[TT_MAX_TENSORS] = {NULL};
+        if (session)
+            err = tt_ort_trial_run_exit(self->model, &exits->exits[e], session, values, made, why);
+        for (int32_t o = 0; o < TT_MAX_TENSORS; o++)
+            if (made[o])
+                self->library->api->ReleaseValue(made[o]);
+    }
+    return err;
+}
+
 /* Runs zeros through the sessions of a stream, synchronously: so their arenas have their sizes, and
  * the first batch does not wait for kernels to be loaded. */
 static enum tt_err rehearse(struct tt_engine_on_gpu *self, int32_t stream, struct tt_error *why) {
@@ -130,6 +152,8 @@ static enum tt_err rehearse(struct tt_engine_on_gpu *self, int32_t stream, struc
         sessions[s] = lane_of(self, stream, s)->session;
     if (!err) {
         err = tt_ort_trial_run(model, sessions, &self->signature, rows, values, why);
+        if (!err)
+            err = rehearse_exits(self, stream, values, why);
         tt_ort_trial_drop(model, values);
         if (err)
             (void)tt_fail_in(err, why, "a batch of %d rows on the GPU", rows);
@@ -201,7 +225,8 @@ static bool may_share(const struct tt_engine_on_gpu *self,
                       const struct tt_engine_gpu_options *options, int32_t step) {
     OrtSession *session = NULL;
     struct tt_error ignored;
-    bool has = self->weights && tt_ort_gpu_weights_has(self->weights, step);
+    bool has = self->weights && step < self->model->step_count &&
+               tt_ort_gpu_weights_has(self->weights, step);
     if (!has || open_session(self, options, 0, step, true, &session, &ignored))
         return false;
     self->library->api->ReleaseSession(session);
@@ -236,7 +261,7 @@ static void close_gpu(struct tt_engine_on_gpu *take_self) {
     if (!take_self)
         return;
     const OrtApi *api = take_self->library->api;
-    for (int32_t i = 0; i < take_self->stream_count * take_self->model->step_count; i++) {
+    for (int32_t i = 0; i < take_self->stream_count * lane_count(take_self->model); i++) {
         struct lane *lane = &take_self->lanes[i];
         if (lane->binding)
             api->ReleaseIoBinding(lane->binding);
@@ -258,6 +283,9 @@ static enum tt_err open_all(struct tt_engine_on_gpu *self,
         err = tt_ort_gpu_weights_new(self->model, self->memory, &self->weights, why);
     for (int32_t s = 0; !err && s < self->model->step_count; s++)
         err = open_step(self, options, s, why);
+    for (int32_t e = 0; !err && e < self->model->exits.count; e++)
+        if (self->model->exits.exits[e].path)
+            err = open_step(self, options, self->model->step_count + e, why);
     tt_ort_gpu_weights_forget(self->weights);
     for (int32_t i = 0; !err && i < self->stream_count; i++)
         err = self->model->cells ? rehearse_cells(self, i, why) : rehearse(self, i, why);
@@ -270,7 +298,7 @@ static enum tt_err open_gpu(struct tt_engine_model *engine_model,
     const struct tt_ort_model *model = TT_CONTAINER_OF(engine_model, struct tt_ort_model, model);
     if (!model->path && !model->slices && !model->cells)
         return tt_fail(TT_ERR_UNSUPPORTED, why, "only models of files run on a GPU");
-    size_t lanes = (size_t)options->stream_count * (size_t)model->step_count;
+    size_t lanes = (size_t)options->stream_count * (size_t)lane_count(model);
     struct tt_engine_on_gpu *self = calloc(1, sizeof(*self) + lanes * sizeof(self->lanes[0]));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a model on a GPU");
@@ -317,14 +345,14 @@ static enum tt_err enqueue(struct tt_engine_on_gpu *self, int32_t stream, int32_
                            int32_t rows, const uint64_t *in, const uint64_t *out,
                            struct tt_error *why) {
     const OrtApi *api = self->library->api;
-    const struct tt_ort_step *step = &self->model->steps[index];
-    const struct tt_dataflow_step *flow = &self->dataflow->steps[index];
+    const struct tt_ort_call call = tt_ort_call_of(self->model, index);
+    const struct tt_dataflow_step *flow = tt_dataflow_run(self->dataflow, index);
     tt_assert(stream >= 0 && stream < self->stream_count);
     const struct lane *lane = lane_of(self, stream, index);
-    enum tt_err err = bind(self, lane->binding, api->BindInput, step->input_names, flow->inputs,
+    enum tt_err err = bind(self, lane->binding, api->BindInput, call.input_names, flow->inputs,
                            flow->input_count, rows, in, why);
     if (!err)
-        err = bind(self, lane->binding, api->BindOutput, step->output_names, flow->outputs,
+        err = bind(self, lane->binding, api->BindOutput, call.output_names, flow->outputs,
                    flow->output_count, rows, out, why);
     return err ? err
                : tt_ort_check(self->library,

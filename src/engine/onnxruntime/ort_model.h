@@ -72,6 +72,20 @@ static inline OrtSession *tt_ort_step_session(const struct tt_ort_model *self, i
     const struct tt_ort_step *s = &self->steps[step];
     return s->own ? s->own[executor % self->own_count] : s->session;
 }
+/* What runs a step, or, with the index step_count + e, the graph of exit e. */
+struct tt_ort_call {
+    OrtSession *session;
+    const char *const *input_names, *const *output_names;
+};
+static inline struct tt_ort_call tt_ort_call_of(const struct tt_ort_model *self, int32_t index) {
+    if (index < self->step_count) {
+        const struct tt_ort_step *step = &self->steps[index];
+        return (struct tt_ort_call){tt_ort_step_session(self, index, 0), step->input_names,
+                                    step->output_names};
+    }
+    const struct tt_ort_exit *exit = &self->exits.exits[index - self->step_count];
+    return (struct tt_ort_call){exit->session, exit->input_names, exit->output_names};
+}
 /* Tells a session where the bytes of a stage's weights are, which its file only names. */
 TT_MUST_CHECK enum tt_err tt_ort_stage_weights(const struct tt_ort_model *self, int32_t stage,
                                                OrtSessionOptions *options, struct tt_error *why);

@@ -34,6 +34,20 @@ static enum tt_err run_step(const struct tt_ort_model *model, OrtSession *sessio
     return err;
 }
 
+enum tt_err tt_ort_trial_run_exit(const struct tt_ort_model *model, const struct tt_ort_exit *exit,
+                                  OrtSession *session, OrtValue *const *values,
+                                  OrtValue **out_values, struct tt_error *why) {
+    const struct tt_signature *graph = exit->graph;
+    const OrtValue *inputs[TT_MAX_TENSORS];
+    for (int32_t i = 0; i < graph->input_count; i++)
+        inputs[i] = values[exit->inputs[i]];
+    return tt_ort_check(model->library,
+                        model->library->api->Run(session, NULL, exit->input_names, inputs,
+                                                 (size_t)graph->input_count, exit->output_names,
+                                                 (size_t)graph->output_count, out_values),
+                        why);
+}
+
 enum tt_err tt_ort_trial_run(const struct tt_ort_model *model, OrtSession *const *sessions,
                              const struct tt_signature *signature, int32_t rows, OrtValue **values,
                              struct tt_error *why) {

@@ -13,6 +13,12 @@ TT_MUST_CHECK enum tt_err tt_ort_trial_run(const struct tt_ort_model *model,
                                            OrtSession *const *sessions,
                                            const struct tt_signature *signature, int32_t rows,
                                            OrtValue **values, struct tt_error *why);
+/* D8: then the graph of an exit of the model, by this session; out_values, NULL before, become its
+ * outputs, also after an error. Errors: those of the runtime, UNSUPPORTED (too many tensors). */
+TT_MUST_CHECK enum tt_err tt_ort_trial_run_exit(const struct tt_ort_model *model,
+                                                const struct tt_ort_exit *exit, OrtSession *session,
+                                                OrtValue *const *values, OrtValue **out_values,
+                                                struct tt_error *why);
 void tt_ort_trial_drop(const struct tt_ort_model *model, OrtValue **values);
 
 #endif

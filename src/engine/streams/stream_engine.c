@@ -5,6 +5,7 @@
 #include "engine/cell_answer.h"
 #include "engine/engine_result.h"
 #include "engine/streams/stream_cells.h"
+#include "engine/streams/stream_exits.h"
 #include "engine/streams/stream_watch.h"
 
 #include <stdlib.h>
@@ -78,7 +79,8 @@ static bool note_outcome(struct tt_stream_place *place, struct tt_device_task *h
     int32_t stopped = tt_stream_place_stopped(place);
     bool done = head->outcome == TT_OUTCOME_DONE;
     bool ends = done && stopped < 0 && tt_stream_place_ends_model(place);
-    if (done && !ends) /* no outputs follow; the notice comes later */
+    bool asks = stopped < 0 && tt_stream_exits_any(place);
+    if (done && !ends && !asks) /* no copies follow; the notice comes later */
         head->ended_at = place->computed_at > 0 ? place->computed_at : place->async.computed_at;
     if (!place->gives_answers) /* else it is set, and read */
         task->head.started_at = head->started_at;
@@ -110,6 +112,8 @@ static void came_back(void *context, struct tt_device_task *head) {
         tt_engine_task_step_ended(task, task->head.last_step_done, head->ended_at);
         if (ends && place->valid.count > 0)
             tt_stream_place_answer(place);
+        else if (task->head.outcome == TT_OUTCOME_DONE && tt_stream_exits_any(place))
+            tt_stream_exits_take(place);
     } else {
         tt_stream_place_fail(place);
     }
@@ -288,6 +292,8 @@ static void put_requests(struct tt_stream_engine *self, struct tt_stream_place *
     if (task->after)
         take_over(task, before);
     tt_engine_task_begin(task, &place->model->signature, &place->valid);
+    tt_assert(!tt_stream_exits_within(place));
+    tt_assert(!before || !tt_stream_exits_any(before));
     take_states(place);
     if (head->first_step == 0)
         tt_stream_place_find_inputs(place);

@@ -31,6 +31,9 @@
  * the device fails; the reason names the stream and the batch. If the run is in a C function, it is
  * lost, and what it uses stays until the function returns.
  *
+ * D8: a task ends behind each step whose exits let requests leave or skip steps
+ * (engine/streams/stream_exits.h), unless it says `together`; no task names it by `after`.
+ *
  * Stopping. A task whose steps are C functions that take their own time stops at a step boundary
  * when it is asked to yield, unless a task names it by `after`. Others run to their end; `abort`
  * has no effect.
@@ -80,11 +83,11 @@ struct tt_stream_program {
     /* Emulated devices: how long it takes; NULL: 1 ns. */
     tt_engine_latency_fn *latency_ns;
     tt_engine_demand_fn *demand_ppm; /* NULL: the whole device */
-    /* Computes a step for rows that lie one behind the other: `in` and `out` are its tensors in the
-     * dataflow's order. On the device. INVALID: it is computed again for each member alone, and
-     * those at fault get the error.
-     * NO_MEMORY: it has done nothing, and is called again with fewer rows. Another error makes the
-     * device fail. NULL: the first bytes of a row are copied, others are zero. */
+    /* Computes a step, or the test of an exit (tt_dataflow_run), for rows that lie one behind the
+     * other: `in` and `out` are its tensors in the dataflow's order. On the device. INVALID: it is
+     * computed again for each member alone, and those at fault get the error. NO_MEMORY: it has
+     * done nothing, and is called again with fewer rows. Another error makes the device fail. NULL:
+     * the first bytes of a row are copied, others are zero. */
     enum tt_err (*compute)(void *context, int32_t step, int32_t rows, const void *const *in,
                            void *const *out, struct tt_error *why);
     /* The same for devices that run no C functions: puts a step on the stream of `executor`, which

@@ -78,6 +78,63 @@ static void place_stores(struct tt_stream_layout *self, int32_t rows, int32_t sl
     }
 }
 
+/* ---- what exits read ---- */
+
+static bool is_read_back(const struct tt_dataflow *flow, const struct tt_dataflow_exit *exit,
+                         int32_t tensor) {
+    bool decides = exit->condition >= 0 ? exit->condition == tensor
+                                        : exit->moved == tensor || exit->since == tensor;
+    for (int32_t g = 0; g < exit->give_count && exit->to == flow->step_count; g++)
+        decides |= exit->gives[g].from == tensor;
+    return decides;
+}
+
+static bool host_reads(const struct tt_dataflow *flow, int32_t step, int32_t tensor) {
+    for (int32_t e = 0; e < flow->exit_count; e++)
+        if (flow->exits[e].step == step && is_read_back(flow, &flow->exits[e], tensor))
+            return true;
+    return false;
+}
+
+static enum tt_err find_read_backs(struct tt_stream_layout *self, int32_t rows,
+                                   struct tt_error *why) {
+    const struct tt_dataflow *flow = self->flow;
+    size_t begin = self->pinned_bytes;
+    self->read_backs =
+        calloc((size_t)flow->exit_count * TT_STREAM_MAX_READ_BACKS + 1, sizeof(*self->read_backs));
+    if (!self->read_backs)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a model of %d exits",
+                       flow->exit_count);
+    for (int32_t s = 0; s < flow->step_count; s++) {
+        size_t at = begin;
+        int32_t first = self->read_back_count;
+        for (int32_t t = 0; t < flow->tensor_count; t++) {
+            if (!host_reads(flow, s, t))
+                continue;
+            if (self->read_back_count - first == TT_STREAM_MAX_READ_BACKS)
+                return tt_fail(TT_ERR_UNSUPPORTED, why,
+                               "the exits behind step %d have more than %d conditions and answers "
+                               "together, which streams do not read back: leave some exits out",
+                               s, TT_STREAM_MAX_READ_BACKS);
+            self->read_backs[self->read_back_count++] =
+                (struct tt_stream_read_back){.step = s, .tensor = t, .at = at};
+            at = aligned(at + flow->tensors[t].row_bytes * (size_t)rows);
+        }
+        self->pinned_bytes = at > self->pinned_bytes ? at : self->pinned_bytes;
+    }
+    return TT_OK;
+}
+
+size_t tt_stream_layout_read_back(const struct tt_stream_layout *self, int32_t step,
+                                  int32_t tensor) {
+    int32_t i = 0;
+    while (i < self->read_back_count &&
+           (self->read_backs[i].step != step || self->read_backs[i].tensor != tensor))
+        i++;
+    tt_assert(i < self->read_back_count);
+    return self->read_backs[i].at;
+}
+
 enum tt_err tt_stream_layout_init(struct tt_stream_layout *self, const struct tt_dataflow *flow,
                                   const struct tt_signature *signature, int32_t slot_count,
                                   struct tt_error *why) {
@@ -92,8 +149,8 @@ enum tt_err tt_stream_layout_init(struct tt_stream_layout *self, const struct tt
     if (!self->stores || !self->store_of || !self->output_of)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a model of %d tensors",
                        flow->tensor_count);
-    for (int32_t s = 0; s < flow->step_count; s++) {
-        const struct tt_dataflow_step *step = &flow->steps[s];
+    for (int32_t s = 0; s < flow->step_count + flow->exit_count; s++) {
+        const struct tt_dataflow_step *step = tt_dataflow_run(flow, s);
         int32_t most =
             step->input_count > step->output_count ? step->input_count : step->output_count;
         if (most > TT_MAX_TENSORS)
@@ -117,12 +174,13 @@ enum tt_err tt_stream_layout_init(struct tt_stream_layout *self, const struct tt
     }
     find_stores(self);
     place_stores(self, signature->max_batch, slot_count);
-    return TT_OK;
+    return find_read_backs(self, signature->max_batch, why);
 }
 
 void tt_stream_layout_fini(struct tt_stream_layout *self) {
     free(self->stores);
     free(self->store_of);
     free(self->output_of);
+    free(self->read_backs);
     *self = (struct tt_stream_layout){0};
 }

@@ -2,6 +2,7 @@
 
 #include "base/array.h"
 #include "engine/streams/stream_cells.h"
+#include "engine/streams/stream_layout.h"
 
 #include <stdlib.h>
 
@@ -42,6 +43,8 @@ static enum tt_err check_room(const struct tt_stream_engine *self,
     int32_t places = tt_stream_engine_places(self);
     int64_t operations = program->cells ? tt_stream_cells_operations(program->cells, places)
                                         : tt_stream_engine_operations(signature, places);
+    if (!program->cells && program->dataflow && program->dataflow->exit_count > 0)
+        operations += (int64_t)places * TT_STREAM_MAX_READ_BACKS;
     if (!program->cells && self->has_room && signature->max_batch > self->max_rows)
         return tt_fail(TT_ERR_INVALID, why, "batches of %d rows; the device's engine runs up to %d",
                        signature->max_batch, self->max_rows);

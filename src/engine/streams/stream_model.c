@@ -169,6 +169,7 @@ static struct tt_engine_state *claim(struct tt_stream_model *self, int32_t first
     }
     tt_assert(state != NULL);
     state->refused = TT_OK;
+    state->exit = -1;
     self->free_count -= rows;
     self->cursor = (last + 1) % self->slot_total;
     return state;

@@ -23,6 +23,7 @@ struct tt_engine_state {
     struct tt_stream_model *model;
     int32_t first_slot;
     enum tt_err refused; /* why a step left the request out; its tasks', in their order */
+    int32_t exit;        /* D8: the last one that it took; -1: none */
 };
 
 struct tt_stream_cells;

@@ -1,6 +1,7 @@
 #include "engine/streams/stream_place.h"
 
 #include "engine/engine_result.h"
+#include "engine/streams/stream_exits.h"
 #include "engine/streams/stream_inputs.h"
 #include "engine/streams/stream_states.h"
 
@@ -296,7 +297,9 @@ static enum tt_err send(struct tt_stream_place *place, struct tt_async_stream *s
                         struct tt_error *why) {
     bool each = place->transfer == TT_STREAM_EACH;
     enum tt_err err = tt_async_call(stream, note_outputs, place, why);
-    if (!err)
+    if (!err && !tt_stream_place_ends_model(place))
+        err = tt_stream_exits_read_back(place, stream, why);
+    else if (!err)
         err = each ? send_each(stream, place, why) : move_all(stream, place, false, why);
     if (each)
         record_or_fail(stream, place->outputs_left);
@@ -334,15 +337,16 @@ enum tt_err tt_stream_place_put(struct tt_async_task *task, enum tt_async_put wh
                                 struct tt_async_stream *stream, struct tt_error *why) {
     struct tt_stream_place *place = (struct tt_stream_place *)(void *)task;
     bool each = place->transfer == TT_STREAM_EACH, ends = tt_stream_place_ends_model(place);
-    bool has_outputs = place->valid.rows > 0 && ends;
+    bool sends = (place->valid.rows > 0 && ends) || tt_stream_exits_any(place);
+    enum tt_err err = TT_OK;
     switch (where) {
     case TT_ASYNC_PUT_FIRST: return put_first(place, stream, why);
     case TT_ASYNC_PUT_LAST:
         if (!ends && place->valid.rows > 0 && !tt_async_device_runs_kernels(place->model->device))
-            return tt_stream_states_scatter(place, place->async.head.last_step, move_within, stream,
-                                            why);
-        return has_outputs && !each ? send(place, stream, why) : TT_OK;
-    case TT_ASYNC_PUT_NOTICE: return has_outputs && each ? send(place, stream, why) : TT_OK;
+            err = tt_stream_states_scatter(place, place->async.head.last_step, move_within, stream,
+                                           why);
+        return !err && sends && !each ? send(place, stream, why) : err;
+    case TT_ASYNC_PUT_NOTICE: return sends && each ? send(place, stream, why) : TT_OK;
     }
     return TT_OK;
 }
@@ -369,8 +373,8 @@ void tt_stream_place_fail(struct tt_stream_place *place) {
                                &place->why);
 }
 
-static enum tt_err fill_result(const struct tt_stream_place *place, int32_t first_row, int32_t rows,
-                               struct tt_engine_result *result) {
+static enum tt_err fill_result(const struct tt_stream_place *place, const size_t *at,
+                               int32_t first_row, int32_t rows, struct tt_engine_result *result) {
     const struct tt_stream_model *model = place->model;
     for (int32_t t = 0; t < model->signature.output_count; t++) {
         struct tt_engine_output *output = &result->outputs[t];
@@ -381,20 +385,19 @@ static enum tt_err fill_result(const struct tt_stream_place *place, int32_t firs
         output->memory = malloc(output->view.size_bytes);
         if (!output->memory)
             return TT_ERR_NO_MEMORY;
-        memcpy(output->memory,
-               place->arena.pinned + model->layout.output_at[t] + (size_t)first_row * row_bytes,
+        memcpy(output->memory, place->arena.pinned + at[t] + (size_t)first_row * row_bytes,
                output->view.size_bytes);
         output->view.bytes = output->memory;
     }
     return TT_OK;
 }
 
-/* The result of rows of the arena, shared by `members`; NULL: no memory. */
-static struct tt_engine_result *result_of(const struct tt_stream_place *place, int32_t members,
-                                          int32_t first_row, int32_t rows) {
+struct tt_engine_result *tt_stream_place_result(const struct tt_stream_place *place,
+                                                int32_t members, const size_t *at,
+                                                int32_t first_row, int32_t rows) {
     struct tt_engine_result *result =
         tt_engine_result_new(members, place->model->signature.output_count, true, rows);
-    if (result && fill_result(place, first_row, rows, result) != TT_OK) {
+    if (result && fill_result(place, at, first_row, rows, result) != TT_OK) {
         tt_engine_result_free(result);
         result = NULL;
     }
@@ -405,7 +408,8 @@ bool tt_stream_place_give(struct tt_stream_place *place, struct tt_stream_answer
     struct tt_engine_member *member = place->valid.members[answer->member];
     if (member->err || tt_stream_place_stopped(place) >= 0)
         return false;
-    member->result = result_of(place, 1, answer->first_row, member->rows);
+    member->result = tt_stream_place_result(place, 1, place->model->layout.output_at,
+                                            answer->first_row, member->rows);
     member->first_row = 0;
     answer->is_given = member->result != NULL;
     return answer->is_given;
@@ -426,7 +430,8 @@ void tt_stream_place_answer(const struct tt_stream_place *place) {
     }
     if (good == 0)
         return;
-    struct tt_engine_result *result = result_of(place, good, first_row, valid->rows - first_row);
+    struct tt_engine_result *result = tt_stream_place_result(
+        place, good, place->model->layout.output_at, first_row, valid->rows - first_row);
     for (int32_t i = 0; i < valid->count; i++) {
         struct tt_engine_member *member = valid->members[i];
         if (was_answered(place, i)) {

@@ -104,6 +104,10 @@ bool tt_stream_place_give(struct tt_stream_place *self, struct tt_stream_answer 
 /* The task is done and its outputs are in pinned memory: gives each member that has none its
  * result, or an error. */
 void tt_stream_place_answer(const struct tt_stream_place *self);
+/* The result of rows of what was copied out, shared by `members`; output o begins at[o] bytes into
+ * the arena's pinned part. NULL: no memory. */
+struct tt_engine_result *tt_stream_place_result(const struct tt_stream_place *self, int32_t members,
+                                                const size_t *at, int32_t first_row, int32_t rows);
 /* The place is the task's, whose members are those of the task in `before`, or its own (NULL). The
  * submitting thread. */
 void tt_stream_place_begin(struct tt_stream_place *self, struct tt_engine_task *task,

@@ -63,14 +63,55 @@ static bool is_read(const struct tt_dataflow *flow, int32_t tensor, int32_t firs
         for (int32_t i = 0; i < flow->steps[s].input_count; i++)
             if (flow->steps[s].inputs[i] == tensor)
                 return true;
-    return false;
+    return tt_dataflow_exit_reads(flow, last, tensor);
+}
+
+/* The exit that the member took at the end of its last task, to where this one begins; NULL: it
+ * took none. */
+static const struct tt_dataflow_exit *skip_of(const struct tt_stream_place *place, int32_t member) {
+    const struct tt_engine_state *state = place->valid.members[member]->state;
+    int32_t taken = state ? state->exit : -1;
+    const struct tt_dataflow_exit *exit =
+        taken >= 0 ? &place->model->layout.flow->exits[taken] : NULL;
+    return exit && exit->to == place->async.head.first_step ? exit : NULL;
+}
+
+/* D8: what a row gets in place of what the steps that it skipped would have made. */
+static enum tt_err give_row(const struct tt_stream_place *place,
+                            const struct tt_dataflow_exit *exit, int32_t slot,
+                            tt_stream_move_fn *move, void *context, struct tt_error *why) {
+    const struct tt_stream_model *model = place->model;
+    enum tt_err err = TT_OK;
+    for (int32_t g = 0; !err && g < exit->give_count; g++) {
+        int32_t to = model->layout.store_of[exit->gives[g].tensor];
+        int32_t from = model->layout.store_of[exit->gives[g].from];
+        tt_assert(to >= 0 && from >= 0 && to != from);
+        tt_assert(model->layout.stores[to].row_bytes == model->layout.stores[from].row_bytes);
+        err =
+            move(context, tt_stream_model_slot(model, to, slot),
+                 tt_stream_model_slot(model, from, slot), model->layout.stores[to].row_bytes, why);
+    }
+    return err;
+}
+
+static enum tt_err give_skipped(const struct tt_stream_place *place, tt_stream_move_fn *move,
+                                void *context, struct tt_error *why) {
+    enum tt_err err = TT_OK;
+    for (int32_t i = 0, row = 0; i < place->valid.count; i++) {
+        const struct tt_dataflow_exit *exit = skip_of(place, i);
+        int32_t end = row + place->valid.members[i]->rows;
+        for (; row < end; row++)
+            if (!err && exit)
+                err = give_row(place, exit, place->slots[row], move, context, why);
+    }
+    return err;
 }
 
 enum tt_err tt_stream_states_gather(const struct tt_stream_place *place, tt_stream_move_fn *move,
                                     void *context, struct tt_error *why) {
     const struct tt_dataflow *flow = place->model->layout.flow;
     const struct tt_device_task *head = &place->async.head;
-    enum tt_err err = TT_OK;
+    enum tt_err err = head->first_step > 0 ? give_skipped(place, move, context, why) : TT_OK;
     for (int32_t t = 0; !err && head->first_step > 0 && t < flow->tensor_count; t++)
         if (tt_stream_layout_is_live(&place->model->layout, t, head->first_step) &&
             !is_in_slots(place, t) &&
@@ -110,7 +151,8 @@ int32_t tt_stream_states_ranges(const struct tt_stream_place *place, int32_t row
                                 struct tt_async_range *ranges) {
     const struct tt_stream_layout *layout = &place->model->layout;
     int32_t count = 0;
-    bool writes = place->is_adjacent || !tt_stream_place_ends_model(place);
+    bool writes =
+        place->is_adjacent || !tt_stream_place_ends_model(place) || layout->flow->exit_count > 0;
     for (int32_t row = 0; row < rows;) {
         int32_t run = run_at(place, row, rows);
         for (int32_t store = 0; store < layout->store_count; store++)

@@ -3,7 +3,8 @@
  *
  * If the rows have adjacent slots, steps read and write these in place. Else what the steps read is
  * gathered into the arena before them, and what later steps read is scattered behind them. Runs of
- * adjacent slots are one copy each. Called by a kernel, or by the submitting thread on devices that
+ * adjacent slots are one copy each. Rows that skipped steps first get what these would have made
+ * (D8). Called by a kernel, or by the submitting thread on devices that
  * run no C functions. Implemented in stream_states.c. */
 #ifndef TT_ENGINE_STREAMS_STREAM_STATES_H
 #define TT_ENGINE_STREAMS_STREAM_STATES_H

@@ -1,6 +1,7 @@
 /* The kernel of a task on streams (engine/streams/stream_place.h): its steps, and batches for which
  * the device has no memory. */
 #include "base/array.h"
+#include "engine/streams/stream_exits.h"
 #include "engine/streams/stream_states.h"
 
 #include <string.h>
@@ -18,7 +19,7 @@ struct work {
     void *native_stream;  /* NULL: C functions */
     struct tt_error *why; /* receives what an error that is not a member's says; may be NULL */
     uint64_t arena;
-    int32_t step;
+    int32_t step; /* or the test of an exit (engine/dataflow.h) */
     int32_t most; /* members in a batch; fewer once the device had no memory for more */
     struct tensors in, out;
 };
@@ -115,6 +116,13 @@ static void keep_refusal(const struct tt_engine_member *member) {
         member->state->refused = member->err;
 }
 
+/* The exits of a step are part of it. */
+static int32_t model_step(const struct work *work) {
+    const struct tt_dataflow *flow = work->place->model->layout.flow;
+    return work->step < flow->step_count ? work->step
+                                         : flow->exits[work->step - flow->step_count].step;
+}
+
 static void refuse(const struct work *work, struct tt_engine_member *member) {
     const struct tt_stream_model *model = work->place->model;
     const struct tt_async_info *info = tt_async_device_info(model->device);
@@ -123,7 +131,7 @@ static void refuse(const struct work *work, struct tt_engine_member *member) {
     member->err = tt_fail(TT_ERR_NO_MEMORY, member->why,
                           "device %s has no memory for %d row%s in step %d; it has %lld bytes, of "
                           "which the model holds %lld",
-                          info->name, member->rows, member->rows == 1 ? "" : "s", work->step,
+                          info->name, member->rows, member->rows == 1 ? "" : "s", model_step(work),
                           (long long)info->memory_bytes, (long long)held);
     keep_refusal(member);
 }
@@ -232,26 +240,42 @@ static bool stops_behind(struct tt_stream_place *place, int32_t step) {
 
 /* ---- the kernel ---- */
 
+static enum tt_err run_at(struct work *work, int32_t index) {
+    const struct tt_dataflow_step *step = tt_dataflow_run(work->place->model->layout.flow, index);
+    work->step = index;
+    find_tensors(work, step->inputs, step->input_count, &work->in);
+    find_tensors(work, step->outputs, step->output_count, &work->out);
+    return run_step(work);
+}
+
+/* D8: behind the task's last step. */
+static enum tt_err run_tests(struct work *work) {
+    const struct tt_dataflow *flow = work->place->model->layout.flow;
+    enum tt_err err = TT_OK;
+    for (int32_t e = 0; !err && e < flow->exit_count && tt_stream_exits_any(work->place); e++)
+        if (flow->exits[e].step == work->place->async.head.last_step &&
+            flow->exits[e].test.output_count > 0)
+            err = run_at(work, flow->step_count + e);
+    return err;
+}
+
 static enum tt_err run_steps(struct work *work) {
     struct tt_stream_place *place = work->place;
     const struct tt_stream_model *model = place->model;
     const struct tt_device_task *head = &place->async.head;
     note_refused(work);
-    for (work->step = head->first_step; work->step <= head->last_step; work->step++) {
-        const struct tt_dataflow_step *step = &model->layout.flow->steps[work->step];
-        find_tensors(work, step->inputs, step->input_count, &work->in);
-        find_tensors(work, step->outputs, step->output_count, &work->out);
-        enum tt_err err = run_step(work);
+    for (int32_t step = head->first_step; step <= head->last_step; step++) {
+        enum tt_err err = run_at(work, step);
         if (err)
             return err;
         if (work->native_stream)
             continue;
         if (!model->program.latency_ns)
-            tt_engine_task_step_ended(place->task, work->step, tt_async_device_now(model->device));
-        if (stops_behind(place, work->step))
+            tt_engine_task_step_ended(place->task, step, tt_async_device_now(model->device));
+        if (stops_behind(place, step))
             return TT_OK;
     }
-    return TT_OK;
+    return run_tests(work);
 }
 
 /* Through device memory, as this process finds it. */

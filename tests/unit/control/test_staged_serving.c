@@ -362,6 +362,28 @@ static void test_early_exits(void **state) {
     }
 }
 
+/* D8: on devices the host learns by a copy what decides; answers are those of the processor. */
+static void test_early_exits_on_devices(void **state) {
+    (void)state;
+    static const char *const devices[] = {"device { }", "device { copies: WHOLE }",
+                                          "device { kind: CUDA }"};
+    static const char *const exits[] = {
+        "exit { after_stage: 0 graph: \"exit.onnx\" condition: \"content\" }",
+        "exit { after_stage: 0 graph: \"exit.onnx\" condition: \"content\" go_to: 2 "
+        "give { tensor: \"t15\" from: \"t7\" } }",
+        "exit { after_stage: 1 graph: \"exit.onnx\" "
+        "moved { tensor: \"t15\" since: \"t7\" less_than: 1 } }"};
+    find_standin();
+    for (size_t d = 0; d < TT_COUNT(devices); d++)
+        for (size_t e = 0; e < TT_COUNT(exits); e++) {
+            staged_on = devices[d];
+            print_message("%s %s\n", devices[d], exits[e]);
+            serve_under(&mlp, "diversity", "after: \"t7\" after: \"t15\"", exits[e]);
+        }
+    staged_on = "";
+    runtime_path = NULL;
+}
+
 /* D2: a request without slots is not lost. No more requests wait than the limit allows; all others
  * are rejected at once. */
 static void test_full_pool_says_busy(void **state) {
@@ -514,6 +536,7 @@ int main(void) {
         cmocka_unit_test(test_on_a_gpu),
         cmocka_unit_test(test_weights_on_the_host_device),
         cmocka_unit_test(test_early_exits),
+        cmocka_unit_test(test_early_exits_on_devices),
         cmocka_unit_test(test_exit_refused),
         cmocka_unit_test(test_failing_stages_give_back),
     };
