@@ -90,7 +90,7 @@ static void set_loader(struct tt_serve_role *self, const struct tt_cluster_place
     self->scheduler_threads = control->scheduler_threads;
     control->scheduler_threads = 0; /* the cluster's policy has them, not this process's */
     limits->learn_percent = 0;      /* only the scheduler decides by run times */
-    control->loader.executors = is_backend                              ? place->devices
+    control->loader.executors = is_backend ? place->devices * place->executors
                                 : self->flags.role == TT_SERVE_FRONTEND ? FRONTEND_EXECUTORS
                                                                         : 1;
     if (!is_backend) {

@@ -93,7 +93,7 @@ static enum tt_err check_device(const struct tt_repository_model *model,
                                 const struct tt_placing *placing, struct tt_error *why) {
     const struct tt_model_settings *settings = model->settings;
     const struct tt_engine_traits *engine = model->config->engine;
-    if (!settings->device.is_given)
+    if (!settings->device.is_given || placing->runs_whole) /* then another node has the device */
         return TT_OK;
     if (!engine->runs_on_streams)
         return tt_fail(TT_ERR_UNSUPPORTED, why,
@@ -228,7 +228,7 @@ enum tt_err tt_placing_check_signature(const struct tt_placing *self,
                                        const struct tt_signature *signature, bool has_cells,
                                        struct tt_error *why) {
     enum tt_err err = check_shapes_mix(self, settings, signature, has_cells, why);
-    if (!err)
+    if (!err && !self->runs_whole)
         err = check_sizes(settings, signature, has_cells, why);
     return err ? err : check_slots(settings, signature, self, why);
 }

@@ -86,10 +86,10 @@ static bool is_name(const char *text) {
                length;
 }
 
-/* "devices=N", "grants=N", "pool=NAME" or "memory-mib=N". */
+/* "devices=N", "executors=N", "grants=N", "pool=NAME" or "memory-mib=N". */
 static bool read_extra(const char *word, struct tt_cluster_place *place) {
-    static const char devices[] = "devices=", grants[] = "grants=", pool[] = "pool=",
-                      memory[] = "memory-mib=";
+    static const char devices[] = "devices=", executors[] = "executors=", grants[] = "grants=",
+                      pool[] = "pool=", memory[] = "memory-mib=";
     if (strncmp(word, memory, sizeof(memory) - 1) == 0) {
         place->memory_mib = read_number(word + sizeof(memory) - 1, 1, MAX_MEMORY_MIB);
         return place->memory_mib > 0;
@@ -97,6 +97,10 @@ static bool read_extra(const char *word, struct tt_cluster_place *place) {
     if (strncmp(word, devices, sizeof(devices) - 1) == 0) {
         place->devices = (int32_t)read_number(word + sizeof(devices) - 1, 1, MAX_DEVICES);
         return place->devices > 0;
+    }
+    if (strncmp(word, executors, sizeof(executors) - 1) == 0) {
+        place->executors = (int32_t)read_number(word + sizeof(executors) - 1, 1, MAX_GRANTS);
+        return place->executors > 0;
     }
     if (strncmp(word, grants, sizeof(grants) - 1) == 0) {
         place->grants = (int32_t)read_number(word + sizeof(grants) - 1, 1, MAX_GRANTS);
@@ -111,16 +115,20 @@ static bool read_extra(const char *word, struct tt_cluster_place *place) {
 static enum tt_err read_extras(char *const *words, int32_t count, struct tt_cluster_place *place,
                                struct tt_error *why) {
     bool is_backend = place->role == TT_ROLE_BACKEND;
-    place->devices = place->grants = is_backend;
+    place->devices = place->executors = place->grants = is_backend;
     if (is_backend)
         snprintf(place->pool, sizeof(place->pool), "default");
     for (int32_t i = 3; i < count; i++)
         if (!is_backend || !read_extra(words[i], place))
             return tt_fail(TT_ERR_INVALID, why,
                            "'%.100s' after the address; only a backend may have devices=N there, "
-                           "with N in 1 to %d, grants=N with N in 1 to %d, pool=NAME, and "
-                           "memory-mib=N, with N in 1 to %d",
+                           "with N in 1 to %d, executors=N and grants=N with N in 1 to %d, "
+                           "pool=NAME, and memory-mib=N, with N in 1 to %d",
                            words[i], MAX_DEVICES, MAX_GRANTS, MAX_MEMORY_MIB);
+    if (place->devices * place->executors > MAX_DEVICES)
+        return tt_fail(TT_ERR_INVALID, why, "devices=%d with executors=%d are %d; at most %d",
+                       place->devices, place->executors, place->devices * place->executors,
+                       MAX_DEVICES);
     return place->devices * place->grants <= MAX_DEVICES
                ? TT_OK
                : tt_fail(TT_ERR_INVALID, why, "devices=%d with grants=%d are %d; at most %d",
@@ -219,6 +227,8 @@ static uint64_t digest_of(const struct tt_cluster_file *self) {
         digest_number(&sum, place->devices);
         if (place->grants > 1) /* else as releases that do not know it */
             digest_number(&sum, place->grants);
+        if (place->executors > 1)
+            digest_number(&sum, -place->executors);
         sum = tt_fnv_add(sum, place->pool, strlen(place->pool) + 1);
         if (place->memory_mib > 0) /* else the digest is that of releases that do not know it */
             digest_number(&sum, place->memory_mib);

@@ -10,7 +10,8 @@
  * same port for UDP). Backends of one pool have the same models; they may name it, and say how much
  * memory a device has. With grants=N each device of a backend has N batches at once, which its
  * models' own policies batch further: schedulers see N times as many devices, and plan as if all of
- * them were busy. A line of a time has its name and its value. The order of the nodes gives their
+ * them were busy. With executors=N these policies have N executors on each device, and may run a
+ * stage on each. A line of a time has its name and its value. The order of the nodes gives their
  * numbers. All processes of a cluster read the same file: `digest` is over what it says, and nodes
  * with different digests refuse each other.
  *
@@ -32,6 +33,7 @@ struct tt_cluster_place {
     enum tt_cluster_role role;
     int32_t devices;                  /* of a backend; else 0 */
     int64_t memory_mib;               /* of one of its devices; 0: not stated */
+    int32_t executors;                /* of each device of a backend; else 0 */
     int32_t grants;                   /* of each device of a backend, at once; else 0 */
     char pool[TT_CLUSTER_NAME_BYTES]; /* of a backend */
     uint16_t pool_number;             /* in the order in which the backends name them */

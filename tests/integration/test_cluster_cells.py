@@ -38,12 +38,13 @@ CHAIN, SEQUENCE, TREE = "chain64", "seq2seq64", "tree64"
 
 
 def make_models(models):
-    """A chain, a decoder and a tree; the decoder by steps, by whole sequences, and without an end."""
+    """A chain, a decoder and a tree; the decoder by steps, by whole sequences, without an end, and on the streams of a device."""
     maker = [sys.executable, ROOT / "scripts" / "make_models.py", "--out", models, "--only", CHAIN, SEQUENCE, TREE]
     subprocess.run(maker, check=True, capture_output=True)
     settings = (models / SEQUENCE / "tutti.pbtxt").read_text()
     endless = re.sub(r"threshold: \d+ eos: \d+", "threshold: %d eos: 1000000" % ENDLESS_WORDS, settings)
-    for name, text in ("lazy", settings + '\npolicy { name: "lazy" }\n'), ("endless", endless):
+    streams = settings + "\ndevice { }\n"
+    for name, text in ("lazy", settings + '\npolicy { name: "lazy" }\n'), ("endless", endless), ("streams", streams):
         (models / name).mkdir()
         (models / name / "1").symlink_to(models / SEQUENCE / "1")
         (models / name / "tutti.pbtxt").write_text(text)
@@ -59,7 +60,7 @@ def draw_requests(count):
     print("seed: TUTTI_SEED=%d" % seed, file=sys.stderr)
     draw = random.Random(seed)
     tokens = lambda: [draw.randrange(3, 500) for _ in range(draw.choice([1, 2, 5, 9]))]  # noqa: E731
-    return [(draw.choice([CHAIN, SEQUENCE, "lazy"]), {"tokens": tokens()}) for _ in range(count)]
+    return [(draw.choice([CHAIN, SEQUENCE, "lazy", "streams"]), {"tokens": tokens()}) for _ in range(count)]
 
 
 class Cells(unittest.TestCase):

@@ -70,7 +70,8 @@ static void the_digest_is_over_the_content(void **state) {
     assert_int_not_equal(digest_of(NODES), digest_of(NODES " pool=b"));
     assert_int_not_equal(digest_of(NODES), digest_of(NODES " memory-mib=8"));
     assert_int_not_equal(digest_of(NODES), digest_of(NODES " grants=2"));
-    assert_int_equal(digest_of(NODES), digest_of(NODES " grants=1"));
+    assert_int_equal(digest_of(NODES), digest_of(NODES " grants=1 executors=1"));
+    assert_int_not_equal(digest_of(NODES " grants=2"), digest_of(NODES " executors=2"));
     assert_int_not_equal(digest_of(NODES), digest_of(NODES "\nsilence-ms 10"));
     assert_int_not_equal(digest_of(NODES),
                          digest_of("frontend f 127.0.0.1:2\nscheduler s 127.0.0.1:1\n"
@@ -92,6 +93,9 @@ static void what_is_wrong_is_named(void **state) {
         {"frontend b h:7 devices=2", "only a backend may have devices=N"},
         {"backend b h:7 devices=0", "N in 1 to"},
         {"backend b h:7 grants=65", "grants=N with N in 1 to 64"},
+        {"backend b h:7 executors=0", "executors=N and grants=N"},
+        {"backend b h:7 devices=100 executors=50",
+         "devices=100 with executors=50 are 5000; at most 4096"},
         {"backend b h:7 devices=1000 grants=5",
          "devices=1000 with grants=5 are 5000; at most 4096"},
         {"backend b h:7 devices=2 more", "only a backend"},
