@@ -1,6 +1,7 @@
 #include "sim/sim_executors.h"
 
 #include "base/instant.h"
+#include "sim/sim_inside.h"
 #include "sim/step_work.h"
 
 /* The device whose time an executor of `device` takes. */
@@ -57,15 +58,10 @@ static struct tt_walk_members members_of(struct walkers *walkers) {
                                     .rounds_done = rounds_behind};
 }
 
-/* Starts the current step of the task's walk. */
-static void start_step(struct tt_simulation *self, struct tt_task *task) {
-    struct tt_sim_executor *executor = &self->executors[task->executor];
-    int32_t step = executor->walk.step;
-    const struct tt_profile *profile = self->models[task->model].step_model->steps[step].profile;
-    executor->phase = TT_SIM_RUNNING;
+/* The requests of a task begin. */
+static void note_start(struct tt_simulation *self, struct tt_task *task, int32_t step) {
     if (task->started_at < 0)
         task->started_at = self->now;
-    int64_t beside_ns = executor->walked ? 0 : self->task_ns;
     for (int32_t i = 0; i < task->count; i++) {
         struct tt_sim_request *request = &self->requests[task->items[i].request->handle.index];
         if (request->started_at < 0)
@@ -74,6 +70,16 @@ static void start_step(struct tt_simulation *self, struct tt_task *task) {
     }
     if (self->observer.step_started)
         self->observer.step_started(self->observer.context, self->now, task, step, self->numbers);
+}
+
+/* Starts the current step of the task's walk. */
+static void start_step(struct tt_simulation *self, struct tt_task *task) {
+    struct tt_sim_executor *executor = &self->executors[task->executor];
+    int32_t step = executor->walk.step;
+    const struct tt_profile *profile = self->models[task->model].step_model->steps[step].profile;
+    executor->phase = TT_SIM_RUNNING;
+    int64_t beside_ns = executor->walked ? 0 : self->task_ns;
+    note_start(self, task, step);
     int64_t work_ns = tt_step_work(profile, task, self->jitter_permille, &self->prng);
     if (self->spread)
         work_ns = work_ns * tt_spread_draw(self->spread, &self->prng) / 1000;
@@ -116,6 +122,11 @@ static void start_first(struct tt_simulation *self, struct tt_task *task) {
 /* The task's message has arrived and its start time has come. */
 static void enter(struct tt_simulation *self, struct tt_task *task) {
     struct tt_sim_executor *executor = &self->executors[task->executor];
+    if (self->insides) {
+        note_start(self, task, task->first_step);
+        tt_sim_inside_begin(self, task);
+        return;
+    }
     int64_t bytes = self->models[task->model].input_bytes * tt_task_computed_rows(task);
     if (bytes > 0 && !self->pooled && task->first_step == 0) {
         int64_t done_at = tt_copy_engine_add(&self->copies_in[executor->device], self->now, bytes);
@@ -250,7 +261,7 @@ static void finish(struct tt_simulation *self, int32_t number, enum tt_outcome o
         forget_tokens(self, task);
     }
     /* With a follower a request exits where that one ends. */
-    bool may_exit = self->any_exit && outcome != TT_OUTCOME_ABORTED && !follower;
+    bool may_exit = self->any_exit && outcome != TT_OUTCOME_ABORTED && !follower && !self->insides;
     for (int32_t i = 0; may_exit && i < task->count; i++)
         take_exit(self, task, &task->items[i]);
     tt_mechanism_finished(&self->mechanism, self->now, task);
@@ -335,6 +346,7 @@ static void executor_due(struct tt_simulation *self, int32_t number) {
         start_first(self, task);
         break;
     }
+    case TT_SIM_INSIDE: /* the last of its requests has ended */
     case TT_SIM_COPYING_OUT: finish(self, number, TT_OUTCOME_DONE); break;
     case TT_SIM_STOPPING: finish(self, number, executor->outcome); break;
     case TT_SIM_IDLE:
@@ -391,6 +403,8 @@ static void stop(struct tt_simulation *self, int32_t number, enum tt_outcome out
 void tt_sim_executor_yield(void *context, int64_t now, int32_t number) {
     struct tt_simulation *self = context;
     struct tt_sim_executor *executor = &self->executors[number];
+    if (executor->phase == TT_SIM_INSIDE)
+        return;
     executor->yielding = true;
     /* It stands between two steps, or nothing of it has run yet: the boundary is here. While
      * outputs are copied it is too late. */
@@ -402,6 +416,8 @@ void tt_sim_executor_yield(void *context, int64_t now, int32_t number) {
 void tt_sim_executor_abort(void *context, int64_t now, int32_t number) {
     struct tt_simulation *self = context;
     struct tt_sim_executor *executor = &self->executors[number];
+    if (executor->phase == TT_SIM_INSIDE)
+        return;
     if (executor->phase == TT_SIM_BETWEEN) /* between two steps, but not finished */
         go_on(self, number);
     if (executor->phase == TT_SIM_RUNNING) {

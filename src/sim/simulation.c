@@ -4,6 +4,7 @@
 #include "base/instant.h"
 #include "core/policy_ops.h"
 #include "sim/sim_executors.h"
+#include "sim/sim_inside.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -204,7 +205,7 @@ static void cancel_due(struct tt_simulation *self) {
     self->reported = true;
 }
 
-static int64_t next_instant(const struct tt_simulation *self) {
+int64_t tt_simulation_next_at(const struct tt_simulation *self) {
     int64_t at = self->more ? self->next.at : TT_NEVER;
     at = tt_instant_min(at, tt_sim_next_at(&self->device_ends));
     if (self->has_server)
@@ -212,6 +213,7 @@ static int64_t next_instant(const struct tt_simulation *self) {
     at = tt_instant_min(at, tt_sim_next_at(&self->due));
     at = tt_instant_min(at, tt_sim_next_at(&self->appearing));
     at = tt_instant_min(at, tt_cancel_heap_next_at(&self->cancels));
+    at = tt_instant_min(at, tt_sim_insides_next_at(self));
     if (self->pooled)
         at = tt_instant_min(at, tt_input_pool_next_at(&self->pool));
     at = tt_instant_min(at, self->timer_at);
@@ -220,8 +222,14 @@ static int64_t next_instant(const struct tt_simulation *self) {
     return tt_instant_max(at, self->now);
 }
 
+void tt_simulation_wake(struct tt_simulation *self) {
+    if (!self->more)
+        self->more = self->source.next(self->source.context, &self->next);
+}
+
 /* Reports all events of the instant, before the policy decides. */
 static void tell(struct tt_simulation *self) {
+    tt_sim_insides_run(self);
     tt_sim_executors_report(self);
     while (self->more && self->next.at <= self->now)
         arrive(self);
@@ -276,14 +284,14 @@ static void process_instant(struct tt_simulation *self, int64_t at) {
 
 void tt_simulation_run_until(struct tt_simulation *self, int64_t at) {
     tt_assert(at >= self->now && at != TT_NEVER);
-    for (int64_t next_at; (next_at = next_instant(self)) <= at;)
+    for (int64_t next_at; (next_at = tt_simulation_next_at(self)) <= at;)
         process_instant(self, next_at);
     self->now = at;
 }
 
 bool tt_simulation_run(struct tt_simulation *self, int64_t budget) {
     for (int64_t i = 0; i < budget; i++) {
-        int64_t at = next_instant(self);
+        int64_t at = tt_simulation_next_at(self);
         if (over(self, at)) {
             self->closing = true;
             cancel_leftovers(self);
@@ -351,7 +359,7 @@ static enum tt_err init_tables(struct tt_simulation *self, const struct tt_sim_o
     self->threads.context = self;
     self->threads.submit = submit;
     self->threads.answered = answered;
-    self->pooled = options->devices[0].pool_slots > 0;
+    self->pooled = options->devices[0].pool_slots > 0 && !options->inside;
     if (!err && self->pooled) {
         tt_assert(options->device_count == 1);
         err = tt_input_pool_init(&self->pool, options->model_count, options->devices[0].pool_slots,
@@ -431,6 +439,8 @@ enum tt_err tt_simulation_new(const struct tt_sim_options *options,
         err = tt_fail(err, why, "out of memory for a simulation");
     else
         err = init_mechanism(self, options, max_batch, why);
+    if (!err && options->inside)
+        err = tt_sim_insides_init(self, options, why);
     if (err) {
         tt_simulation_free(self);
         return err;
@@ -447,6 +457,7 @@ void tt_simulation_free(struct tt_simulation *take_simulation) {
     if (self->mechanism.policy)
         self->mechanism.ops->free(self->mechanism.policy);
     self->mechanism.policy = NULL;
+    tt_sim_insides_fini(self);
     tt_mechanism_fini(&self->mechanism);
     tt_sim_cells_fini(&self->unfold);
     for (int32_t e = 0; self->executors && e < self->executor_count; e++)

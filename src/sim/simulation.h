@@ -129,11 +129,24 @@ struct tt_sim_model {
     struct tt_cell_rates cell_rates;
 };
 
+/* Composition (sim/sim_inside.h): what is inside each device. */
+struct tt_sim_inside_options {
+    const struct tt_sim_model *models; /* [model_count] of the simulation, whose own are whole
+                                          requests: single steps; as there */
+    int32_t executors, depth;          /* of a device */
+    enum tt_err (*create_policy)(void *context, struct tt_mechanism *mechanism,
+                                 struct tt_error *why);
+    void *create_context;
+};
+
 struct tt_sim_options {
     const struct tt_sim_model *models; /* read during _new only, the step models for life */
     int32_t model_count;
     const struct tt_sim_device *devices; /* executors are numbered from 0 in this order */
     int32_t device_count;
+    /* Read during _new only. A device's executors are then the tasks that it is granted at once;
+     * copies, jitter and noise are inside. NULL: tasks take as long as their profiles say. */
+    const struct tt_sim_inside_options *inside;
     int32_t depth;         /* tasks queued on an executor at once, the running one included */
     int32_t request_limit; /* in the system at once; others are dropped (queue_full); 0: 4 Mi */
     int64_t d_ctrl_ns, d_data_ns; /* S4 */

@@ -18,6 +18,7 @@ enum tt_sim_phase {
     TT_SIM_WAITING,
     TT_SIM_COPYING_IN,
     TT_SIM_RUNNING,
+    TT_SIM_INSIDE,  /* its requests are with the policy of its device (sim/sim_inside.h) */
     TT_SIM_BETWEEN, /* between two steps of a task, until the instant is over */
     TT_SIM_COPYING_OUT,
     TT_SIM_STOPPING
@@ -35,7 +36,11 @@ struct tt_sim_executor {
     int64_t appears_at;
     struct tt_network_delay delay; /* S4: of messages to it */
     struct tt_cell_cost cell_cost;
+    int64_t inside_first;              /* TT_SIM_INSIDE: the number of its first request there; */
+    int32_t inside_count, inside_left; /* how many they are, and how many have not ended */
 };
+
+struct tt_sim_inside;
 
 /* What the policy does not know of a request in the system; indexed by its handle. */
 struct tt_sim_request {
@@ -55,10 +60,11 @@ struct tt_simulation {
     struct tt_copy_engine *copies_in, *copies_out; /* of each device */
     struct tt_sim_executor *executors;
     int32_t executor_count, device_count, model_count;
-    struct tt_heap device_ends; /* devices by the end of their first running step */
-    struct tt_heap due;         /* executors that wait, copy or stop, by the end of that phase */
-    struct tt_heap appearing;   /* executors that are not there; absent ones at TT_NEVER */
-    int32_t *between;           /* [between_count]: executors between two steps of a task */
+    struct tt_sim_inside *insides; /* [device_count]; NULL: tasks take their profiles' time */
+    struct tt_heap device_ends;    /* devices by the end of their first running step */
+    struct tt_heap due;            /* executors that wait, copy or stop, by the end of that phase */
+    struct tt_heap appearing;      /* executors that are not there; absent ones at TT_NEVER */
+    int32_t *between;              /* [between_count]: executors between two steps of a task */
     int32_t between_count;
     struct tt_cancel_heap cancels;
     struct tt_input_pool pool;  /* if pooled */
@@ -91,6 +97,11 @@ struct tt_simulation {
     uint64_t seed;
     struct tt_prng prng;
 };
+
+/* The next instant at which anything happens, now or later. */
+int64_t tt_simulation_next_at(const struct tt_simulation *self);
+/* The source, which had no more requests, has some. */
+void tt_simulation_wake(struct tt_simulation *self);
 
 /* The smallest key of the heap; TT_NEVER if it is empty. */
 static inline int64_t tt_sim_next_at(const struct tt_heap *heap) {
