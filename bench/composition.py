@@ -10,6 +10,7 @@ cannot be in time is refused. Beside each other, with the same requests:
     window      whole sequences, padded to the longest of their batch; one batch at once
     cellular    cells of one granted batch; one at once
     cellular N  cells of N granted batches at once (grants=N)
+    streams N   the same on the streams of an emulated device, where the cells' states stay
 
 Per rate: the share that was answered in time, and p50 and p99 of what was answered.
 """
@@ -36,8 +37,10 @@ PROFILE = """
 linear { beta_ms: 1 }
 step { name: "cell" point { batch: 1 latency_ns: 5050000 } point { batch: 32 latency_ns: 6600000 } }
 """
-SETTINGS = 'slo_ms: 1000 policy { name: "%s" } emulation { cells { kind: CHAIN max_length: 40 } }\n'
-KINDS = (("window", "window", 1), ("cellular", "cellular", 1), ("cellular 4", "cellular", 4), ("cellular 8", "cellular", 8))
+SETTINGS = 'slo_ms: 1000 policy { name: "%s" } emulation { cells { kind: CHAIN max_length: 40 } } %s\n'
+# Name, policy of the model, grants, what else its settings say.
+KINDS = (("window", "window", 1, ""), ("cellular", "cellular", 1, ""), ("cellular 4", "cellular", 4, ""),
+         ("cellular 8", "cellular", 8, ""), ("streams 4", "cellular", 4, "device { }"), ("streams 8", "cellular", 8, "device { }"))  # fmt: skip
 OBJECTIVE_S, STEPS, SENDERS = 1.0, 40, 256
 
 
@@ -81,13 +84,13 @@ def send_all(address, requests):
     return sorted(latencies), refused[0]
 
 
-def measure(kind, policy, grants, options):
+def measure(kind, policy, grants, more, options):
     from cluster_process import Cluster
 
     cluster = Cluster(backends=2, devices=1)
     try:
         (cluster.models / "echo").rename(cluster.models / "chain")
-        for name, text in ("config.pbtxt", CONFIG), ("profile.pbtxt", PROFILE), ("tutti.pbtxt", SETTINGS % policy):
+        for name, text in ("config.pbtxt", CONFIG), ("profile.pbtxt", PROFILE), ("tutti.pbtxt", SETTINGS % (policy, more)):
             (cluster.models / "chain" / name).write_text(text)
         cluster.file.write_text(cluster.file.read_text().replace("devices=1", "devices=1 grants=%d" % grants))
         cluster.start_all()
@@ -120,9 +123,9 @@ def main():
     options = parser.parse_args()
     os.environ["TUTTI_PROGRAM"] = options.program
     rows = []
-    for kind, policy, grants in KINDS:
+    for kind, policy, grants, more in KINDS:
         if not options.kinds or kind in options.kinds:
-            rows += measure(kind, policy, grants, options)
+            rows += measure(kind, policy, grants, more, options)
     if options.out:
         options.out.write_text(json.dumps(rows, indent=1) + "\n")
 

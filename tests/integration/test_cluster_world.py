@@ -34,6 +34,15 @@ load { rate: 300 }
 policy { name: "deferred" }
 cluster { frontends: 2 backends: 2 }
 """
+INSIDE = """seed: 6
+duration_s: 0.5
+device { count: 2 executors: 2 }
+inside { executors: 2 policy { name: "diversity" option { key: "stretch" value: "off" } } }
+model { name: "a" slo_ms: 2000 max_batch: 8 step { profile { linear { alpha_ms: 0.5 beta_ms: 3 } } }
+  step { profile { linear { alpha_ms: 1 beta_ms: 2 } } } }
+load { rate: 200 }
+policy { name: "deferred" }
+"""
 ENDLESS = SMALL.replace("duration_s: 0.5", "duration_s: 1000")
 
 
@@ -110,6 +119,31 @@ class ClusterWorld(unittest.TestCase):
         self.assertEqual(reports[2]["live"]["first_failure"], "")
         self.assertGreater(reports[2]["total"]["ok"], 0)
         self.assert_nothing_is_left()
+
+    def test_devices_with_a_policy_inside(self):
+        """Composition: the same requests over devices that run stages, in virtual time and on backends with streams."""
+        seen = []
+        for world in "simulated", "cluster":
+            outcomes, tasks = self.folder / (world + ".csv"), self.folder / (world + ".tasks.csv")
+            done = self.run_it(INSIDE, "--world", world, "--json", "--outcomes", outcomes, "--tasks", tasks)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            report = json.loads(done.stdout)
+            self.account(report)
+            self.assertEqual((report["total"]["failed"], report["total"]["dropped"]), (0, 0))
+            rows = list(csv.DictReader(outcomes.read_text().splitlines()))
+            batches = list(csv.DictReader(tasks.read_text().splitlines()))
+            self.assertEqual(sum(len(row["requests"].split()) for row in batches), len(rows))
+            self.assertLessEqual({int(row["executor"]) for row in batches}, {0, 1, 2, 3})
+            seen.append([(row["model"], row["arrived_ns"], row["deadline_ns"]) for row in rows])
+        self.assertGreater(len(seen[0]), 50)
+        self.assertEqual(seen[0], seen[1])
+        self.assert_nothing_is_left()
+        self.refused(INSIDE.replace('"diversity" option { key: "stretch" value: "off" }', '"window"'), "policy window runs whole batches")
+        self.refused(INSIDE.replace('name: "diversity" ', ""), "inside a device a policy is named")
+        self.refused(INSIDE.replace("count: 2 executors: 2 }", "executors: 2 } device { executors: 1 }"), "granted equally many batches")
+        self.refused(INSIDE + "cluster { backends: 1 }", "have a backend each")
+        done = self.run_it(INSIDE, "--world", "emulated")
+        self.assertIn("leave `inside` out to run in the emulated world", done.stderr)
 
     def test_side_by_side(self):
         done = self.run_it(SMALL, "--worlds", ",".join(WORLDS), "--html", self.folder / "page.html")

@@ -43,6 +43,8 @@ static const char *unknown_model(const struct tt_scenario_model *model) {
 static const char *unknown_run(const struct tt_scenario *s) {
     if (s->world != TT_WORLD_SIMULATED)
         return "a run in real time";
+    if (s->inside.policy)
+        return "a device with a policy of its own inside";
     if (s->jitter_permille > 0 || s->noise.spread_permille > 0 || s->noise.outlier_permille > 0 ||
         s->server.cores > 0)
         return "a run whose batches take random times";

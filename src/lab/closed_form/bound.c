@@ -52,7 +52,7 @@ struct tt_bound tt_bound_of(const struct tt_scenario *scenario) {
     double devices = scenario->device_count, weights = weight_sum(scenario);
     double alone = 0; /* device seconds per request without coordination */
     double high = 0;  /* device seconds per request with the largest batches */
-    if (weights <= 0 || scenario->arrivals_path)
+    if (weights <= 0 || scenario->arrivals_path || scenario->inside.policy)
         return out;
     for (int32_t d = 0; d < scenario->device_count; d++)
         if (scenario->devices[d].executors != 1)

@@ -132,6 +132,27 @@ static void set_policy(Tutti__Experiment *message, const char *name) {
     replace_string(&policy->name, name);
 }
 
+/* The policy inside each device, whose options it clears if it is another one; none: no
+ * composition.
+ */
+static enum tt_err set_inside(Tutti__Experiment *message, const char *name, struct tt_error *why) {
+    if (strcmp(name, "none") == 0) {
+        if (message->inside)
+            tutti__experiment_inside__free_unpacked(message->inside, NULL);
+        message->inside = NULL;
+        return TT_OK;
+    }
+    if (!tt_policy_find(name))
+        return bad_value("inside", name, "the name of a policy, or none", why);
+    message->inside = given_or_new(message->inside, &tutti__experiment_inside__descriptor);
+    Tutti__ExperimentPolicy *policy = message->inside->policy =
+        given_or_new(message->inside->policy, &tutti__experiment_policy__descriptor);
+    if (strcmp(policy->name, name) != 0)
+        clear_options(policy);
+    replace_string(&policy->name, name);
+    return TT_OK;
+}
+
 static void set_option(Tutti__Experiment *message, const char *key, const char *value) {
     Tutti__ExperimentPolicy *policy = policy_of(message);
     size_t at = 0;
@@ -311,6 +332,8 @@ enum tt_err tt_experiment_set(struct tt_experiment *self, const char *parameter,
         return set_world(message, value, why);
     if (strcmp(parameter, "learn") == 0)
         return set_learn(message, value, why);
+    if (strcmp(parameter, "inside") == 0)
+        return set_inside(message, value, why);
     bool is_policy = strcmp(parameter, "policy") == 0;
     bool is_option = strncmp(parameter, "option.", 7) == 0 && parameter[7];
     bool is_repository = strcmp(parameter, "repository") == 0;
@@ -359,7 +382,7 @@ enum tt_err tt_experiment_set(struct tt_experiment *self, const char *parameter,
         "tpot_ms, slo_scale, alpha_ms, beta_ms, max_batch, devices, copies, control_us, "
         "data_us_per_row, jitter, abort_ms, duration_s, warm_up_s, requests, seed, executors, "
         "pool_slots, step_file, lengths_input, learn, world, repository, policy, option.KEY, "
-        "workers, contender",
+        "workers, inside, contender",
         parameter);
 }
 

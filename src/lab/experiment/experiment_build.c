@@ -275,49 +275,109 @@ static enum tt_err build_load(const struct tt_experiment *self, struct tt_scenar
 
 /* ---- the rest ---- */
 
-static enum tt_err build_policy(const struct tt_experiment *self, struct tt_scenario *scenario,
+static enum tt_err check_policy(const struct tt_experiment *self,
+                                const Tutti__ExperimentPolicy *given, const char *name,
                                 struct tt_error *why) {
-    const Tutti__ExperimentPolicy *given = self->message->policy;
-    struct tt_policy_facts facts = {.has_objective = true};
-    const char *name = given && given->name[0] ? given->name : tt_policy_default(&facts)->name;
     char names[512];
     if (tt_policy_is_auto(name))
         return tt_experiment_wrong(self, given, "name", why,
                                    "auto is the choice of a server that serves; an experiment "
                                    "needs one policy: %s",
                                    tt_policy_names(NULL, names, sizeof(names)));
-    if (!tt_policy_find(name))
-        return tt_experiment_wrong(self, given, "name", why,
-                                   "no policy is called '%s'; there are: %s", name,
-                                   tt_policy_names(NULL, names, sizeof(names)));
-    scenario->policy = tt_copy_text(name);
-    enum { FOUND = 3 }; /* options that a search for workers adds */
+    return tt_policy_find(name)
+               ? TT_OK
+               : tt_experiment_wrong(self, given, "name", why,
+                                     "no policy is called '%s'; there are: %s", name,
+                                     tt_policy_names(NULL, names, sizeof(names)));
+}
+
+enum { FOUND_OPTIONS = 3 }; /* that a search for workers adds */
+
+static enum tt_err copy_options(const struct tt_experiment *self,
+                                const Tutti__ExperimentPolicy *given, char ***out_texts,
+                                int32_t *out_count, struct tt_error *why) {
     size_t count = given ? given->n_option : 0;
-    if (count > TT_MAX_OPTIONS - FOUND)
+    if (count > TT_MAX_OPTIONS - FOUND_OPTIONS)
         return tt_experiment_wrong(self, given, "option", why, "%zu options; at most %d", count,
-                                   TT_MAX_OPTIONS - FOUND);
-    scenario->option_texts = tt_allocate(2 * (count + FOUND), sizeof(*scenario->option_texts));
+                                   TT_MAX_OPTIONS - FOUND_OPTIONS);
+    char **texts = tt_allocate(2 * (count + FOUND_OPTIONS), sizeof(*texts));
     for (size_t i = 0; i < count; i++) {
-        scenario->option_texts[2 * i] = tt_copy_text(given->option[i]->key);
-        scenario->option_texts[2 * i + 1] = tt_copy_text(given->option[i]->value);
-        scenario->option_count++;
+        texts[2 * i] = tt_copy_text(given->option[i]->key);
+        texts[2 * i + 1] = tt_copy_text(given->option[i]->value);
     }
-    enum tt_err err = tt_experiment_find_workers(self, scenario, why);
+    *out_texts = texts;
+    *out_count = (int32_t)count;
+    return TT_OK;
+}
+
+static enum tt_err check_options(const struct tt_experiment *self,
+                                 const Tutti__ExperimentPolicy *given,
+                                 const struct tt_policy_kind *kind, char *const *texts,
+                                 int32_t count, struct tt_error *why) {
+    int64_t values[TT_MAX_OPTIONS];
+    struct tt_option options[TT_MAX_OPTIONS];
+    struct tt_error inner = {0};
+    for (ptrdiff_t i = 0; i < count; i++)
+        options[i] = (struct tt_option){.key = texts[2 * i], .value = texts[2 * i + 1]};
+    return tt_options_parse(kind->options, kind->option_count, options, count, values, &inner)
+               ? tt_experiment_wrong(self, given, "option", why, "policy %s: %s", kind->name,
+                                     inner.text)
+               : TT_OK;
+}
+
+static enum tt_err build_policy(const struct tt_experiment *self, struct tt_scenario *scenario,
+                                struct tt_error *why) {
+    const Tutti__ExperimentPolicy *given = self->message->policy;
+    struct tt_policy_facts facts = {.has_objective = true};
+    const char *name = given && given->name[0] ? given->name : tt_policy_default(&facts)->name;
+    enum tt_err err = check_policy(self, given, name, why);
     if (err)
         return err;
-    count = (size_t)scenario->option_count;
+    scenario->policy = tt_copy_text(name);
+    err = copy_options(self, given, &scenario->option_texts, &scenario->option_count, why);
+    if (!err)
+        err = tt_experiment_find_workers(self, scenario, why);
+    if (err)
+        return err;
     const struct tt_policy_kind *kind = tt_policy_find(name);
     if (scenario->depth == 0)
         scenario->depth = kind->traits.default_depth;
-    int64_t values[TT_MAX_OPTIONS];
-    struct tt_option options[TT_MAX_OPTIONS];
-    for (size_t i = 0; i < count; i++)
-        options[i] = tt_scenario_option(scenario, (int32_t)i);
-    struct tt_error inner = {0};
-    if (tt_options_parse(kind->options, kind->option_count, options, (int32_t)count, values,
-                         &inner) != TT_OK)
-        return tt_experiment_wrong(self, given, "option", why, "policy %s: %s", name, inner.text);
-    return TT_OK;
+    return check_options(self, given, kind, scenario->option_texts, scenario->option_count, why);
+}
+
+/* Composition. */
+static enum tt_err build_inside(const struct tt_experiment *self, struct tt_scenario *scenario,
+                                struct tt_error *why) {
+    enum { MAX_EXECUTORS = 1024 };
+    const Tutti__ExperimentInside *message = self->message->inside;
+    struct tt_scenario_inside *inside = &scenario->inside;
+    if (!message)
+        return TT_OK;
+    const Tutti__ExperimentPolicy *given = message->policy;
+    if (!given || !given->name[0] || given->workers[0])
+        return tt_experiment_wrong(self, message, "policy", why,
+                                   "inside a device a policy is named, without a search for "
+                                   "workers: policy { name: \"diversity\" }");
+    enum tt_err err = check_policy(self, given, given->name, why);
+    if (err)
+        return err;
+    const struct tt_policy_kind *kind = tt_policy_find(given->name);
+    if (!kind->traits.composes)
+        return tt_experiment_wrong(self, given, "name", why,
+                                   "policy %s runs whole batches, and so leaves nothing to decide "
+                                   "to a scheduler before it: leave inside out",
+                                   given->name);
+    if (message->executors < 0 || message->executors > MAX_EXECUTORS || message->depth < 0 ||
+        message->depth > MAX_EXECUTORS)
+        return tt_experiment_wrong(self, message, NULL, why,
+                                   "executors is %d and depth %d; both must be 1 .. %d",
+                                   message->executors, message->depth, MAX_EXECUTORS);
+    inside->policy = tt_copy_text(given->name);
+    inside->executors = message->executors ? message->executors : 1;
+    inside->depth = message->depth ? message->depth : kind->traits.default_depth;
+    err = copy_options(self, given, &inside->option_texts, &inside->option_count, why);
+    return err ? err
+               : check_options(self, given, kind, inside->option_texts, inside->option_count, why);
 }
 
 static enum tt_err build_times(const struct tt_experiment *self, struct tt_scenario *scenario,
@@ -366,15 +426,16 @@ static enum tt_err check_pool(const struct tt_experiment *self, const struct tt_
             given = self->message->device[i];
     if (given->pool_slots == 0)
         return TT_OK;
-    if (scenario->device_count > 1)
+    if (scenario->device_count > 1 && !scenario->inside.policy)
         return tt_experiment_wrong(self, given, "pool_slots", why,
                                    "a pool of inputs needs a single device; there are %d",
                                    scenario->device_count);
-    if (!tt_policy_find(scenario->policy)->traits.waits_for_inputs)
+    const char *policy = scenario->inside.policy ? scenario->inside.policy : scenario->policy;
+    if (!tt_policy_find(policy)->traits.waits_for_inputs)
         return tt_experiment_wrong(self, given, "pool_slots", why,
                                    "policy %s does not wait for inputs; elastic does, or leave "
                                    "pool_slots out",
-                                   scenario->policy);
+                                   policy);
     for (int32_t m = 0; m < scenario->model_count; m++)
         if (scenario->models[m].rows > given->pool_slots)
             return tt_experiment_wrong(self, given, "pool_slots", why,
@@ -412,6 +473,8 @@ enum tt_err tt_experiment_build(const struct tt_experiment *self, struct tt_scen
         err = build_load(self, &scenario, why);
     if (!err)
         err = build_policy(self, &scenario, why);
+    if (!err)
+        err = build_inside(self, &scenario, why);
     if (!err)
         err = check_pool(self, &scenario, why);
     if (!err)

@@ -15,8 +15,8 @@ static const char *unservable(const struct tt_scenario *scenario,
     const struct tt_step_model *steps = &model->step_model;
     if (tt_live_models_is_of_cells(scenario, model))
         return "is of cells";
-    if (steps->step_count > 1)
-        return "has several steps";
+    if (scenario->inside.policy && steps->whole->length_count > 1)
+        return "has run times by length, and rows on a device have one size";
     if (steps->rules)
         return "has a rule for late requests";
     if (steps->window_ns > 0 || steps->preferred_count > 0 || steps->executor_count > 0 ||
@@ -74,7 +74,14 @@ static enum tt_err check_policy(const struct tt_experiment *self,
 static enum tt_err check_devices(const struct tt_experiment *self,
                                  const struct tt_scenario *scenario, struct tt_error *why) {
     const Tutti__Experiment *message = self->message;
-    for (int32_t d = 0; d < scenario->device_count; d++)
+    const struct tt_sim_device *first = &scenario->devices[0];
+    for (int32_t d = 0; d < scenario->device_count && scenario->inside.policy; d++)
+        if (scenario->devices[d].executors != first->executors || first->pool_slots > 0)
+            return tt_experiment_wrong(self, message->device[0], NULL, why,
+                                       "in the cluster world devices with a policy inside are "
+                                       "granted equally many batches at once, and have no slots "
+                                       "for inputs");
+    for (int32_t d = 0; d < scenario->device_count && !scenario->inside.policy; d++)
         if (scenario->devices[d].executors > 1 || scenario->devices[d].pool_slots > 0)
             return tt_experiment_wrong(self, message->device[0], NULL, why,
                                        "in the cluster world a device has one executor and no "
@@ -94,6 +101,7 @@ static enum tt_err build_layout(const struct tt_experiment *self, struct tt_scen
     int32_t devices = scenario->device_count;
     cluster->frontends = given && given->frontends ? given->frontends : 1;
     cluster->backends = given && given->backends     ? given->backends
+                        : scenario->inside.policy    ? devices
                         : devices < DEFAULT_BACKENDS ? devices
                                                      : DEFAULT_BACKENDS;
     if (cluster->frontends < 1 || cluster->frontends > TT_PROCESS_FRONTENDS)
@@ -106,6 +114,11 @@ static enum tt_err build_layout(const struct tt_experiment *self, struct tt_scen
                                    "backends is %d; it must be 1 .. %d, and at most the number of "
                                    "devices, %d",
                                    cluster->backends, TT_PROCESS_BACKENDS, devices);
+    if (scenario->inside.policy && cluster->backends != devices)
+        return tt_experiment_wrong(self, given, "backends", why,
+                                   "backends is %d; devices with a policy inside, %d here, have a "
+                                   "backend each: leave it out",
+                                   cluster->backends, devices);
     double reply_ms = given && given->reply_ms != 0 ? given->reply_ms : default_reply_ms;
     if (!tt_experiment_ns(reply_ms, TT_MS, &cluster->reply_ns))
         return tt_experiment_wrong(self, given, "reply_ms", why, "reply_ms is %g; it must be > 0",

@@ -7,6 +7,12 @@ static enum tt_err check_timing(const struct tt_experiment *self,
                                 const struct tt_scenario *scenario, struct tt_error *why) {
     const Tutti__Experiment *message = self->message;
     const char *world = tt_world_name(scenario->world);
+    if (scenario->inside.policy && scenario->world != TT_WORLD_CLUSTER)
+        return tt_experiment_wrong(self, message->inside, NULL, why,
+                                   "devices have a policy inside where a scheduler comes before "
+                                   "them, in the simulated and the cluster world; leave `inside` "
+                                   "out to run in the %s world",
+                                   world);
     bool has_delays = scenario->d_ctrl_ns > 0 && scenario->world != TT_WORLD_CLUSTER;
     if (has_delays || scenario->d_data_ns > 0)
         return tt_experiment_wrong(self, message->network, NULL, why,

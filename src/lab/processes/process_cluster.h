@@ -13,8 +13,9 @@
 #ifndef TT_LAB_PROCESSES_PROCESS_CLUSTER_H
 #define TT_LAB_PROCESSES_PROCESS_CLUSTER_H
 
-#include "core/profile.h"
+#include "core/step_model.h"
 #include "fleet/visit.h"
+#include "policy/policy.h"
 
 #include <jansson.h>
 #include <signal.h>
@@ -29,6 +30,14 @@ enum {
     TT_PROCESS_PATH_BYTES = 256
 };
 
+/* Composition: what each device has inside (sim/sim_inside.h). */
+struct tt_process_inside {
+    const char *policy; /* NULL: nothing; a device runs whole batches */
+    const struct tt_option *options;
+    int32_t option_count;
+    int32_t executors, grants; /* of each device */
+};
+
 /* One INT32 per row goes in, as many as the request is long where the profile has lengths, and one
  * comes out: inputs `x`, outputs `y`. */
 struct tt_process_model {
@@ -36,6 +45,9 @@ struct tt_process_model {
     const struct tt_profile *profile;
     int32_t max_batch;
     int64_t slo_ns; /* TT_NEVER: none */
+    /* For a policy inside: static steps, on the streams of an emulated device. 0: whole only. */
+    int32_t step_count;
+    const struct tt_step *steps;
 };
 
 struct tt_process_cluster_options {
@@ -45,6 +57,7 @@ struct tt_process_cluster_options {
     int32_t devices;             /* of all backends; the first ones have one more than the others */
     double slower;               /* times of the cluster are so much longer than usual */
     int64_t control_ns;          /* what a message between nodes takes; 0: as the others */
+    struct tt_process_inside inside;
 };
 
 struct tt_process_cluster {

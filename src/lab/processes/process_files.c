@@ -55,17 +55,34 @@ static bool has_lengths(const struct tt_profile *profile) {
     return profile->length_count > 1 || profile->lengths[0] > 0;
 }
 
-static void print_points(const struct tt_process_model *model, struct tt_text *out) {
-    const struct tt_profile *profile = model->profile;
+static void print_point(const struct tt_profile *profile, int32_t rows, int32_t length,
+                        struct tt_text *out) {
+    int32_t demand_ppm = tt_profile_demand(profile, rows, length);
+    tt_text_printf(out, "point { batch: %d length: %d latency_ns: %" PRId64, rows, length,
+                   tt_profile_latency(profile, rows, length));
+    if (demand_ppm < TT_DEMAND_WHOLE)
+        tt_text_printf(out, " demand: %g", (double)demand_ppm / TT_DEMAND_WHOLE);
+    tt_text_puts(out, " }\n");
+}
+
+static void print_points(const struct tt_process_model *model, const struct tt_profile *profile,
+                         struct tt_text *out) {
     for (int32_t i = 0; i < profile->length_count; i++)
         for (int32_t rows = 1; rows <= model->max_batch; rows++)
-            tt_text_printf(out, "point { batch: %d length: %d latency_ns: %" PRId64 " }\n", rows,
-                           profile->lengths[i],
-                           tt_profile_latency(profile, rows, profile->lengths[i]));
+            print_point(profile, rows, profile->lengths[i], out);
+}
+
+static void print_inside(const struct tt_process_inside *inside, struct tt_text *out) {
+    tt_text_printf(out, "policy { name: \"%s\"", inside->policy);
+    for (int32_t i = 0; i < inside->option_count; i++)
+        tt_text_printf(out, " option { key: \"%s\" value: \"%s\" }", inside->options[i].key,
+                       inside->options[i].value);
+    tt_text_puts(out, " }\ndevice { }\n");
 }
 
 static enum tt_err write_model(const struct tt_process_cluster *self,
-                               const struct tt_process_model *model, struct tt_error *why) {
+                               const struct tt_process_model *model,
+                               const struct tt_process_inside *inside, struct tt_error *why) {
     char folder[TT_PROCESS_PATH_BYTES / 2], name[TT_PROCESS_PATH_BYTES];
     struct tt_text text;
     int length = snprintf(folder, sizeof(folder), "models/%s", model->name);
@@ -89,10 +106,17 @@ static enum tt_err write_model(const struct tt_process_cluster *self,
         tt_text_printf(&text, "slo_ms: %.6f\n", (double)model->slo_ns / (double)TT_MS);
     if (has_lengths(model->profile))
         tt_text_puts(&text, "length { pad: true }\n"); /* the longest of a batch counts */
+    if (inside->policy)
+        print_inside(inside, &text);
     snprintf(name, sizeof(name), "%s/tutti.pbtxt", folder);
     err = write_file(self, err, name, &text, why);
     tt_text_init(&text);
-    print_points(model, &text);
+    print_points(model, model->profile, &text);
+    for (int32_t s = 0; s < model->step_count; s++) {
+        tt_text_printf(&text, "step {\nname: \"step %d\"\n", s);
+        print_points(model, model->steps[s].profile, &text);
+        tt_text_puts(&text, "}\n");
+    }
     snprintf(name, sizeof(name), "%s/profile.pbtxt", folder);
     return write_file(self, err, name, &text, why);
 }
@@ -118,7 +142,8 @@ static enum tt_err reserve_port(struct tt_process_cluster *self, int32_t *out_po
 }
 
 static enum tt_err put_node(struct tt_process_cluster *self, const char *role, int32_t number,
-                            int32_t devices, struct tt_text *out, struct tt_error *why) {
+                            int32_t devices, const struct tt_process_inside *inside,
+                            struct tt_text *out, struct tt_error *why) {
     int32_t port = 0;
     enum tt_err err = reserve_port(self, &port, why);
     if (err)
@@ -126,6 +151,8 @@ static enum tt_err put_node(struct tt_process_cluster *self, const char *role, i
     tt_text_printf(out, "%s %c%d 127.0.0.1:%d", role, role[0], number, port);
     if (devices > 0)
         tt_text_printf(out, " devices=%d", devices);
+    if (devices > 0 && inside->policy)
+        tt_text_printf(out, " executors=%d grants=%d", inside->executors, inside->grants);
     tt_text_puts(out, "\n");
     return TT_OK;
 }
@@ -144,13 +171,14 @@ static enum tt_err write_nodes(struct tt_process_cluster *self,
     if (options->control_ns > 0)
         tt_text_printf(&text, "%s %" PRId64 "\n", times[CONTROL].name,
                        tt_instant_max(options->control_ns / TT_US, 1));
-    enum tt_err err = put_node(self, "scheduler", 1, 0, &text, why);
+    const struct tt_process_inside *inside = &options->inside;
+    enum tt_err err = put_node(self, "scheduler", 1, 0, inside, &text, why);
     for (int32_t i = 1; !err && i <= options->frontends; i++)
-        err = put_node(self, "frontend", i, 0, &text, why);
+        err = put_node(self, "frontend", i, 0, inside, &text, why);
     for (int32_t i = 1; !err && i <= options->backends; i++) {
         bool has_more = i <= options->devices % options->backends;
-        err = put_node(self, "backend", i, options->devices / options->backends + has_more, &text,
-                       why);
+        err = put_node(self, "backend", i, options->devices / options->backends + has_more, inside,
+                       &text, why);
     }
     err = write_file(self, err, "nodes", &text, why);
     return err ? err : tt_cluster_file_read(tt_process_path(self, "nodes", path), &self->file, why);
@@ -163,6 +191,6 @@ enum tt_err tt_process_files_write(struct tt_process_cluster *self,
     if (!err)
         err = make_folder(self, "models", why);
     for (int32_t m = 0; !err && m < options->model_count; m++)
-        err = write_model(self, &options->models[m], why);
+        err = write_model(self, &options->models[m], &options->inside, why);
     return err ? err : write_nodes(self, options, why);
 }

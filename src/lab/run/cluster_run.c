@@ -318,14 +318,28 @@ static enum tt_err write_files(struct player *self, struct tt_error *why) {
                                               .profile = model->whole,
                                               .max_batch = model->max_batch,
                                               .slo_ns = model->slo_ns - kept_ns};
+        if (s->inside.policy && model->step_count > 1) {
+            models[m].step_count = model->step_count;
+            models[m].steps = model->steps;
+        }
     }
-    const struct tt_process_cluster_options options = {.models = models,
-                                                       .model_count = s->model_count,
-                                                       .frontends = s->cluster.frontends,
-                                                       .backends = s->cluster.backends,
-                                                       .devices = s->device_count,
-                                                       .slower = 1,
-                                                       .control_ns = s->d_ctrl_ns};
+    struct tt_option options_inside[TT_MAX_OPTIONS];
+    for (ptrdiff_t i = 0; i < s->inside.option_count; i++)
+        options_inside[i] = (struct tt_option){.key = s->inside.option_texts[2 * i],
+                                               .value = s->inside.option_texts[2 * i + 1]};
+    const struct tt_process_cluster_options options = {
+        .models = models,
+        .model_count = s->model_count,
+        .frontends = s->cluster.frontends,
+        .backends = s->cluster.backends,
+        .devices = s->device_count,
+        .slower = 1,
+        .control_ns = s->d_ctrl_ns,
+        .inside = {.policy = s->inside.policy,
+                   .options = options_inside,
+                   .option_count = s->inside.option_count,
+                   .executors = s->inside.executors,
+                   .grants = s->devices[0].executors}};
     enum tt_err err = tt_process_cluster_init(&self->cluster, &options, why);
     free(models);
     return err;
@@ -336,7 +350,10 @@ static enum tt_err start_all(struct player *self, struct tt_error *why) {
     recording_path(self, path);
     const char *const scheduler[] = {"--exit-on-error", "true", "--record", path, NULL};
     const char *const frontend[] = {"--exit-on-error", "true", NULL};
-    const char *const backend[] = {"--exit-on-error", "true", "--emulated", NULL};
+    /* With --emulated a backend's models would not run on streams. */
+    bool has_inside = self->scenario->inside.policy != NULL;
+    const char *const backend[] = {"--exit-on-error", "true", has_inside ? NULL : "--emulated",
+                                   NULL};
     int32_t first_backend = TT_PROCESS_FIRST_FRONTEND + self->cluster.frontends;
     enum tt_err err = TT_OK;
     for (int32_t i = 0; !err && i < self->cluster.file.count; i++)
@@ -357,7 +374,10 @@ static bool serves(void *context) {
         return false;
     int64_t devices = json_integer_value(json_object_get(status, "devices"));
     json_decref(status);
-    return devices == self->scenario->device_count;
+    int64_t wanted = 0; /* batches that all devices have at once */
+    for (int32_t d = 0; d < self->scenario->device_count; d++)
+        wanted += self->scenario->devices[d].executors;
+    return devices == wanted;
 }
 
 static enum tt_err open_cluster(struct player *self, struct tt_error *why) {

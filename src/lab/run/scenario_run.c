@@ -3,6 +3,7 @@
 #include "base/instant.h"
 #include "lab/load/arrival_source.h"
 #include "lab/run/cluster_run.h"
+#include "lab/run/inside_run.h"
 #include "lab/run/run_csv.h"
 #include "lab/scenario/allocate.h"
 
@@ -81,15 +82,15 @@ static enum tt_err create_policy(void *context, struct tt_mechanism *mechanism,
                                     .option_count = scenario->option_count};
     enum tt_err err = tt_policy_create(mechanism, scenario->policy, &setup, why);
     char names[256];
-    bool runs_trees = !err && tt_policy_runs_cells(mechanism->traits);
+    const char *below = scenario->inside.policy ? scenario->inside.policy : scenario->policy;
+    bool runs_trees = !err && tt_policy_runs_cells(&tt_policy_find(below)->traits);
     for (int32_t m = 0; !err && !runs_trees && m < scenario->model_count; m++)
         if (scenario->models[m].tree != TT_TREE_NONE)
             err = tt_fail(TT_ERR_INVALID, why,
                           "the requests of model '%s' are trees: only policies that work by cells "
                           "(%s) run them, %s does not",
                           scenario->models[m].name,
-                          tt_policy_names(tt_policy_is_by_cells, names, sizeof(names)),
-                          scenario->policy);
+                          tt_policy_names(tt_policy_is_by_cells, names, sizeof(names)), below);
     if (!err && run->trace)
         err = tt_trace_add(run->trace, mechanism, scenario->policy, &run->tap, why);
     return err;
@@ -176,13 +177,21 @@ static enum tt_err simulate(struct run *run, bool check, const volatile sig_atom
                      .step_ended = on_step_ended},
         .create_policy = create_policy,
         .create_context = run};
+    struct tt_inside_run inside = {0};
+    enum tt_err err = s->inside.policy ? tt_inside_run_open(&inside, s, run->models, why) : TT_OK;
+    if (!err && s->inside.policy) {
+        options.models = inside.models;
+        options.inside = &inside.options;
+    }
     struct tt_simulation *simulation;
-    enum tt_err err = tt_simulation_new(&options, &simulation, why);
-    if (err)
-        return err;
-    walk(run, simulation, stop, result);
-    tt_simulation_free(simulation);
-    return TT_OK;
+    if (!err)
+        err = tt_simulation_new(&options, &simulation, why);
+    if (!err) {
+        walk(run, simulation, stop, result);
+        tt_simulation_free(simulation);
+    }
+    tt_inside_run_close(&inside);
+    return err;
 }
 
 /* The figures of a generator that falls behind describe the generator. */

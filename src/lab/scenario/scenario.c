@@ -7,6 +7,12 @@ const char *tt_world_name(enum tt_world world) {
     return names[world];
 }
 
+static void free_texts(char **take_texts, int32_t pairs) {
+    for (int32_t i = 0; take_texts && i < 2 * pairs; i++)
+        free(take_texts[i]);
+    free(take_texts);
+}
+
 void tt_scenario_fini(struct tt_scenario *self) {
     for (int32_t m = 0; self->models && m < self->model_count; m++) {
         struct tt_scenario_model *model = &self->models[m];
@@ -34,8 +40,8 @@ void tt_scenario_fini(struct tt_scenario *self) {
     free(self->perturbations);
     free(self->arrivals_path);
     free(self->policy);
-    for (int32_t i = 0; self->option_texts && i < 2 * self->option_count; i++)
-        free(self->option_texts[i]);
-    free(self->option_texts);
+    free_texts(self->option_texts, self->option_count);
+    free(self->inside.policy);
+    free_texts(self->inside.option_texts, self->inside.option_count);
     *self = (struct tt_scenario){0};
 }

@@ -48,6 +48,15 @@ struct tt_scenario_cluster {
     int64_t reply_ns; /* of each objective, for the way to a frontend and back */
 };
 
+/* Composition (sim/sim_inside.h): the policy of each device, under which it runs what it is
+ * granted. */
+struct tt_scenario_inside {
+    char *policy; /* NULL: devices run what the scenario's policy says */
+    char **option_texts;
+    int32_t option_count;
+    int32_t executors, depth; /* of a device */
+};
+
 struct tt_scenario {
     enum tt_world world;
     struct tt_scenario_cluster cluster;
@@ -84,6 +93,7 @@ struct tt_scenario {
     char *policy;
     char **option_texts; /* key, value, key, value ...; see tt_scenario_option */
     int32_t option_count;
+    struct tt_scenario_inside inside;
     bool found_workers; /* a search for workers added options */
 };
 
