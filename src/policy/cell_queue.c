@@ -4,7 +4,7 @@
 
 /* subgraph->word is the number of its release, with TT_REQUEST_LATE set if its request is late.
  * subgraph->holder is the executor that holds it, or: */
-enum { IN_QUEUE = -1 };
+enum { IN_QUEUE = -1, IN_NEXT = -2 };
 
 /* Distance in subgraphs of the prefetch when a task returns them to the queue. */
 enum { FETCH_AHEAD = 8 };
@@ -29,6 +29,7 @@ enum tt_err tt_cell_queues_init(struct tt_cell_queues *self, const struct tt_mec
                                 bool shares) {
     *self = (struct tt_cell_queues){.domain = domain, .shares = shares};
     tt_list_init(&self->active);
+    tt_list_init(&self->next);
     self->types = calloc((size_t)domain->model_capacity, sizeof(struct tt_cell_type **));
     return self->types ? TT_OK : TT_ERR_NO_MEMORY;
 }
@@ -143,10 +144,10 @@ static void count(struct tt_cell_type *type, struct tt_cell_subgraph *subgraph, 
 
 /* Inserts the subgraph before `position`, in the queue or in an executor's list. */
 static void put(struct tt_cell_queues *self, struct tt_cell_type *type, int32_t place,
-                struct tt_list_node *position, struct tt_cell_subgraph *subgraph) {
+                struct tt_list_node *position, struct tt_cell_subgraph *subgraph, int32_t rows) {
     subgraph->holder = place;
     tt_list_insert_before(position, &subgraph->link);
-    count(type, subgraph, subgraph->ready * subgraph->rows);
+    count(type, subgraph, rows);
     if (type->subgraphs++ == 0)
         tt_list_push_back(&self->active, &type->link);
 }
@@ -159,7 +160,13 @@ static void take(struct tt_cell_type *type, struct tt_cell_subgraph *subgraph) {
         tt_list_remove(&type->link);
 }
 
-void tt_cell_queues_put(struct tt_cell_queues *self, struct tt_cell_subgraph *subgraph) {
+/* By levels: its ready cells are of the next one. */
+static void put_apart(struct tt_cell_queues *self, struct tt_cell_subgraph *subgraph) {
+    subgraph->holder = IN_NEXT;
+    tt_list_push_back(&self->next, &subgraph->link);
+}
+
+static void put_in_queue(struct tt_cell_queues *self, struct tt_cell_subgraph *subgraph) {
     struct tt_cell_type *type = type_of(self, subgraph);
     tt_assert(type->last_step - type->first_step == subgraph->last_step - subgraph->first_step);
     tt_assert(subgraph->ready > 0);
@@ -167,13 +174,33 @@ void tt_cell_queues_put(struct tt_cell_queues *self, struct tt_cell_subgraph *su
     struct tt_list_node *position = &type->queue.head;
     while (position->prev != &type->queue.head && before(subgraph, subgraph_at(position->prev)))
         position = position->prev;
-    put(self, type, IN_QUEUE, position, subgraph);
+    put(self, type, IN_QUEUE, position, subgraph, subgraph->ready * subgraph->rows);
+}
+
+void tt_cell_queues_put(struct tt_cell_queues *self, struct tt_cell_subgraph *subgraph) {
+    if (self->by_levels)
+        put_apart(self, subgraph);
+    else
+        put_in_queue(self, subgraph);
+}
+
+void tt_cell_queues_begin_level(struct tt_cell_queues *self) {
+    tt_assert(self->by_levels && tt_list_empty(&self->active));
+    struct tt_list_node *node;
+    while ((node = tt_list_first(&self->next))) {
+        tt_list_remove(node);
+        put_in_queue(self, subgraph_at(node));
+    }
 }
 
 void tt_cell_queues_forget(struct tt_cell_queues *self, const struct tt_request *request) {
     struct tt_cell_graph *graph = request->graph;
     for (int32_t i = 0; i < graph->subgraph_count; i++)
-        if (tt_list_linked(&graph->subgraphs[i].link))
+        if (!tt_list_linked(&graph->subgraphs[i].link))
+            continue;
+        else if (graph->subgraphs[i].holder == IN_NEXT)
+            tt_list_remove(&graph->subgraphs[i].link);
+        else
             take(type_of(self, &graph->subgraphs[i]), &graph->subgraphs[i]);
 }
 
@@ -207,11 +234,12 @@ const struct tt_cell_subgraph *tt_cell_cursor_next(struct tt_cell_cursor *self) 
     return subgraph;
 }
 
-/* Adds as many of the subgraph's ready cells to the task as fit. False: the task is full. */
+/* Adds as many of the subgraph's cells that count as ready to the task as fit. False: the task is
+ * full. */
 static bool add_ready(struct tt_mechanism *actions, const struct tt_task *task, int32_t max_rows,
                       struct tt_cell_subgraph *subgraph) {
     int32_t rows = subgraph->rows;
-    while (subgraph->ready > 0) {
+    for (int32_t left = subgraph->counted_rows; left > 0; left -= rows) {
         if (task->rows + rows > max_rows)
             return false;
         tt_mechanism_run_add_cell(actions, subgraph);
@@ -238,9 +266,10 @@ static void fill(struct tt_cell_queues *self, struct tt_mechanism *actions,
             if (task->rows + subgraph->rows > max_rows)
                 return;
             theirs = theirs->next;
+            int32_t rows = subgraph->counted_rows;
             take(type, subgraph);
-            put(self, type, task->executor, mine,
-                subgraph); /* every subgraph before `mine` precedes it in order */
+            /* Every subgraph before `mine` precedes it in order. */
+            put(self, type, task->executor, mine, subgraph, rows);
         }
         fits = add_ready(actions, task, max_rows, subgraph);
     }
@@ -259,16 +288,17 @@ const struct tt_task *tt_cell_queues_run(struct tt_cell_queues *self, struct tt_
     tt_mechanism_run_commit(actions, start_at);
     type->running++;
     const struct tt_task_item *items = task->items;
-    struct tt_cell_subgraph *before_it = NULL;
-    for (int32_t i = 0, count_in_all = task->count; i < count_in_all; i++) {
+    for (int32_t i = 0, added, all = task->count; i < all; i += added) {
         struct tt_cell_subgraph *subgraph = items[i].subgraph;
-        if (subgraph == before_it)
-            continue;
-        before_it = subgraph;
-        if (subgraph->ready > 0)
-            count(type, subgraph, subgraph->ready * subgraph->rows);
+        for (added = 1; i + added < all && items[i + added].subgraph == subgraph;)
+            added++;
+        int32_t left = subgraph->counted_rows - added * subgraph->rows;
+        if (!self->by_levels)
+            left = subgraph->ready * subgraph->rows; /* with those that this task makes ready */
+        if (left > 0)
+            count(type, subgraph, left);
         else
-            take(type, subgraph); /* all its cells are submitted */
+            take(type, subgraph);
     }
     return task;
 }
@@ -276,11 +306,20 @@ const struct tt_task *tt_cell_queues_run(struct tt_cell_queues *self, struct tt_
 /* Returns the subgraph to its position in the queue, at or behind `at`; returns its new position.
  */
 static struct tt_list_node *put_back(struct tt_cell_queues *self, struct tt_cell_type *type,
-                                     struct tt_list_node *at, struct tt_cell_subgraph *subgraph) {
+                                     struct tt_list_node *at, struct tt_cell_subgraph *subgraph,
+                                     int32_t rows) {
     while (at != &type->queue.head && before(subgraph_at(at), subgraph))
         at = at->next;
-    put(self, type, IN_QUEUE, at, subgraph);
+    put(self, type, IN_QUEUE, at, subgraph, rows);
     return &subgraph->link;
+}
+
+/* By levels: this task made cells of it ready. */
+static bool waits_for_level(const struct tt_cell_queues *self,
+                            const struct tt_cell_subgraph *subgraph) {
+    const struct tt_request *request = subgraph->request;
+    return self->by_levels && subgraph->ready > 0 && !subgraph->over && !request->reported &&
+           request->state != TT_REQUEST_LEAVING;
 }
 
 void tt_cell_queues_finished(struct tt_cell_queues *self, const struct tt_task *task) {
@@ -293,22 +332,26 @@ void tt_cell_queues_finished(struct tt_cell_queues *self, const struct tt_task *
     struct tt_list_node *at = type->queue.head.next;
     for (int32_t i = 0; i < task->count; i++) {
         struct tt_cell_subgraph *subgraph = task->items[i].subgraph;
-        if (!tt_list_linked(&subgraph->link) || subgraph->holder == IN_QUEUE)
+        if (!tt_list_linked(&subgraph->link) && waits_for_level(self, subgraph))
+            put_apart(self, subgraph);
+        if (!tt_list_linked(&subgraph->link) || subgraph->holder < 0)
             continue;
         bool stays = subgraph->in_flight > 0 && subgraph->ready > 0;
         if (stays)
             continue;
         if (i + FETCH_AHEAD < task->count)
             tt_line_fetch(&task->items[i + FETCH_AHEAD].subgraph->rows);
+        int32_t rows = self->by_levels ? subgraph->counted_rows : subgraph->ready * subgraph->rows;
         take(type, subgraph);
         if (subgraph->ready > 0) /* otherwise its end was found */
-            at = put_back(self, type, at, subgraph);
+            at = put_back(self, type, at, subgraph, rows);
     }
 }
 
 /* Returns the rows that count as ready in the list; adds the number of its subgraphs to
  * `subgraphs`. */
-static int64_t check_list(const struct tt_list *list, int32_t place, int32_t *subgraphs) {
+static int64_t check_list(const struct tt_list *list, int32_t place, bool by_levels,
+                          int32_t *subgraphs) {
     const struct tt_cell_subgraph *previous = NULL;
     int64_t rows = 0;
     for (struct tt_list_node *node = list->head.next; node != &list->head; node = node->next) {
@@ -317,7 +360,9 @@ static int64_t check_list(const struct tt_list *list, int32_t place, int32_t *su
         tt_assert(!previous || before(previous, subgraph));
         tt_assert(subgraph->ready > 0 && subgraph->waits_for == 0);
         tt_assert(!subgraph->over && !subgraph->request->reported);
-        tt_assert(subgraph->counted_rows == subgraph->ready * subgraph->rows);
+        tt_assert(subgraph->counted_rows > 0);
+        tt_assert(subgraph->counted_rows <= subgraph->ready * subgraph->rows);
+        tt_assert(by_levels || subgraph->counted_rows == subgraph->ready * subgraph->rows);
         previous = subgraph;
         rows += subgraph->counted_rows;
         ++*subgraphs;
@@ -327,10 +372,10 @@ static int64_t check_list(const struct tt_list *list, int32_t place, int32_t *su
 
 static void check_type(const struct tt_cell_queues *self, const struct tt_cell_type *type) {
     int32_t subgraphs = 0;
-    int64_t rows = check_list(&type->queue, IN_QUEUE, &subgraphs);
+    int64_t rows = check_list(&type->queue, IN_QUEUE, self->by_levels, &subgraphs);
     tt_assert(rows == type->ready_rows);
     for (int32_t e = 0; e < self->domain->executor_capacity; e++) {
-        rows = check_list(&type->held[e].subgraphs, e, &subgraphs);
+        rows = check_list(&type->held[e].subgraphs, e, self->by_levels, &subgraphs);
         tt_assert(rows == type->held[e].rows);
     }
     tt_assert(subgraphs == type->subgraphs && type->running >= 0);
@@ -338,6 +383,13 @@ static void check_type(const struct tt_cell_queues *self, const struct tt_cell_t
 }
 
 void tt_cell_queues_check(const struct tt_cell_queues *self) {
+    tt_assert(self->by_levels || tt_list_empty(&self->next));
+    const struct tt_list *next = &self->next;
+    for (struct tt_list_node *node = next->head.next; node != &next->head; node = node->next) {
+        const struct tt_cell_subgraph *subgraph = subgraph_at(node);
+        tt_assert(subgraph->holder == IN_NEXT && subgraph->counted_rows == 0);
+        tt_assert(subgraph->ready > 0 && !subgraph->over && !subgraph->request->reported);
+    }
     for (int32_t m = 0; m < self->domain->model_capacity; m++)
         for (int32_t s = 0; self->types[m] && s < self->domain->models[m]->step_count; s++)
             check_type(self, self->types[m][s]);

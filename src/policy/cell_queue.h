@@ -11,6 +11,9 @@
  * - It returns to its position in the queue when the last of its cells in flight has ended.
  * - It leaves when all its cells are submitted, or when its request leaves.
  *
+ * By levels: cells that become ready wait apart, and so do newly released subgraphs. They count
+ * from the next _begin_level() on, which comes when no other cell is ready or in flight.
+ *
  * The queues make no decisions. They allocate at init and when a model is added. */
 #ifndef TT_POLICY_CELL_QUEUE_H
 #define TT_POLICY_CELL_QUEUE_H
@@ -38,7 +41,9 @@ struct tt_cell_queues {
     struct tt_cell_type ***types; /* [model_capacity]: one type per step, then NULL; NULL: no such
                                      model */
     struct tt_list active;        /* types with subgraphs */
+    struct tt_list next;          /* by levels: subgraphs with ready cells of the next one only */
     bool shares;                  /* models share types */
+    bool by_levels;
     int64_t released;
 };
 
@@ -49,6 +54,8 @@ void tt_cell_queues_model_changed(struct tt_cell_queues *self, int32_t model,
                                   enum tt_change change);
 /* Adds a released subgraph: its cells may run from now on. */
 void tt_cell_queues_put(struct tt_cell_queues *self, struct tt_cell_subgraph *subgraph);
+/* By levels: all ready cells may run from now on. */
+void tt_cell_queues_begin_level(struct tt_cell_queues *self);
 /* Removes all subgraphs of a request that leaves. */
 void tt_cell_queues_forget(struct tt_cell_queues *self, const struct tt_request *request);
 /* Rows of the type's ready cells that the executor can run now. */

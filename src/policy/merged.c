@@ -21,7 +21,8 @@ struct tt_policy {
 };
 TT_QUEUED_POLICY;
 
-enum { MAX_REQUESTS, MERGE_CELL, OPTION_COUNT };
+enum { MAX_REQUESTS, MERGE_CELL, ORDER, OPTION_COUNT };
+enum { BY_STEP, BY_LEVEL };
 
 static const struct tt_option_spec options[OPTION_COUNT] = {
     [MAX_REQUESTS] = TT_INTEGER_SPEC("max_requests", 1, 65536, 64,
@@ -29,6 +30,10 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
     [MERGE_CELL] = TT_DURATION_SPEC(
         "merge_cell", 0, TT_S, 0,
         "time that the host needs to merge one cell, before the merged graph runs"),
+    [ORDER] =
+        TT_CHOICE_SPEC("order", "step|level", BY_STEP,
+                       "which ready cells run first; step: those of the first step that has "
+                       "some; level: a level of the merged graph ends before the next begins"),
 };
 
 /* policy_word of a request: 1 + the executor on which it is merged; 0: it waits. */
@@ -135,6 +140,8 @@ static void merged_decide(struct tt_policy *self, int64_t now, struct tt_mechani
             merge(self, now, e, oldest->id);
         if (state->members == 0)
             continue; /* and no request waits */
+        if (state->cells.by_levels && tt_list_empty(&state->cells.active))
+            tt_cell_queues_begin_level(&state->cells);
         struct tt_cell_type *type = first_type(state);
         tt_assert(type != NULL); /* members of an idle executor have ready cells */
         tt_cell_queues_run(&state->cells, actions, type, e, 1, type->max_rows,
@@ -186,12 +193,14 @@ static void merged_free(struct tt_policy *take_self) {
     tt_queued_free(take_self);
 }
 
-static enum tt_err lanes_init(struct tt_policy *self, const struct tt_mechanism *domain) {
+static enum tt_err lanes_init(struct tt_policy *self, const struct tt_mechanism *domain,
+                              bool by_levels) {
     self->executors = calloc((size_t)domain->executor_capacity, sizeof(*self->executors));
     enum tt_err err = self->executors ? TT_OK : TT_ERR_NO_MEMORY;
     for (int32_t e = 0; !err && e < domain->executor_capacity; e++) {
         tt_list_init(&self->executors[e].merged);
         err = tt_cell_queues_init(&self->executors[e].cells, domain, false);
+        self->executors[e].cells.by_levels = by_levels;
     }
     return err;
 }
@@ -202,7 +211,7 @@ static enum tt_err merged_init(struct tt_policy *self, const struct tt_policy_se
     self->max_requests = values[MAX_REQUESTS];
     self->merge_cell_ns = values[MERGE_CELL];
     enum tt_err err = tt_queues_init(&self->queues, setup, TT_FIFO_PRIORITY, false);
-    return err ? err : lanes_init(self, setup->domain);
+    return err ? err : lanes_init(self, setup->domain, values[ORDER] == BY_LEVEL);
 }
 
 static const struct tt_policy_ops ops = {

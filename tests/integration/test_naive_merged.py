@@ -25,8 +25,9 @@ class NaiveMerged(unittest.TestCase):
             prng = random.Random(seed)
             models, around = drawn_cells.models(prng), drawn_cells.world(prng)
             asked = drawn_cells.requests(prng, models)
-            rules = naive.Rules(prng.choice((1, 2, 3, 5, 64)), prng.choice((0, 0, prng.randrange(50000))))
-            options = {"max_requests": rules.max_requests, "merge_cell": f"{rules.merge_cell}ns"}
+            size, cost = prng.choice((1, 2, 3, 5, 64)), prng.choice((0, 0, prng.randrange(50000)))
+            rules = naive.Rules(size, cost, prng.choice(("step", "level")))
+            options = {**vars(rules), "merge_cell": f"{rules.merge_cell}ns"}
             found = drawn_cells.run(models, asked, around, "merged", **options)
             expected = naive.simulate(models, asked, rules, **around)
             for ours, theirs in zip(found, expected):

@@ -12,6 +12,7 @@ import naive_cells
 class Rules:
     max_requests: int = 64
     merge_cell: int = 0  # ns
+    order: str = "step"
 
 
 class World(naive_cells.World):
@@ -20,6 +21,8 @@ class World(naive_cells.World):
         self.rules, self.waiting = rules, []
         self.merged = [[] for _ in self.executors]  # the requests of each executor's graph
         self.merged_at = [0] * len(self.executors)
+        self.level = [[] for _ in self.executors]  # (subgraph, node) that are left of its level
+        self.later = [[] for _ in self.executors]  # subgraphs, as they got cells of the next one
 
     def arrived(self, request):
         super().arrived(request)
@@ -43,7 +46,35 @@ class World(naive_cells.World):
         first = [s for s in ready if s.first == ready[0].first]
         return naive_cells.CellTask(first[0].type, naive_cells.filled(first[0].type, first))
 
+    def note(self, worker):
+        """Subgraphs that have ready cells now, none of them of this level: the released ones, then those of the last task."""
+        task = self.executors[worker].last
+        lately = [s for s, _ in task.items] if task else []
+        members = [s for r in self.merged[worker] for s in self.of[r]]
+        here = [s for s, _ in self.level[worker]]
+        for subgraph in sorted((s for s in members if s not in lately), key=lambda s: s.released) + lately:
+            if subgraph in members and subgraph.ready and subgraph not in here and subgraph not in self.later[worker]:
+                self.later[worker].append(subgraph)
+
+    def batch_of_level(self, worker):
+        self.level[worker] = [(s, node) for s, node in self.level[worker] if s.ready]
+        self.note(worker)
+        if not self.level[worker]:
+            ready = sorted((s for s in self.later[worker] if s.ready), key=lambda s: s.request.priority)
+            self.level[worker], self.later[worker] = [(s, node) for s in ready for node in s.ready], []
+        first = min(s.first for s, _ in self.level[worker])
+        items, rows = [], 0
+        for subgraph, node in self.level[worker]:
+            if subgraph.first == first:
+                rows += subgraph.request.rows
+                if rows > subgraph.type.largest:
+                    break
+                items.append((subgraph, node))
+        self.level[worker] = [item for item in self.level[worker] if item not in items]
+        return naive_cells.CellTask(items[0][0].type, items)
+
     def decide(self):
+        form = self.batch_of_level if self.rules.order == "level" else self.batch
         for worker in self.up():
             if self.executors[worker].tasks:
                 continue
@@ -51,7 +82,7 @@ class World(naive_cells.World):
             if not self.merged[worker]:
                 self.merge(worker)
             if self.merged[worker]:
-                self.take(worker, self.batch(worker), self.merged_at[worker])
+                self.take(worker, form(worker), self.merged_at[worker])
 
 
 def simulate(models, requests, rules, **world):

@@ -50,6 +50,10 @@ static const struct subject subjects[] = {
      .options = {{"max_requests", "3"}, {"merge_cell", "100ns"}},
      .option_count = 2,
      .by_cells = true},
+    {.policy = "merged",
+     .options = {{"max_requests", "7"}, {"order", "level"}},
+     .option_count = 2,
+     .by_cells = true},
     {.policy = "padded"},
     {.policy = "padded", .options = {{"width", "3"}, {"max_batch", "2"}}, .option_count = 2},
 };
