@@ -528,16 +528,9 @@ static void leave(struct tt_request *request, struct tt_task_item *item, enum tt
     item->ending = ending;
 }
 
-/* Whether its cells are tokens that someone asks for. Of a type that models share: perhaps. */
-static bool counts_tokens(const struct tt_mechanism *self, const struct tt_task *task) {
-    const struct tt_step_model *model = self->models[task->model];
-    return model->steps[task->first_step].kind == TT_STEP_DECODER &&
-           (task->is_mixed || tt_token_slo_given(&model->tokens));
-}
-
 /* Updates subgraph and request after one cell has come back, computed or not. */
 static void settle_cell(struct tt_mechanism *self, const struct tt_task *task,
-                        struct tt_task_item *item, bool failed, bool is_token) {
+                        struct tt_task_item *item, bool failed) {
     struct tt_request *request = item->request;
     struct tt_cell_subgraph *subgraph = item->subgraph;
     tt_assert(request->cells_in_flight > 0 && subgraph->in_flight > 0);
@@ -551,8 +544,6 @@ static void settle_cell(struct tt_mechanism *self, const struct tt_task *task,
         leave(request, item, TT_ENDING_FAILED);
         return;
     }
-    if (is_token && !subgraph->over)
-        tt_token_times_add(&request->graph->tokens, self->now);
     bool ends = subgraph->open_ended && item->fate == TT_FATE_LEAVES;
     bool all_done = subgraph->in_flight == 0 && subgraph->submitted == subgraph->count;
     bool over = (ends || all_done) && !subgraph->over;
@@ -564,13 +555,26 @@ static void settle_cell(struct tt_mechanism *self, const struct tt_task *task,
         request->state = TT_REQUEST_QUEUED;
 }
 
+/* Its cells are tokens, for which some model has objectives. */
+static void count_tokens(const struct tt_mechanism *self, const struct tt_task *task) {
+    for (int32_t i = 0; i < task->count; i++) {
+        const struct tt_task_item *item = &task->items[i];
+        if (item->request->state != TT_REQUEST_LEAVING && !item->subgraph->over &&
+            item->fate != TT_FATE_FAILS)
+            tt_token_times_add(&item->request->graph->tokens, self->now);
+    }
+}
+
 static void settle_cells(struct tt_mechanism *self, struct tt_task *task) {
     tt_assert(task->outcome == TT_OUTCOME_DONE || task->outcome == TT_OUTCOME_FAILED);
     bool failed = task->outcome == TT_OUTCOME_FAILED;
-    bool are_tokens = counts_tokens(self, task);
+    const struct tt_step_model *model = self->models[task->model];
+    bool decodes = !failed && model->steps[task->first_step].kind == TT_STEP_DECODER;
+    if (decodes && (task->is_mixed || tt_token_slo_given(&model->tokens)))
+        count_tokens(self, task);
     struct tt_task_item *items = task->items;
     for (int32_t i = 0, count = task->count; i < count; i++)
-        settle_cell(self, task, &items[i], failed, are_tokens);
+        settle_cell(self, task, &items[i], failed);
 }
 
 /* Called after the policy's `finished`. Reports the end of each request that left because of a

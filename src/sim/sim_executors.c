@@ -157,6 +157,18 @@ static void begin_oldest(struct tt_simulation *self, int32_t number) {
         enter(self, task);
 }
 
+/* By cells: counts the task's cells as tokens if a model has objectives for them. */
+static void count_cells(struct tt_simulation *self, const struct tt_task *task) {
+    const struct tt_step_model *model = self->models[task->model].step_model;
+    bool decodes = model->steps[task->first_step].kind == TT_STEP_DECODER;
+    if (!decodes || (!task->is_mixed && !tt_token_slo_given(&model->tokens)))
+        return;
+    for (int32_t i = 0; i < task->count; i++)
+        if (!task->items[i].subgraph->over)
+            tt_token_times_add(&self->requests[task->items[i].request->handle.index].tokens,
+                               self->now);
+}
+
 /* Finds the cells of the task that are the last of their open-ended chains. */
 static void find_ends(struct tt_simulation *self, struct tt_task *task) {
     for (int32_t i = 0; i < task->count; i++) {
@@ -164,12 +176,9 @@ static void find_ends(struct tt_simulation *self, struct tt_task *task) {
         const struct tt_step_model *model = self->models[item->request->model].step_model;
         enum tt_step_kind kind = model->steps[item->subgraph->first_step].kind;
         item->fate = TT_FATE_GOES_ON;
-        struct tt_sim_request *known = &self->requests[item->request->handle.index];
-        if (kind == TT_STEP_DECODER && tt_token_slo_given(&model->tokens) && !item->subgraph->over)
-            tt_token_times_add(&known->tokens, self->now);
         if (!item->subgraph->open_ended)
             continue;
-        const int32_t *ends = known->ends;
+        const int32_t *ends = self->requests[item->request->handle.index].ends;
         int32_t rounds = ends ? ends[item->subgraph->spec] : rounds_of(self, item->request, kind);
         if (item->cell + 1 == rounds)
             item->fate = TT_FATE_LEAVES;
@@ -254,6 +263,7 @@ static void finish(struct tt_simulation *self, int32_t number, enum tt_outcome o
     task->last_step_done =
         outcome == TT_OUTCOME_ABORTED ? task->first_step - 1 : executor->last_step_done;
     if (task->items[0].subgraph) {
+        count_cells(self, task);
         find_ends(self, task);
     } else if (executor->walked && outcome != TT_OUTCOME_ABORTED) {
         settle_walk(self, &executor->walk, task);

@@ -60,7 +60,7 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
         .ending = ending,
         .reason = reason,
         .cut_short = is_done && known->output_length > tt_sim_max_output(self, request->model),
-        .tokens = known->tokens};
+        .tokens = tt_token_slo_given(slo) ? known->tokens : (struct tt_token_times){0}};
     report.tokens_late = is_done && !tt_token_slo_kept(slo, report.arrived_at, &report.tokens);
     report_ending(self, &report);
 }
