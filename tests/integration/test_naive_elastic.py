@@ -22,7 +22,13 @@ LENGTHS = (8, 16, 32)
 # ---- drawing ----
 
 
+def workers_by_default(count):
+    return [1 if number < 2 else 1 << (number - 1) for number in range(count)]
+
+
 def draw_workers(prng):
+    if prng.randrange(5) == 0:
+        return workers_by_default(prng.randrange(1, 7))
     largest = prng.choice((0, 1, 2, 3, 3, 4, 4))
     return [1 << prng.randrange(largest + 1) for _ in range(prng.choice((1, 2, 3, 5, 6, 8, 9)))]
 
@@ -68,7 +74,7 @@ def draw_models(prng, workers):
         if prng.randrange(3):  # the largest workers keep it alone, and perhaps not beside others
             model.slo = int(model.whole(min(most, max(workers)), max(LENGTHS)) * prng.uniform(0.9, 2))
         model.late = prng.choice((None, None, "DROP", "SERVE"))
-        model.input_bytes, model.output_bytes = prng.choice((0, 0, prng.randrange(1, 200000))), prng.choice((0, 0, prng.randrange(1, 200000)))
+        model.input_bytes, model.output_bytes = (prng.choice((0, 0, prng.randrange(1, 200000))) for _ in range(2))
         models.append(model)
     return models
 
@@ -130,7 +136,9 @@ def described(models, setting):
 
 
 def options_of(rules):
-    values = {"workers": ",".join(map(str, rules.workers)), "variant": rules.variant, "drop": "deadline" if rules.drop else "none"}
+    values = {"variant": rules.variant, "drop": "deadline" if rules.drop else "none"}
+    if rules.workers != workers_by_default(len(rules.workers)):
+        values["workers"] = ",".join(map(str, rules.workers))
     values |= {"max_inf": rules.max_inf} if rules.max_inf else {}
     values |= {"load": rules.load} if rules.variant == "enhanced" else {}
     values |= {"qos": "on"} if rules.qos else {}
@@ -139,6 +147,8 @@ def options_of(rules):
 
 
 def arrivals_of(requests):
+    """Priorities change nothing: a ring is served in the order of its slots."""
+    levels = 1 if any(r.model.late for r in requests) else 3
     return [
         {
             "at_ns": r.at,
@@ -147,6 +157,7 @@ def arrivals_of(requests):
             "rows": r.rows,
             "deadline_ns": r.deadline,
             "cancel_at_ns": r.cancel,
+            "priority": r.number % levels,
         }
         for r in requests
     ]
