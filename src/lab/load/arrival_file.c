@@ -164,7 +164,7 @@ static enum tt_err read_skip(struct reading *r, const struct tt_arrival_file_mod
 
 static enum tt_err read_row(struct reading *r, struct tt_sim_arrival *out) {
     struct tt_sim_arrival a = {0};
-    int64_t rows, length, output_length, priority, exit_step, exit_to = 0;
+    int64_t rows, length = 0, output_length, priority, exit_step, exit_to = 0;
     enum tt_err err = tt_csv_integer(&r->csv, r->at[AT], 0, TT_NEVER / 4, &a.at, r->why);
     if (!err)
         err = find_model(r, &a.model);
