@@ -27,15 +27,20 @@ static void pop(struct tt_input_queue *self) {
     self->count--;
 }
 
-/* Removes the input of the request, if it is there. */
+/* Removes the input of the request, if it is there. O(inputs before it): the oldest leave first. */
 static void forget(struct tt_input_queue *self, struct tt_handle handle) {
-    int32_t kept = 0;
-    for (int32_t i = 0; i < self->count; i++) {
-        const struct tt_input *input = &self->inputs[(self->first + i) % self->capacity];
-        if (input->handle.index != handle.index || input->handle.generation != handle.generation)
-            self->inputs[(self->first + kept++) % self->capacity] = *input;
+    int32_t at = 0;
+    for (; at < self->count; at++) {
+        struct tt_handle own = self->inputs[(self->first + at) % self->capacity].handle;
+        if (own.index == handle.index && own.generation == handle.generation)
+            break;
     }
-    self->count = kept;
+    if (at == self->count)
+        return;
+    for (; at > 0; at--) /* those before it move up */
+        self->inputs[(self->first + at) % self->capacity] =
+            self->inputs[(self->first + at - 1) % self->capacity];
+    pop(self);
 }
 
 enum tt_err tt_input_pool_init(struct tt_input_pool *self, int32_t model_count, int32_t slots,
