@@ -84,7 +84,7 @@ def draw_setting(prng, count, most_rows):
         return prng.choice((None, (1000 * prng.randrange(20), prng.choice((1, 3, 12)))))
 
     setting = naive.Setting([(count, 0)], copy_in=copies(), copy_out=copies())
-    if prng.randrange(4):
+    if prng.randrange(3):
         setting.pool_slots = prng.choice((most_rows, most_rows + prng.randrange(20), 64, 256))
     elif count > 1 and prng.randrange(2):
         first = prng.randrange(1, count)
