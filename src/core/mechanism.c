@@ -4,6 +4,7 @@
 #include "base/instant.h"
 #include "base/line.h"
 #include "core/follow.h"
+#include "core/mechanism_delays.h"
 #include "core/observer.h"
 #include "core/slot_quota.h"
 #include "core/waiting.h"
@@ -46,6 +47,8 @@ enum tt_err tt_mechanism_init(struct tt_mechanism *self, const struct tt_mechani
                                   .model_capacity = options->model_capacity,
                                   .executor_capacity = options->executor_capacity,
                                   .learns_outputs = options->learns_outputs,
+                                  .longest_delay = {-1, -1},
+                                  .delays_dropped_at = TT_NEVER,
                                   .now = INT64_MIN};
     self->models = calloc((size_t)options->model_capacity, sizeof(*self->models));
     self->model_requests = calloc((size_t)options->model_capacity, sizeof(*self->model_requests));
@@ -221,30 +224,20 @@ static void learn(struct tt_mechanism *self, int64_t now, const struct tt_task *
         belief_moved(self, now, task->model);
 }
 
-/* S4: learns the delay of the task's message. */
-static void learn_delay(struct tt_mechanism *self, int64_t now, const struct tt_task *task) {
-    int32_t network = self->executors[task->executor].network;
-    if (task->received_at < task->dispatched_at ||
-        !tt_delay_estimate_add(&self->delays[network], task->rows,
-                               task->received_at - task->dispatched_at))
-        return;
+/* S4: the believed delay of these messages has moved. */
+static void tell_network(struct tt_mechanism *self, int64_t now, int32_t network) {
+    tt_mechanism_delays_find_longest(self);
     for (int32_t e = 0; e < self->executor_capacity; e++)
         if (self->executors[e].state != TT_EXECUTOR_GONE && self->executors[e].network == network)
             tell_executor(self, now, e, TT_CHANGE_BELIEF);
 }
 
-struct tt_network_delay tt_mechanism_longest_delay(const struct tt_mechanism *self,
-                                                   struct tt_network_delay given) {
-    struct tt_network_delay longest = {-1, -1};
-    for (int32_t e = 0; self->delays && e < self->executor_capacity; e++) {
-        const struct tt_executor *executor = &self->executors[e];
-        if (executor->state != TT_EXECUTOR_UP)
-            continue;
-        struct tt_network_delay one = self->delays[executor->network].believed;
-        longest.control_ns = tt_instant_max(longest.control_ns, one.control_ns);
-        longest.data_ns = tt_instant_max(longest.data_ns, one.data_ns);
-    }
-    return longest.control_ns < 0 ? given : longest;
+static void feed_delays(struct tt_mechanism *self, int64_t now) {
+    self->delays_starve = false;
+    self->delays_dropped_at = TT_NEVER;
+    for (int32_t i = 0; i < self->executor_capacity; i++)
+        if (tt_delay_estimate_starved(&self->delays[i]))
+            tell_network(self, now, i);
 }
 
 /* Counts a request that ends, for early refusal. */
@@ -264,6 +257,8 @@ static void note_drop(struct tt_mechanism *self, const struct tt_request *reques
                       enum tt_drop_reason reason) {
     if (self->beliefs && (reason == TT_DROP_DEADLINE || reason == TT_DROP_EARLY))
         tt_belief_dropped(self->beliefs[request->model], self->now);
+    if (self->delays && reason == TT_DROP_DEADLINE)
+        tt_mechanism_delays_dropped(self, request);
 }
 
 /* ---- arrivals and endings ---- */
@@ -425,6 +420,8 @@ enum tt_err tt_mechanism_arrived(struct tt_mechanism *self, int64_t now,
     if (self->beliefs && self->beliefs[arrival->model]->starving &&
         tt_belief_starved(self->beliefs[arrival->model]))
         belief_moved(self, now, arrival->model);
+    if (self->delays_starve)
+        feed_delays(self, now);
     struct tt_request *request = tt_request_pool_take(&self->requests);
     if (!request) {
         NOTIFY(self, .kind = TT_EVENT_REFUSED, .arrival = arrival);
@@ -608,8 +605,8 @@ void tt_mechanism_finished(struct tt_mechanism *self, int64_t now, struct tt_tas
     NOTIFY(self, .kind = TT_EVENT_FINISHED, .task = task);
     if (self->beliefs)
         learn(self, now, task);
-    if (self->delays)
-        learn_delay(self, now, task);
+    if (self->delays && tt_mechanism_delays_learn(self, task))
+        tell_network(self, now, executor->network);
     executor->oldest = executor->oldest + 1 == executor->depth ? 0 : executor->oldest + 1;
     executor->queued--;
     executor->stopping = false;
@@ -689,28 +686,6 @@ void tt_mechanism_remove_model(struct tt_mechanism *self, int64_t now, int32_t m
     }
 }
 
-/* The index in `delays` of the executor's device: that of another executor of the device, else one
- * that no executor uses. What was learnt there is forgotten, unless the executor comes back. */
-static int32_t find_network(struct tt_mechanism *self, int32_t executor, bool was_here) {
-    int32_t device = self->executors[executor].device;
-    for (int32_t e = 0; e < self->executor_capacity; e++)
-        if (e != executor && self->executors[e].state != TT_EXECUTOR_GONE &&
-            self->executors[e].device == device)
-            return self->executors[e].network;
-    for (int32_t i = executor;; i = i + 1 == self->executor_capacity ? 0 : i + 1) {
-        bool used = false;
-        for (int32_t e = 0; e < self->executor_capacity && !used; e++)
-            used = e != executor && self->executors[e].state != TT_EXECUTOR_GONE &&
-                   self->executors[e].network == i;
-        if (used) /* at most executor_capacity - 1 are */
-            continue;
-        struct tt_delay_estimate *delay = &self->delays[i];
-        if (!was_here || i != self->executors[executor].network)
-            tt_delay_estimate_init(delay, delay->prior, delay->percent);
-        return i;
-    }
-}
-
 void tt_mechanism_add_executor(struct tt_mechanism *self, int64_t now, int32_t executor,
                                int32_t device) {
     advance(self, now);
@@ -719,11 +694,18 @@ void tt_mechanism_add_executor(struct tt_mechanism *self, int64_t now, int32_t e
     tt_assert(e->state == TT_EXECUTOR_GONE);
     e->state = TT_EXECUTOR_UP;
     self->executors_up++;
-    bool was_here = e->device == device;
-    e->device = device;
-    if (self->delays)
-        e->network = find_network(self, executor, was_here);
+    tt_mechanism_delays_seat(self, executor, device);
     tell_executor(self, now, executor, TT_CHANGE_ADDED);
+}
+
+void tt_mechanism_move_executor(struct tt_mechanism *self, int64_t now, int32_t executor,
+                                int32_t device) {
+    advance(self, now);
+    tt_assert(self->executors[executor].state != TT_EXECUTOR_GONE);
+    tt_mechanism_delays_seat(self, executor, device);
+    NOTIFY(self, .kind = TT_EVENT_EXECUTOR, .index = executor, .change = TT_CHANGE_MOVED);
+    if (self->delays)
+        tell_executor(self, now, executor, TT_CHANGE_BELIEF);
 }
 
 void tt_mechanism_drain_executor(struct tt_mechanism *self, int64_t now, int32_t executor) {
@@ -731,6 +713,7 @@ void tt_mechanism_drain_executor(struct tt_mechanism *self, int64_t now, int32_t
     tt_assert(self->executors[executor].state == TT_EXECUTOR_UP);
     self->executors[executor].state = TT_EXECUTOR_DRAINING;
     self->executors_up--;
+    tt_mechanism_delays_find_longest(self);
     tell_executor(self, now, executor, TT_CHANGE_DRAINING);
 }
 
@@ -741,6 +724,7 @@ void tt_mechanism_remove_executor(struct tt_mechanism *self, int64_t now, int32_
     tt_assert(e->queued == 0);
     self->executors_up -= e->state == TT_EXECUTOR_UP;
     e->state = TT_EXECUTOR_GONE;
+    tt_mechanism_delays_find_longest(self);
     tell_executor(self, now, executor, TT_CHANGE_GONE);
 }
 

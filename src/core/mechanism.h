@@ -15,7 +15,8 @@
  * notified of each move (TT_CHANGE_BELIEF) before the event that follows, and outside of `decide`.
  * How late decisions come is learnt the same way (core/lateness.h). With `learns_delays` so is how
  * long messages to each device travel (core/network_delay.h); a move is TT_CHANGE_BELIEF of each of
- * its executors.
+ * its executors. After requests were dropped for their deadlines for one SLO of their model, while
+ * no task ended, the delays that were given count again.
  *
  * Queue rules (struct tt_queue_rule) are the same under every policy, so the mechanism keeps them,
  * for the models that have them:
@@ -119,10 +120,13 @@ struct tt_mechanism {
     const struct tt_step_model **models; /* [model_capacity]: as believed; NULL: no such model */
     struct tt_belief **beliefs;          /* [model_capacity]; NULL: policies believe profiles */
     struct tt_lateness lateness;
-    struct tt_delay_estimate *delays; /* [executor_capacity], by `network`; NULL: not learnt */
-    int32_t *model_requests;          /* [model_capacity]: requests of each in the domain */
-    int32_t *kept_rows;               /* [model_capacity]: rows of requests that keep slots */
-    struct tt_executor *executors;    /* [executor_capacity] */
+    struct tt_delay_estimate *delays;      /* [executor_capacity], by `network`; NULL: not learnt */
+    struct tt_network_delay longest_delay; /* of all executors that are up; -1: none is */
+    int64_t delays_dropped_at; /* with `delays`: the first drop since the last task; TT_NEVER */
+    bool delays_starve;
+    int32_t *model_requests;       /* [model_capacity]: requests of each in the domain */
+    int32_t *kept_rows;            /* [model_capacity]: rows of requests that keep slots */
+    struct tt_executor *executors; /* [executor_capacity] */
     struct tt_request_pool requests;
     struct tt_backlog backlog; /* with rules */
     int32_t executors_up;
@@ -218,6 +222,10 @@ void tt_mechanism_add_executor(struct tt_mechanism *self, int64_t now, int32_t e
 /* No new arrivals will come for the model / no new tasks may go to the executor. */
 void tt_mechanism_drain_model(struct tt_mechanism *self, int64_t now, int32_t model);
 void tt_mechanism_drain_executor(struct tt_mechanism *self, int64_t now, int32_t executor);
+/* The executor is of another device from now on, with the delay of that one's messages. Its tasks
+ * stay. */
+void tt_mechanism_move_executor(struct tt_mechanism *self, int64_t now, int32_t executor,
+                                int32_t device);
 /* The model has no request left / the executor no task. */
 void tt_mechanism_remove_model(struct tt_mechanism *self, int64_t now, int32_t model);
 void tt_mechanism_remove_executor(struct tt_mechanism *self, int64_t now, int32_t executor);
@@ -243,8 +251,10 @@ static inline struct tt_network_delay tt_mechanism_delay(const struct tt_mechani
 }
 /* The longest of all executors that are up: for timers, which do not know the executor yet. `given`
  * also if none is up. */
-struct tt_network_delay tt_mechanism_longest_delay(const struct tt_mechanism *self,
-                                                   struct tt_network_delay given);
+static inline struct tt_network_delay tt_mechanism_longest_delay(const struct tt_mechanism *self,
+                                                                 struct tt_network_delay given) {
+    return self->delays && self->longest_delay.control_ns >= 0 ? self->longest_delay : given;
+}
 /* True if the executor has room for one more task. */
 static inline bool tt_mechanism_has_room(const struct tt_mechanism *self, int32_t executor) {
     const struct tt_executor *e = &self->executors[executor];

@@ -64,6 +64,7 @@ void tt_mechanism_check(const struct tt_mechanism *self) {
         tt_assert(e->state != TT_EXECUTOR_GONE || e->queued == 0);
         if (self->delays) {
             tt_assert(e->network >= 0 && e->network < self->executor_capacity);
+            tt_assert(e->state == TT_EXECUTOR_GONE || self->delays[e->network].device == e->device);
             tt_delay_estimate_check(&self->delays[i]);
         }
         for (int32_t k = 0; k < e->depth; k++) {

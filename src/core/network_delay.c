@@ -10,7 +10,8 @@ enum { PERIOD = 16, FIRST_PERIOD = 4, LEAST_GROUP = 4, MOVE_PERCENT = 5 };
 void tt_delay_estimate_init(struct tt_delay_estimate *self, struct tt_network_delay prior,
                             int32_t percent) {
     tt_assert(percent >= 1 && percent <= 100);
-    *self = (struct tt_delay_estimate){.prior = prior, .believed = prior, .percent = percent};
+    *self = (struct tt_delay_estimate){
+        .prior = prior, .believed = prior, .percent = percent, .device = -1};
 }
 
 /* Insertion: 32 values at most, usually nearly in order. */
@@ -76,9 +77,21 @@ static bool differs(struct tt_network_delay a, struct tt_network_delay b, int32_
     return after_ns > before_ns + slack_ns || after_ns < before_ns - slack_ns;
 }
 
-bool tt_delay_estimate_add(struct tt_delay_estimate *self, int32_t rows, int64_t travel_ns) {
+/* True if a message of the window was under way between these instants, which are not one. */
+static bool overlaps(const struct tt_delay_estimate *self, int64_t sent_at, int64_t received_at) {
+    bool any = false;
+    for (int32_t i = 0; i < self->count; i++)
+        any |= self->sent_at[i] < received_at && sent_at < self->sent_at[i] + self->travel_ns[i];
+    return any;
+}
+
+bool tt_delay_estimate_add(struct tt_delay_estimate *self, int64_t sent_at, int32_t rows,
+                           int64_t travel_ns) {
     tt_assert(rows >= 0 && travel_ns >= 0);
+    if (overlaps(self, sent_at, tt_instant_add(sent_at, travel_ns)))
+        return false;
     self->rows[self->next] = rows;
+    self->sent_at[self->next] = sent_at;
     self->travel_ns[self->next] = tt_instant_min(travel_ns, TRAVEL_MAX_NS);
     self->next = (self->next + 1) % TT_NETWORK_DELAY_WINDOW;
     self->count += self->count < TT_NETWORK_DELAY_WINDOW;
@@ -96,6 +109,15 @@ bool tt_delay_estimate_add(struct tt_delay_estimate *self, int32_t rows, int64_t
         return false;
     self->believed = found;
     return true;
+}
+
+bool tt_delay_estimate_starved(struct tt_delay_estimate *self) {
+    bool moved = self->believed.control_ns != self->prior.control_ns ||
+                 self->believed.data_ns != self->prior.data_ns;
+    int32_t device = self->device;
+    tt_delay_estimate_init(self, self->prior, self->percent);
+    self->device = device;
+    return moved;
 }
 
 void tt_delay_estimate_check(const struct tt_delay_estimate *self) {

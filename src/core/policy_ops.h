@@ -12,6 +12,8 @@ enum tt_change {
     TT_CHANGE_ADDED,
     TT_CHANGE_DRAINING,
     TT_CHANGE_GONE,
+    TT_CHANGE_MOVED,  /* of an executor, for observers: it is of another device. The policy gets
+                         TT_CHANGE_BELIEF where delays are learnt, else nothing */
     TT_CHANGE_BELIEF, /* of a model: its latencies are other ones (core/belief.h); of an executor:
                          the delay of its messages (core/network_delay.h) */
 };

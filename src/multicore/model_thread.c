@@ -12,8 +12,8 @@ enum { LOOK_REQUESTS = 4096 };
 
 /* ---- init ---- */
 
-/* One batch per executor: an executor holds at most one batch of this thread, since the end of a
- * batch is reported before its executor is granted again. */
+/* As many as executors hold at once: the end of a batch is reported before its executor is granted
+ * again. */
 static enum tt_err make_batches(struct tt_model_thread *self,
                                 const struct tt_model_thread_options *options) {
     int32_t most = options->max_batch > 1 ? options->max_batch : 1;
@@ -23,10 +23,11 @@ static enum tt_err make_batches(struct tt_model_thread *self,
         most = options->models[m].max_batch > most ? options->models[m].max_batch : most;
     size_t bytes =
         sizeof(struct tt_multicore_batch) + (size_t)most * sizeof(struct tt_device_request);
-    self->batch_memory = calloc((size_t)options->executor_count, bytes);
+    int32_t batches = options->executor_count * options->depth;
+    self->batch_memory = calloc((size_t)batches, bytes);
     if (!self->batch_memory)
         return TT_ERR_NO_MEMORY;
-    for (int32_t i = options->executor_count - 1; i >= 0; i--) {
+    for (int32_t i = batches - 1; i >= 0; i--) {
         struct tt_multicore_batch *batch =
             (void *)((unsigned char *)self->batch_memory + (size_t)i * bytes);
         batch->head.last_step = TT_DEVICE_ALL_STEPS;
@@ -44,8 +45,8 @@ static enum tt_err make_rings(struct tt_model_thread *self,
                                 sizeof(struct tt_device_request)))
             return TT_ERR_NO_MEMORY;
     /* Neither ring ever fills: a model has a limited number of unanswered grants, no more than
-     * there are executors, and an executor has one batch. */
-    int32_t events = self->grant_limit + options->executor_count;
+     * there are executors, and an executor has at most `depth` batches. */
+    int32_t events = self->grant_limit + options->executor_count * options->depth;
     if (tt_record_ring_init(&self->events, events, sizeof(struct tt_multicore_event)) ||
         tt_record_ring_init(&self->answers, self->grant_limit,
                             sizeof(struct tt_multicore_answer)) ||
@@ -490,7 +491,9 @@ static bool turn(struct tt_model_thread *self) {
         return true;
     if (fleet_changed) {
         self->fleet_version = version;
-        tt_deferred_model_fleet(&self->half, &fleet);
+        if (fleet.number != self->fleet_number)
+            tt_deferred_model_fleet(&self->half, &fleet);
+        self->fleet_number = fleet.number;
         believe_delay(self, fleet.delay);
     }
     worked = worked || self->changed_count > 0 || self->grant_count > 0;

@@ -73,6 +73,7 @@ struct tt_model_thread {
     _Alignas(64) struct tt_eventcount eventcount; /* written by other threads: a line of its own */
     _Alignas(64) struct tt_eventcount *rank_eventcount;
     uint64_t fleet_version;
+    uint32_t fleet_number; /* of the last answer to loads */
 
     struct tt_ticket *tickets;
     struct tt_list_node *free_tickets; /* by next; prev: a ticket further on, to be prefetched */
@@ -103,6 +104,7 @@ struct tt_model_thread {
 struct tt_model_thread_options {
     int32_t index, thread_count;
     int32_t model_count, executor_count;
+    int32_t depth;                     /* batches at once on an executor */
     int32_t port_count, ring_capacity; /* requests per port */
     int32_t request_limit;             /* requests queued at once; beyond: dropped (queue_full) */
     const struct tt_deferred_options *policy;

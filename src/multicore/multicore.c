@@ -25,6 +25,7 @@ static enum tt_err make_threads(struct tt_multicore *self,
         .thread_count = self->thread_count,
         .model_count = options->model_count,
         .executor_count = options->executor_count,
+        .depth = options->depth > 1 ? options->depth : 1,
         .port_count = options->port_count,
         .ring_capacity = options->ring_capacity,
         .request_limit = (options->request_limit + self->thread_count - 1) / self->thread_count,
@@ -52,6 +53,8 @@ static enum tt_err make_threads(struct tt_multicore *self,
     }
     struct tt_rank_thread_options rank = {.model_count = options->model_count,
                                           .executor_count = options->executor_count,
+                                          .depth = model.depth,
+                                          .ahead = options->ahead,
                                           .delay = options->policy->delay,
                                           .devices = options->devices,
                                           .registers = &self->registers,
@@ -108,6 +111,7 @@ void tt_multicore_free(struct tt_multicore *take_multicore) {
 static bool change(struct tt_multicore *self, struct tt_multicore_change given) {
     if (!tt_record_ring_push(&self->rank_thread.changes, &given))
         return false;
+    self->has_changes |= !self->started;
     tt_multicore_wake_rank(self);
     return true;
 }
@@ -256,6 +260,9 @@ static int64_t run_instant(struct tt_multicore *self, int64_t now) {
 }
 
 int64_t tt_multicore_step(struct tt_multicore *self, int64_t now) {
+    if (self->has_changes) /* the models form their candidates with the new delays */
+        tt_rank_thread_pass_delays(&self->rank_thread, now);
+    self->has_changes = false;
     for (int32_t t = 0; t < self->thread_count; t++)
         tt_model_thread_look(&self->model_threads[t], false);
     return run_instant(self, now);

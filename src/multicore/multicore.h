@@ -46,6 +46,8 @@ enum { TT_MULTICORE_MAX_THREADS = 64 };
 struct tt_multicore_options {
     int32_t model_threads; /* 0: everything runs on one thread */
     int32_t model_count, executor_count;
+    int32_t depth; /* batches at once on an executor, 1 or 2; 0: 1 */
+    bool ahead;    /* S4: messages to executors take time: of two batches one is sent ahead */
     int32_t port_count, ring_capacity; /* of each port, per model thread */
     int32_t request_limit;             /* maximum number of queued requests, over all threads */
     const struct tt_deferred_options *policy;
@@ -61,6 +63,7 @@ struct tt_multicore {
     struct tt_turn_log_player *player; /* NULL: it runs in real time, not from a recording */
     int32_t thread_count; /* number of model threads, >= 1 even if one thread runs all */
     bool one_thread, started;
+    bool has_changes; /* not started: of executors, since the last step */
     int32_t port_count;
     int64_t rest_ns, spin_ns;
     struct tt_multicore_registers registers;

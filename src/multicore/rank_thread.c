@@ -15,7 +15,9 @@ enum tt_err tt_rank_thread_init(struct tt_rank_thread *self,
                                     .thread_count = options->thread_count,
                                     .one_grant = options->one_grant,
                                     .rest_ns = options->rest_ns,
+                                    .depth = options->depth,
                                     .delay = options->delay,
+                                    .fleet = {.delay = options->delay},
                                     .now = INT64_MIN};
     tt_eventcount_init(&self->eventcount);
     tt_histogram_init(&self->stats.late_ns);
@@ -30,7 +32,8 @@ enum tt_err tt_rank_thread_init(struct tt_rank_thread *self,
     self->has_events = calloc((size_t)options->thread_count, sizeof(*self->has_events));
     if (self->delays && self->comes_up && self->generation && self->granted && self->unread &&
         self->ids && self->has_events &&
-        !tt_deferred_rank_init(&self->half, options->model_count, options->executor_count, false) &&
+        !tt_deferred_rank_init(&self->half, options->model_count, options->executor_count,
+                               options->ahead) &&
         !(options->lists_free_times && tt_deferred_rank_free_times_reserve(&self->half)) &&
         !tt_record_ring_init(&self->changes, CHANGES, sizeof(struct tt_multicore_change))) {
         self->half.grants_expired = options->grants_expired;
@@ -63,13 +66,31 @@ static void send(struct tt_rank_thread *self, int32_t thread,
 
 /* ---- devices ---- */
 
+/* S4: of the executors that are up; the given one if none is. */
+static struct tt_network_delay longest_delay(const struct tt_rank_thread *self) {
+    struct tt_network_delay longest = {-1, -1};
+    for (int32_t e = 0; e < self->half.executor_count; e++)
+        if (self->half.executors[e].up) {
+            longest.control_ns = tt_instant_max(longest.control_ns, self->delays[e].control_ns);
+            longest.data_ns = tt_instant_max(longest.data_ns, self->delays[e].data_ns);
+        }
+    return longest.control_ns < 0 ? self->delay : longest;
+}
+
+static void find_delay(struct tt_rank_thread *self) {
+    struct tt_network_delay delay = longest_delay(self);
+    self->delays_changed |= delay.control_ns != self->fleet.delay.control_ns ||
+                            delay.data_ns != self->fleet.delay.data_ns;
+}
+
 /* Adds an executor that was removed and is expected back, if nothing of it is outstanding. */
 static void settle(struct tt_rank_thread *self, int32_t executor) {
     const struct tt_deferred_executor *e = &self->half.executors[executor];
     if (!self->comes_up[executor] || e->granted || e->queued > 0)
         return;
     self->comes_up[executor] = false;
-    tt_deferred_rank_add(&self->half, self->now, executor, 1);
+    tt_deferred_rank_add(&self->half, self->now, executor, self->depth);
+    find_delay(self);
 }
 
 static bool take_changes(struct tt_rank_thread *self) {
@@ -81,7 +102,6 @@ static bool take_changes(struct tt_rank_thread *self) {
         tt_assert(executor >= 0 && executor < self->half.executor_count);
         if (changes[i].kind == TT_MULTICORE_DELAY) {
             self->delays[executor] = changes[i].delay;
-            self->delays_changed = true;
             continue;
         }
         self->comes_up[executor] = false;
@@ -94,6 +114,8 @@ static bool take_changes(struct tt_rank_thread *self) {
         }
     }
     tt_record_ring_take(&self->changes, count);
+    if (count > 0)
+        find_delay(self);
     return count > 0;
 }
 
@@ -211,22 +233,26 @@ static bool take_candidates(struct tt_rank_thread *self) {
     return any;
 }
 
-/* S4: of the executors that are up; the given one if none is. */
-static struct tt_network_delay longest_delay(const struct tt_rank_thread *self) {
-    struct tt_network_delay longest = {-1, -1};
-    for (int32_t e = 0; e < self->half.executor_count; e++)
-        if (self->half.executors[e].up) {
-            longest.control_ns = tt_instant_max(longest.control_ns, self->delays[e].control_ns);
-            longest.data_ns = tt_instant_max(longest.data_ns, self->delays[e].data_ns);
-        }
-    return longest.control_ns < 0 ? self->delay : longest;
+/* False: neither loads nor delays have changed. */
+static bool publish_fleet(struct tt_rank_thread *self, bool has_loads) {
+    if (!has_loads && !self->delays_changed)
+        return false;
+    self->delays_changed = false;
+    uint32_t number = self->fleet.number;
+    if (has_loads)
+        tt_deferred_rank_fleet(&self->half, &self->fleet);
+    self->fleet.number = number + has_loads;
+    self->fleet.delay = longest_delay(self);
+    tt_turn_log_write(self->turn_log, 2 * self->half.model_count, &self->registers->fleet,
+                      &self->fleet, sizeof(self->fleet));
+    tt_turn_log_made(self->turn_log, self->fleet.psi_ppm);
+    return true;
 }
 
 /* True if loads or delays had changed: the fleet's answer is in its register. */
 static bool take_loads(struct tt_rank_thread *self) {
     int32_t models = self->half.model_count;
-    bool any = self->delays_changed;
-    self->delays_changed = false;
+    bool any = false;
     for (int32_t t = 0; t < self->thread_count; t++) {
         int32_t count = take_set(self, &self->model_threads[t]->loads_changed);
         for (int32_t i = 0; i < count; i++) {
@@ -238,14 +264,7 @@ static bool take_loads(struct tt_rank_thread *self) {
         }
         any = any || count > 0;
     }
-    if (!any)
-        return false;
-    struct tt_deferred_fleet fleet;
-    tt_deferred_rank_fleet(&self->half, &fleet);
-    fleet.delay = longest_delay(self);
-    tt_turn_log_write(self->turn_log, 2 * models, &self->registers->fleet, &fleet, sizeof(fleet));
-    tt_turn_log_made(self->turn_log, fleet.psi_ppm);
-    return true;
+    return publish_fleet(self, any);
 }
 
 /* ---- granting ---- */
@@ -326,6 +345,14 @@ bool tt_rank_thread_turn(struct tt_rank_thread *self, int64_t now) {
     bool worked = turn(self);
     tt_turn_log_end(self->turn_log, self->now);
     return worked;
+}
+
+void tt_rank_thread_pass_delays(struct tt_rank_thread *self, int64_t now) {
+    tt_assert(self->turn_log == NULL);
+    self->now = tt_instant_max(self->now, now);
+    tt_record_ring_look(&self->changes);
+    take_changes(self);
+    publish_fleet(self, false);
 }
 
 int64_t tt_rank_thread_next_at(const struct tt_rank_thread *self) {

@@ -6,7 +6,8 @@
  * answered exactly once, with a batch or with nothing. Until then its executor is not free.
  * Candidates formed before the answer have an old generation and are ignored. With `one_grant`
  * there is one grant at a time in the whole scheduler, and the halves work together as in the
- * simulator.
+ * simulator. With `ahead` and a depth of 2 the second batch of an executor is sent so that it
+ * arrives when the first one ends (S4).
  *
  * An executor may be removed at any time. A batch that runs there is lost and goes back to its
  * model thread; so does a batch that arrives for it later. An executor that comes back while a
@@ -35,9 +36,11 @@ struct tt_rank_thread {
     struct tt_model_thread **model_threads; /* [thread_count] */
     int32_t thread_count;
     bool one_grant;
+    int32_t depth;                   /* batches at once on an executor */
     struct tt_network_delay *delays; /* [executor]: of its messages */
     struct tt_network_delay delay;   /* that was given */
     bool delays_changed;             /* the model threads have not read it yet */
+    struct tt_deferred_fleet fleet;  /* as written last */
     bool *comes_up;       /* [executor]: to be added once its last grant and batch are back */
     uint32_t *generation; /* [model]: candidates up to this generation are void */
     int32_t *granted;     /* [model]: number of unanswered grants */
@@ -56,6 +59,8 @@ struct tt_rank_thread {
 
 struct tt_rank_thread_options {
     int32_t model_count, executor_count;
+    int32_t depth;                 /* batches at once on an executor */
+    bool ahead;                    /* S4: messages to executors take time */
     struct tt_network_delay delay; /* of messages to executors, until others are stated */
     struct tt_device_set devices;
     struct tt_multicore_registers *registers;
@@ -74,6 +79,8 @@ void tt_rank_thread_fini(struct tt_rank_thread *self);
 /* As tt_model_thread_look and _turn. */
 bool tt_rank_thread_look(struct tt_rank_thread *self);
 bool tt_rank_thread_turn(struct tt_rank_thread *self, int64_t now);
+/* Takes in changes of executors only, and passes a new delay on. Without a turn log. */
+void tt_rank_thread_pass_delays(struct tt_rank_thread *self, int64_t now);
 int64_t tt_rank_thread_next_at(const struct tt_rank_thread *self);
 
 void tt_rank_thread_check(const struct tt_rank_thread *self);

@@ -27,7 +27,8 @@ struct tt_policy {
     struct tt_record_ring ended;         /* batch pointers, back to the rank thread */
     struct tt_record_ring *dropped;      /* [model thread] */
     int32_t dropped_count;               /* number of rings */
-    struct tt_multicore_batch **running; /* [executor] */
+    struct tt_multicore_batch **running; /* [executor][depth]: in its order, then NULL */
+    int32_t depth;                       /* of an executor: 1, or 2, the second one sent ahead */
     struct tt_list refused;           /* requests that found no room; the next decide drops them */
     int32_t arrivals;                 /* since the last decide */
     struct tt_device_request *handed; /* [HANDED]: for the threads, with cancellations */
@@ -49,7 +50,7 @@ static struct tt_request *waiting(const struct tt_mechanism *domain, uint64_t id
 
 static void push(struct tt_record_ring *ring, const void *record) {
     bool pushed = tt_record_ring_push(ring, record);
-    tt_assert(pushed); /* the ring never fills: an executor has one batch */
+    tt_assert(pushed); /* the ring never fills: an executor has `depth` batches */
 }
 
 /* ---- the devices, on the rank thread ---- */
@@ -58,7 +59,7 @@ static void device_submit(void *context, struct tt_device_task *task) {
     struct tt_policy *self = context;
     struct tt_multicore_batch *batch = tt_multicore_batch_of(task);
     bool added = tt_record_ring_add(&self->begun, &batch);
-    tt_assert(added); /* the ring never fills: an executor has one batch */
+    tt_assert(added); /* the ring never fills: an executor has `depth` batches */
     self->has_begun = true;
 }
 
@@ -192,10 +193,17 @@ static void give_back(struct tt_policy *self, int64_t now, struct tt_multicore_b
     tt_multicore_wake_rank(self->multicore);
 }
 
+/* The batches of the executor, the oldest first. */
+static struct tt_multicore_batch **running_on(const struct tt_policy *self, int32_t executor) {
+    return &self->running[(ptrdiff_t)executor * self->depth];
+}
+
 static void finished(struct tt_policy *self, int64_t now, const struct tt_task *task) {
-    struct tt_multicore_batch *batch = self->running[task->executor];
+    struct tt_multicore_batch **running = running_on(self, task->executor);
+    struct tt_multicore_batch *batch = running[0];
     tt_assert(batch != NULL);
-    self->running[task->executor] = NULL;
+    for (int32_t i = 0; i < self->depth; i++)
+        running[i] = i + 1 < self->depth ? running[i + 1] : NULL;
     give_back(self, now, batch);
     for (int32_t i = 0; i < task->count; i++)
         if (task->items[i].request->state == TT_REQUEST_QUEUED)
@@ -226,10 +234,16 @@ static void run(struct tt_policy *self, int64_t now, struct tt_multicore_batch *
         give_back(self, now, batch);
         return;
     }
-    self->running[batch->head.executor] = batch;
+    struct tt_multicore_batch **running = running_on(self, batch->head.executor);
+    int32_t before = 0;
+    while (before < self->depth && running[before])
+        before++;
+    tt_assert(before < self->depth);
+    running[before] = batch;
     struct tt_network_delay delay = /* S4 */
         tt_mechanism_delay(self->domain, batch->head.executor, self->delay);
-    tt_mechanism_run_commit(actions, now + tt_network_delay_of(delay, batch->head.rows));
+    int64_t there_at = now + tt_network_delay_of(delay, batch->head.rows);
+    tt_mechanism_run_commit(actions, tt_instant_max(there_at, batch->head.start_at));
 }
 
 static void drop(struct tt_record_ring *ring, struct tt_mechanism *actions) {
@@ -347,7 +361,8 @@ static void executor_changed(struct tt_policy *self, int64_t now, int32_t execut
 
 static void check(const struct tt_policy *self) {
     for (int32_t e = 0; e < self->domain->executor_capacity; e++)
-        tt_assert((self->running[e] != NULL) == (self->domain->executors[e].queued > 0));
+        for (int32_t i = 0; i < self->depth; i++)
+            tt_assert((running_on(self, e)[i] != NULL) == (i < self->domain->executors[e].queued));
 }
 
 static void policy_free(struct tt_policy *take_self) {
@@ -382,17 +397,18 @@ static const struct tt_policy_ops ops = {
 
 static enum tt_err allocate(struct tt_policy *self, int32_t threads) {
     int32_t executors = self->domain->executor_capacity;
-    self->running = calloc((size_t)executors, sizeof(struct tt_multicore_batch *));
+    int32_t batches = executors * self->depth;
+    self->running = calloc((size_t)batches, sizeof(struct tt_multicore_batch *));
     self->dropped = aligned_alloc(64, sizeof(*self->dropped) * (size_t)threads);
     self->handed = calloc(HANDED, sizeof(*self->handed));
     if (!self->running || !self->dropped || !self->handed ||
-        tt_record_ring_init(&self->begun, executors, sizeof(struct tt_multicore_batch *)) ||
-        tt_record_ring_init(&self->ended, executors, sizeof(struct tt_multicore_batch *)))
+        tt_record_ring_init(&self->begun, batches, sizeof(struct tt_multicore_batch *)) ||
+        tt_record_ring_init(&self->ended, batches, sizeof(struct tt_multicore_batch *)))
         return TT_ERR_NO_MEMORY;
     /* None of these ever fills: between two looks of the domain a thread drops no more than it has
      * tickets and the inbox has room for, what comes back in lost batches, and what arrives. */
     int64_t drops = (int64_t)(TICKETS + RING + ARRIVALS_PER_TURN) * self->options.request_limit +
-                    (int64_t)executors * self->options.max_batch;
+                    (int64_t)batches * self->options.max_batch;
     for (; self->dropped_count < threads; self->dropped_count++)
         if (tt_record_ring_init(&self->dropped[self->dropped_count],
                                 (int32_t)tt_instant_min(drops, MAX_RING), sizeof(struct dropped)))
@@ -411,6 +427,8 @@ static enum tt_err make(struct tt_policy *self, const struct tt_deferred_options
         .model_count = self->domain->model_capacity,
         .max_batch = self->options.max_batch,
         .executor_count = self->domain->executor_capacity,
+        .depth = self->depth,
+        .ahead = policy->delay.control_ns > 0 || policy->delay.data_ns > 0 || self->domain->delays,
         .port_count = 1,
         .ring_capacity = RING * self->options.request_limit,
         .request_limit = (int32_t)tt_instant_min(
@@ -446,7 +464,11 @@ enum tt_err tt_threaded_policy_create(struct tt_mechanism *mechanism, const char
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a scheduler's threads");
     *self = (struct tt_policy){
-        .domain = setup->domain, .options = *options, .delay = policy.delay, .step_at = TT_NEVER};
+        .domain = setup->domain,
+        .options = *options,
+        .delay = policy.delay,
+        .depth = setup->domain->executors[0].depth > 1 ? 2 : 1, /* as the half that ranks uses */
+        .step_at = TT_NEVER};
     tt_list_init(&self->refused);
     err = make(self, &policy, why);
     if (err) {

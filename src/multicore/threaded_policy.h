@@ -9,9 +9,10 @@
  *
  * Requests travel as handles. A request that has left meanwhile (cancelled, for example) is omitted
  * from the batch that comes back. The rank thread treats an executor as busy from its grant until
- * the mechanism has reported the end of the task. A model that is removed is taken from its thread
- * before `model_changed` returns. Requests that come while a thread is far behind are dropped
- * (queue_full); a recording of that does not replay.
+ * the mechanism has reported the end of the task; where messages take time and executors have a
+ * depth of 2, it grants the next batch so that it arrives then (S4). A model that is removed is
+ * taken from its thread before `model_changed` returns. Requests that come while a thread is far
+ * behind are dropped (queue_full); a recording of that does not replay.
  *
  * Until it is started, and if it cannot be, it has no threads: `decide` runs their turns, and
  * next_at says when they are due. Tests in virtual time use it so. */

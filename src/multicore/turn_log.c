@@ -6,10 +6,10 @@
 
 enum { CHECKSUM_BYTES = 2 };
 
-size_t tt_turn_log_turn_bytes(int32_t models, int32_t executors, int32_t parties) {
+size_t tt_turn_log_turn_bytes(int32_t models, int32_t batches, int32_t parties) {
     /* Numbers per model: in the set of candidates, read then or with an answer, in the set of
-     * loads, read. One per executor that ends. Per party: a ring and two sets. */
-    size_t numbers = (size_t)models * 5 + (size_t)executors + (size_t)parties * 3 + 8;
+     * loads, read. One per batch that ends. Per party: a ring and two sets. */
+    size_t numbers = (size_t)models * 5 + (size_t)batches + (size_t)parties * 3 + 8;
     return CHECKSUM_BYTES + numbers * TT_VARINT_BYTES;
 }
 

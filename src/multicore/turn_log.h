@@ -78,8 +78,8 @@ struct tt_turn_log {
 
 /* Number of registers: the models' candidates, their loads, and the fleet, in this order. */
 static inline int32_t tt_turn_log_registers(int32_t models) { return 2 * models + 1; }
-/* Maximum number of bytes of a turn. */
-size_t tt_turn_log_turn_bytes(int32_t models, int32_t executors, int32_t parties);
+/* Maximum number of bytes of a turn. Batches: that all executors hold at once. */
+size_t tt_turn_log_turn_bytes(int32_t models, int32_t batches, int32_t parties);
 
 static inline bool tt_turn_log_plays(const struct tt_turn_log *self) {
     return self && self->player;

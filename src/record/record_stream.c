@@ -21,7 +21,9 @@ _Static_assert(TT_WALK_TOGETHER == 0 && TT_WALK_DIVERGING == 1 && TT_WALK_ONCE =
 _Static_assert(TT_DROP_DEADLINE == 1 && TT_DROP_EARLY == 2 && TT_DROP_QUEUE_FULL == 3 &&
                    TT_DROP_WITHDRAWN == 4,
                "recorded");
-_Static_assert(TT_CHANGE_ADDED == 0 && TT_CHANGE_DRAINING == 1 && TT_CHANGE_GONE == 2, "recorded");
+_Static_assert(TT_CHANGE_ADDED == 0 && TT_CHANGE_DRAINING == 1 && TT_CHANGE_GONE == 2 &&
+                   TT_CHANGE_MOVED == 3,
+               "recorded");
 
 enum {
     GAP_BYTES = 2 + TT_VARINT_BYTES,      /* kind, no time, how many */
@@ -367,7 +369,7 @@ enum tt_err tt_record_stream_init_party(struct tt_record_stream *self,
     tt_assert(party->party < party->parties);
     *self = (struct tt_record_stream){.sink = *sink};
     size_t registers = (size_t)tt_turn_log_registers(party->models);
-    size_t capacity = tt_turn_log_turn_bytes(party->models, party->executors, party->parties);
+    size_t capacity = tt_turn_log_turn_bytes(party->models, party->batches, party->parties);
     self->scratch_bytes = (int64_t)(GAP_BYTES + HEAD_BYTES + capacity);
     self->scratch = malloc((size_t)self->scratch_bytes);
     self->turn_log.seen = calloc(registers, sizeof(*self->turn_log.seen));

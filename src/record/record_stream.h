@@ -43,7 +43,7 @@ struct tt_record_stream {
 struct tt_record_party {
     uint32_t domain; /* stream of its domain */
     int32_t party, parties;
-    int32_t models, executors; /* how many the domain takes */
+    int32_t models, batches; /* how many the domain takes, and its executors hold at once */
 };
 
 /* Puts the domain's description; after this the observer is ready for tt_mechanism_observe. Errors:

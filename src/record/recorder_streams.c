@@ -10,7 +10,8 @@ static enum tt_err add_parties(struct tt_recorder *recorder, const struct tt_mec
     struct tt_policy *policy = mechanism->policy;
     struct tt_record_party party = {.parties = tt_threaded_policy_parties(policy),
                                     .models = mechanism->model_capacity,
-                                    .executors = mechanism->executor_capacity};
+                                    .batches = mechanism->executor_capacity *
+                                               mechanism->executors[0].depth};
     struct tt_turn_log **turn_logs = calloc((size_t)party.parties, sizeof(struct tt_turn_log *));
     self->parties = calloc((size_t)party.parties, sizeof(struct tt_recorder_stream *));
     enum tt_err err = turn_logs && self->parties

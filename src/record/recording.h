@@ -28,8 +28,8 @@
 #define TT_RECORDING_LIMIT_STREAM UINT32_C(0xfffffffe)
 
 enum {
-    TT_RECORDING_VERSION = 3,
-    TT_RECORDING_OLDEST_VERSION = 1, /* later versions only add kinds of events */
+    TT_RECORDING_VERSION = 4,
+    TT_RECORDING_OLDEST_VERSION = 1, /* later versions only add kinds of events and changes */
     /* magic[8], u32 version, u32 zero, i64 unix time ns, i64 monotonic time ns, u32 zero, u32 crc
      */
     TT_RECORDING_HEADER_BYTES = 40,
@@ -42,7 +42,8 @@ enum {
 
 /* The first byte of an event; the numbers never change. After it come the time since the previous
  * event of the stream and these fields ("z": zigzag; an "age": z (number of the next arrival - the
- * request's)). Requests are numbered from 0. A "change" is 0 added, 1 draining, 2 gone. */
+ * request's)). Requests are numbered from 0. A "change" is 0 added, 1 draining, 2 gone, 3 (of an
+ * executor) moved to another device. */
 enum tt_record_kind {
     /* size, RecordedDomain; the first event of every domain */
     TT_RECORD_DOMAIN = 1,

@@ -432,7 +432,7 @@ static void read_fields(struct tt_recording_cursor *self, struct tt_recorded_eve
         return;
     case TT_RECORD_EXECUTOR:
         event->index = small(self, 0, INT32_MAX, "executor");
-        event->change = (enum tt_change)small(self, 0, TT_CHANGE_GONE, "change");
+        event->change = (enum tt_change)small(self, 0, TT_CHANGE_MOVED, "change");
         event->device = small(self, 0, INT32_MAX, "device");
         return;
     case TT_RECORD_DECIDE: return;

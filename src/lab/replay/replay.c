@@ -422,6 +422,7 @@ static void change_model(struct replaying *self, const struct tt_recorded_event 
         else
             tt_mechanism_remove_model(m, event->now, event->index);
         break;
+    case TT_CHANGE_MOVED:         /* of executors only */
     case TT_CHANGE_BELIEF: break; /* is not recorded: it follows from the tasks */
     }
 }
@@ -435,6 +436,7 @@ static void change_executor(struct replaying *self, const struct tt_recorded_eve
     }
     const struct tt_executor *executor = &m->executors[event->index];
     bool adds = event->change == TT_CHANGE_ADDED, drains = event->change == TT_CHANGE_DRAINING;
+    bool moves = event->change == TT_CHANGE_MOVED;
     if (adds != (executor->state == TT_EXECUTOR_GONE) ||
         (drains && executor->state != TT_EXECUTOR_UP) ||
         (event->change == TT_CHANGE_GONE && executor->queued > 0)) {
@@ -450,6 +452,8 @@ static void change_executor(struct replaying *self, const struct tt_recorded_eve
         tt_mechanism_add_executor(m, event->now, event->index, event->device);
     else if (drains)
         tt_mechanism_drain_executor(m, event->now, event->index);
+    else if (moves)
+        tt_mechanism_move_executor(m, event->now, event->index, event->device);
     else
         tt_mechanism_remove_executor(m, event->now, event->index);
 }

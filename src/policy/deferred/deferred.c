@@ -154,8 +154,11 @@ static void deferred_model_changed(struct tt_policy *self, int64_t now, int32_t 
 
 /* S4: the timers count with the longest delay of the executors that are up. */
 static void believe_delay(struct tt_policy *self) {
-    tt_deferred_model_delay(&self->model,
-                            tt_mechanism_longest_delay(self->domain, self->model.options.delay));
+    struct tt_network_delay known = self->model.options.delay;
+    struct tt_network_delay delay = tt_mechanism_longest_delay(self->domain, known);
+    if (delay.control_ns == known.control_ns && delay.data_ns == known.data_ns)
+        return;
+    tt_deferred_model_delay(&self->model, delay);
     for (int32_t m = 0; m < self->model.count; m++)
         if (self->model.queues[m].model)
             mark(self, m);

@@ -68,6 +68,8 @@ struct tt_deferred_load {
 
 struct tt_deferred_fleet {
     int32_t executors; /* number that are up */
+    uint32_t number;   /* of the loads that it answers, between threads: with the same one only the
+                          delay is new */
     int64_t psi_ppm;   /* the share of gather_milli that the devices need as batch size; at most
                           1000000 */
     int64_t need_ppm;  /* utilisation of the devices with batches of gather_milli; above 1000000:

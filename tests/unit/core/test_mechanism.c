@@ -497,6 +497,18 @@ static void executors_of_a_device_share_its_delay(void **state) {
     decide(&world, 5 * TT_S, run_all_steps);
     finish(&world, 6 * TT_S, 0, TT_OUTCOME_DONE, STEPS - 1);
     assert_int_equal(mechanism->delays[mechanism->executors[0].network].count, 4);
+    /* Executor 0 is of the device that 1 has, and then of its own again: each device keeps what was
+     * learnt. Its task goes on. */
+    tt_mechanism_move_executor(mechanism, 7 * TT_S, 0, 11);
+    tt_mechanism_check(mechanism);
+    assert_int_equal(mechanism->executors[0].network, mechanism->executors[1].network);
+    assert_int_equal(tt_mechanism_longest_delay(mechanism, prior).control_ns, prior.control_ns);
+    world.policy.executor_changes = 0;
+    tt_mechanism_move_executor(mechanism, 7 * TT_S, 0, 10);
+    assert_int_equal(world.policy.executor_changes, 1);
+    assert_memory_equal(world.policy.executors, &changes[0], sizeof(changes[0]));
+    assert_int_equal(tt_mechanism_delay(mechanism, 0, prior).control_ns, 900 * TT_US);
+    assert_int_equal(tt_mechanism_longest_delay(mechanism, prior).control_ns, 900 * TT_US);
     close_world(&world);
 }
 

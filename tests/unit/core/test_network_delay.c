@@ -32,7 +32,7 @@ static void a_line_is_found_exactly(void **state) {
             int32_t rows = 1 + (int32_t)draw(&prng, 32);
             least = i >= 32 && rows < least ? rows : least;
             most = i >= 32 && rows > most ? rows : most;
-            tt_delay_estimate_add(&estimate, rows, tt_network_delay_of(is, rows));
+            tt_delay_estimate_add(&estimate, i * TT_S, rows, tt_network_delay_of(is, rows));
             tt_delay_estimate_check(&estimate);
         }
         /* Within what moves nothing: 5 % of what is believed, or 10 us. */
@@ -63,7 +63,7 @@ static void it_covers_the_share_and_follows(void **state) {
             covered += believed_ns >= ns;
             assert_true(believed_ns <= ns + 2 * TT_MS);
         }
-        tt_delay_estimate_add(&estimate, rows, ns);
+        tt_delay_estimate_add(&estimate, i * TT_S, rows, ns);
     }
     assert_true(covered > after * 85 / 100);
 }
@@ -75,7 +75,7 @@ static void one_stall_moves_nothing(void **state) {
     for (int32_t i = 0; i < 1000; i++) {
         int32_t rows = 1 + i % 8;
         int64_t ns = i % 40 == 39 ? TT_S : TT_MS + rows * 50 * TT_US;
-        bool moved = tt_delay_estimate_add(&estimate, rows, ns);
+        bool moved = tt_delay_estimate_add(&estimate, i * TT_S, rows, ns);
         assert_true(!moved || i < 16);
     }
     assert_int_equal(estimate.believed.control_ns, TT_MS);
@@ -88,9 +88,53 @@ static void one_size_leaves_the_share_of_rows(void **state) {
     struct tt_delay_estimate estimate;
     tt_delay_estimate_init(&estimate, (struct tt_network_delay){0, 20 * TT_US}, 95);
     for (int32_t i = 0; i < 100; i++)
-        tt_delay_estimate_add(&estimate, 8, 3 * TT_MS);
+        tt_delay_estimate_add(&estimate, i * TT_S, 8, 3 * TT_MS);
     assert_int_equal(estimate.believed.data_ns, 20 * TT_US);
     assert_int_equal(estimate.believed.control_ns, 3 * TT_MS - 8 * 20 * TT_US);
+}
+
+/* A stall of all messages that are under way counts once; what overlaps with no other one counts.
+ */
+static void messages_under_way_together_count_once(void **state) {
+    (void)state;
+    struct tt_delay_estimate estimate;
+    tt_delay_estimate_init(&estimate, none, 95);
+    for (int32_t i = 0; i < 64; i++)
+        tt_delay_estimate_add(&estimate, i * TT_S, 1, TT_MS);
+    for (int32_t i = 0; i < 32; i++) /* sent during the stall, which ends for all at once */
+        tt_delay_estimate_add(&estimate, 64 * TT_S + i * TT_MS, 1, (40 - i) * TT_MS);
+    assert_int_equal(estimate.believed.control_ns, TT_MS);
+    int32_t stalled = 0;
+    for (int32_t i = 0; i < TT_NETWORK_DELAY_WINDOW; i++)
+        stalled += estimate.travel_ns[i] > TT_MS;
+    assert_int_equal(stalled, 1);
+    /* Begins when another one ends, and the other way round. */
+    tt_delay_estimate_add(&estimate, 70 * TT_S, 1, 3 * TT_MS);
+    tt_delay_estimate_add(&estimate, 70 * TT_S + 3 * TT_MS, 1, 3 * TT_MS);
+    tt_delay_estimate_add(&estimate, 70 * TT_S - 3 * TT_MS, 1, 3 * TT_MS);
+    tt_delay_estimate_add(&estimate, 70 * TT_S + TT_MS, 1, 3 * TT_MS); /* meets two */
+    stalled = 0;
+    for (int32_t i = 0; i < TT_NETWORK_DELAY_WINDOW; i++)
+        stalled += estimate.travel_ns[i] == 3 * TT_MS;
+    assert_int_equal(stalled, 3);
+    tt_delay_estimate_check(&estimate);
+}
+
+static void a_starved_one_forgets(void **state) {
+    (void)state;
+    const struct tt_network_delay given = {5 * TT_US, 1};
+    struct tt_delay_estimate estimate;
+    tt_delay_estimate_init(&estimate, given, 95);
+    estimate.device = 7;
+    assert_false(tt_delay_estimate_starved(&estimate));
+    for (int32_t i = 0; i < 32; i++)
+        tt_delay_estimate_add(&estimate, i * TT_S, 1, 100 * TT_MS);
+    assert_true(tt_delay_estimate_starved(&estimate));
+    assert_memory_equal(&estimate.believed, &given, sizeof(given));
+    assert_int_equal(estimate.device, 7);
+    for (int32_t i = 32; i < 36; i++) /* the next messages decide */
+        tt_delay_estimate_add(&estimate, i * TT_S, 1, 2 * TT_MS);
+    assert_int_equal(tt_network_delay_of(estimate.believed, 1), 2 * TT_MS);
 }
 
 static void a_negative_delay(void) {
@@ -111,6 +155,8 @@ int main(void) {
         cmocka_unit_test(it_covers_the_share_and_follows),
         cmocka_unit_test(one_stall_moves_nothing),
         cmocka_unit_test(one_size_leaves_the_share_of_rows),
+        cmocka_unit_test(messages_under_way_together_count_once),
+        cmocka_unit_test(a_starved_one_forgets),
         cmocka_unit_test(the_check_sees_a_broken_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -200,7 +200,7 @@ static void damage_is_told_with_its_offset(void **state) {
     refused(&bytes, bytes.length, "offset 40: the block is damaged");
     bytes.bytes[60] ^= 1; /* in the first block, however many there are */
     bytes.bytes[8] = 9;
-    refused(&bytes, bytes.length, "version 9; this program reads versions 1 to 3");
+    refused(&bytes, bytes.length, "version 9; this program reads versions 1 to 4");
     bytes.bytes[8] = TT_RECORDING_VERSION;
     bytes.bytes[17] ^= 1;
     refused(&bytes, bytes.length, "the header is damaged");

@@ -53,7 +53,7 @@ static void open_domain(struct tt_recorder *recorder, struct tt_mechanism *mecha
         return;
     struct tt_turn_log *turn_logs[PARTIES];
     assert_int_equal(tt_threaded_policy_parties(mechanism->policy), PARTIES);
-    struct tt_record_party party = {.parties = PARTIES, .models = 1, .executors = 1};
+    struct tt_record_party party = {.parties = PARTIES, .models = 1, .batches = 1};
     for (; party.party < PARTIES; party.party++)
         assert_int_equal(tt_recorder_add_party(recorder, stream, &party, &parties[party.party],
                                                &turn_logs[party.party], &why),

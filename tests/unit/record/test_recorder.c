@@ -198,7 +198,7 @@ static void added_behind_its_first_arrival(void) {
 }
 static void a_thread_of_a_domain_that_left(void) {
     struct world world;
-    struct tt_record_party party = {.parties = 3, .models = 1, .executors = 1};
+    struct tt_record_party party = {.parties = 3, .models = 1, .batches = 1};
     struct tt_recorder_stream *stream;
     struct tt_turn_log *log;
     struct tt_error why;
@@ -210,7 +210,7 @@ static void a_thread_of_a_domain_that_left(void) {
 }
 static void a_thread_of_a_thread(void) {
     struct world world;
-    struct tt_record_party party = {.parties = 3, .models = 1, .executors = 1};
+    struct tt_record_party party = {.parties = 3, .models = 1, .batches = 1};
     struct tt_recorder_stream *stream, *other;
     struct tt_turn_log *log;
     struct tt_error why;
