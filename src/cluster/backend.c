@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+enum { ACCEPT_PART = 4 };
+
 enum tt_err tt_backend_init(struct tt_backend *self, const struct tt_cluster_settings *settings,
                             uint16_t number) {
     tt_assert(settings->nodes[number].role == TT_ROLE_BACKEND && settings->depth > 0);
@@ -45,15 +47,19 @@ static struct tt_plan *plan_at(const struct tt_backend *self,
 
 /* ---- running ---- */
 
-static void report_done(struct tt_backend *self, int32_t number, uint64_t plan, bool is_computed) {
+/* S4: the time since the inputs were here, so that the scheduler finds the delay of its messages
+ * without a look at this node's clock. */
+static void report_done(struct tt_backend *self, int64_t now, int32_t number,
+                        const struct tt_plan *plan, bool is_computed) {
     if (self->primary.epoch == 0)
         return;
-    tt_outbox_add(&self->outbox, tt_epoch_scheduler(self->primary.epoch), TT_FRAME_DONE,
-                  self->primary.epoch,
-                  &(struct tt_frame_record){.id = plan,
-                                            .device = (uint16_t)number,
-                                            .rows = (uint16_t)self->devices[number].count,
-                                            .code = is_computed});
+    tt_outbox_add(
+        &self->outbox, tt_epoch_scheduler(self->primary.epoch), TT_FRAME_DONE, self->primary.epoch,
+        &(struct tt_frame_record){.id = plan->number,
+                                  .duration_ns = plan->ready_at < 0 ? 0 : 1 + now - plan->ready_at,
+                                  .device = (uint16_t)number,
+                                  .rows = (uint16_t)self->devices[number].count,
+                                  .code = is_computed});
 }
 
 static void send_result(struct tt_backend *self, const struct tt_plan *plan,
@@ -84,7 +90,7 @@ void tt_backend_emitted(struct tt_backend *self, const struct tt_plan *plan,
 }
 
 /* The oldest plan of the device is over. */
-static void retire(struct tt_backend *self, int32_t number, bool is_computed) {
+static void retire(struct tt_backend *self, int64_t now, int32_t number, bool is_computed) {
     struct tt_backend_device *device = &self->devices[number];
     struct tt_plan *plan = plan_at(self, device, 0);
     for (int32_t i = 0; i < plan->count; i++) {
@@ -95,22 +101,26 @@ static void retire(struct tt_backend *self, int32_t number, bool is_computed) {
     plan->state = TT_PLAN_FREE;
     device->oldest = (device->oldest + 1) % self->settings->depth;
     device->count--;
-    report_done(self, number, plan->number, is_computed);
+    report_done(self, now, number, plan, is_computed);
 }
 
 /* Nothing more comes for the member. */
-static void end_wait(struct tt_plan *plan, struct tt_plan_member *member) {
+static void end_wait(struct tt_plan *plan, int64_t now, struct tt_plan_member *member) {
     tt_assert(member->awaited && plan->awaited > 0);
     member->awaited = member->is_reading = false;
     plan->awaited--;
-    if (plan->awaited == 0)
-        plan->state = TT_PLAN_READY;
+    if (plan->awaited > 0)
+        return;
+    plan->state = TT_PLAN_READY;
+    if (plan->ready_at != -1)
+        plan->ready_at = now;
 }
 
 /* Leaves out a member whose input does not come. The scheduler tells its frontend. */
-static void leave_out(struct tt_backend *self, struct tt_plan *plan,
+static void leave_out(struct tt_backend *self, int64_t now, struct tt_plan *plan,
                       struct tt_plan_member *member) {
-    end_wait(plan, member);
+    plan->ready_at = -1;
+    end_wait(plan, now, member);
     if (self->primary.epoch != 0)
         tt_outbox_add(&self->outbox, tt_epoch_scheduler(self->primary.epoch), TT_FRAME_MISSING,
                       self->primary.epoch,
@@ -118,10 +128,10 @@ static void leave_out(struct tt_backend *self, struct tt_plan *plan,
                           .id = member->id, .node = member->frontend, .attempt = member->attempt});
 }
 
-static void give_up_inputs(struct tt_backend *self, struct tt_plan *plan) {
+static void give_up_inputs(struct tt_backend *self, int64_t now, struct tt_plan *plan) {
     for (int32_t i = 0; i < plan->count; i++)
         if (plan->members[i].awaited)
-            leave_out(self, plan, &plan->members[i]);
+            leave_out(self, now, plan, &plan->members[i]);
 }
 
 static int32_t members_here(const struct tt_plan *plan) {
@@ -137,22 +147,22 @@ static void advance(struct tt_backend *self, int64_t now, int32_t number) {
     while (device->count > 0) {
         struct tt_plan *plan = plan_at(self, device, 0);
         if (plan->state == TT_PLAN_COLLECTING && now >= plan->fetched_by)
-            give_up_inputs(self, plan);
-        if (plan->state != TT_PLAN_READY || now < plan->start_at)
+            give_up_inputs(self, now, plan);
+        if (plan->state != TT_PLAN_READY)
             return;
         if (members_here(plan) > 0) {
             plan->state = TT_PLAN_RUNNING;
             self->run(self->context, now, number, plan);
             return;
         }
-        retire(self, number, true); /* no request of it is left */
+        retire(self, now, number, true); /* no request of it is left */
     }
 }
 
 void tt_backend_ran(struct tt_backend *self, int64_t now, int32_t device, bool is_computed) {
     tt_assert(device >= 0 && device < self->device_count && self->devices[device].count > 0);
     tt_assert(plan_at(self, &self->devices[device], 0)->state == TT_PLAN_RUNNING);
-    retire(self, device, is_computed);
+    retire(self, now, device, is_computed);
     advance(self, now, device);
 }
 
@@ -184,7 +194,7 @@ static void add_fetch(struct tt_backend *self, const struct tt_plan *plan,
 
 /* S7: the backend fetches the inputs of what it was granted. Each frontend hears which requests
  * were granted, also where nothing is to be sent. */
-static void fetch(struct tt_backend *self, struct tt_plan *plan) {
+static void fetch(struct tt_backend *self, int64_t now, struct tt_plan *plan) {
     if (self->read_inputs)
         self->read_inputs(self->context, plan);
     plan->awaited = 0;
@@ -195,6 +205,7 @@ static void fetch(struct tt_backend *self, struct tt_plan *plan) {
         add_fetch(self, plan, member);
     }
     plan->state = plan->awaited > 0 ? TT_PLAN_COLLECTING : TT_PLAN_READY;
+    plan->ready_at = now; /* or later */
 }
 
 static void accept(struct tt_backend *self, int64_t now, const struct tt_frame *frame) {
@@ -209,8 +220,8 @@ static void accept(struct tt_backend *self, int64_t now, const struct tt_frame *
     plan->number = head->id;
     plan->epoch = frame->epoch;
     plan->model = head->model;
-    plan->start_at = tt_instant_add(now, head->duration_ns);
-    plan->fetched_by = tt_instant_add(plan->start_at, self->settings->fetch_ns);
+    plan->fetched_by =
+        tt_instant_add(tt_instant_add(now, head->duration_ns), self->settings->fetch_ns);
     plan->count = frame->count - 1;
     for (int32_t i = 1; i < frame->count; i++) {
         const struct tt_frame_record *record = &frame->records[i];
@@ -222,9 +233,23 @@ static void accept(struct tt_backend *self, int64_t now, const struct tt_frame *
                                                        .attempt = record->attempt,
                                                        .rows = record->rows};
     }
-    fetch(self, plan);
-    tt_outbox_add(&self->outbox, tt_epoch_scheduler(frame->epoch), TT_FRAME_ACCEPTED, frame->epoch,
-                  &(struct tt_frame_record){.id = head->id, .device = head->device});
+    plan->accept_at = tt_instant_add(now, self->settings->overdue_ns / ACCEPT_PART);
+    fetch(self, now, plan);
+}
+
+/* Reports the plans of the device that take a while. */
+static void report_accepted(struct tt_backend *self, int64_t now, int32_t number) {
+    const struct tt_backend_device *device = &self->devices[number];
+    for (int32_t p = 0; p < device->count; p++) {
+        struct tt_plan *plan = plan_at(self, device, p);
+        if (now < plan->accept_at)
+            continue;
+        plan->accept_at = TT_NEVER;
+        if (plan->epoch == self->primary.epoch) /* else its scheduler has gone */
+            tt_outbox_add(
+                &self->outbox, tt_epoch_scheduler(plan->epoch), TT_FRAME_ACCEPTED, plan->epoch,
+                &(struct tt_frame_record){.id = plan->number, .device = (uint16_t)number});
+    }
 }
 
 static void on_grant(struct tt_backend *self, int64_t now, uint16_t from,
@@ -261,12 +286,12 @@ static struct tt_plan_member *awaited_in(const struct tt_plan *plan, uint16_t fr
     return NULL;
 }
 
-static void settle_input(struct tt_plan *plan, uint16_t from,
+static void settle_input(struct tt_plan *plan, int64_t now, uint16_t from,
                          const struct tt_frame_record *record) {
     struct tt_plan_member *member = awaited_in(plan, from, record->id, record->attempt);
     if (!member)
         return;
-    end_wait(plan, member);
+    end_wait(plan, now, member);
     member->is_here = record->code == 1;
 }
 
@@ -293,16 +318,16 @@ static void on_input(struct tt_backend *self, int64_t now, uint16_t from,
         for (int32_t p = 0; p < device->count; p++) {
             struct tt_plan *plan = plan_at(self, device, p);
             for (int32_t i = 0; plan->state == TT_PLAN_COLLECTING && i < frame->count; i++)
-                settle_input(plan, from, &frame->records[i]);
+                settle_input(plan, now, from, &frame->records[i]);
         }
         advance(self, now, d);
     }
 }
 
-static void settle_read(struct tt_backend *self, struct tt_plan *plan,
+static void settle_read(struct tt_backend *self, int64_t now, struct tt_plan *plan,
                         struct tt_plan_member *member, bool is_here) {
     if (is_here) {
-        end_wait(plan, member);
+        end_wait(plan, now, member);
         member->is_here = true;
     } else {
         member->is_reading = false;
@@ -318,7 +343,7 @@ void tt_backend_read(struct tt_backend *self, int64_t now, uint16_t from, uint64
             struct tt_plan *plan = plan_at(self, device, p);
             struct tt_plan_member *member = awaited_in(plan, from, id, attempt);
             if (member && member->is_reading)
-                settle_read(self, plan, member, is_here);
+                settle_read(self, now, plan, member, is_here);
         }
         advance(self, now, d);
     }
@@ -326,13 +351,13 @@ void tt_backend_read(struct tt_backend *self, int64_t now, uint16_t from, uint64
 
 /* ---- clients that go ---- */
 
-static void withdraw_member(struct tt_backend *self, struct tt_plan *plan,
+static void withdraw_member(struct tt_backend *self, int64_t now, struct tt_plan *plan,
                             struct tt_plan_member *member) {
     bool was_here = member->is_here;
     if (member->is_answered || member->is_withdrawn)
         return;
     if (member->awaited)
-        end_wait(plan, member);
+        end_wait(plan, now, member);
     if (plan->state != TT_PLAN_RUNNING)
         member->is_here = false;
     else /* what comes of it may be an error that says so: no answer to another attempt */
@@ -352,7 +377,7 @@ static void on_cancel(struct tt_backend *self, int64_t now, uint16_t from,
                 struct tt_plan_member *member = &plan->members[i];
                 if (member->id == record->id && member->frontend == from &&
                     member->attempt <= record->attempt)
-                    withdraw_member(self, plan, member);
+                    withdraw_member(self, now, plan, member);
             }
         }
         advance(self, now, d);
@@ -409,12 +434,12 @@ void tt_backend_receive(struct tt_backend *self, int64_t now, uint16_t from,
 
 /* What runs for a frontend that has ended, or that does not get all words any more, is of no use.
  */
-static void stop_in_vain(struct tt_backend *self, struct tt_plan *plan, uint16_t frontend,
-                         bool has_ended) {
+static void stop_in_vain(struct tt_backend *self, int64_t now, struct tt_plan *plan,
+                         uint16_t frontend, bool has_ended) {
     for (int32_t i = 0; i < plan->count; i++) {
         struct tt_plan_member *member = &plan->members[i];
         if (member->frontend == frontend && (has_ended || member->words > 0))
-            withdraw_member(self, plan, member);
+            withdraw_member(self, now, plan, member);
     }
 }
 
@@ -427,20 +452,22 @@ void tt_backend_link(struct tt_backend *self, int64_t now, uint16_t peer, enum t
         for (int32_t p = 0; p < device->count; p++) {
             struct tt_plan *plan = plan_at(self, device, p);
             if (plan->state == TT_PLAN_RUNNING)
-                stop_in_vain(self, plan, peer, link == TT_LINK_CLOSED);
+                stop_in_vain(self, now, plan, peer, link == TT_LINK_CLOSED);
             if (plan->state != TT_PLAN_COLLECTING)
                 continue;
             for (int32_t i = 0; i < plan->count; i++)
                 if (plan->members[i].awaited && plan->members[i].frontend == peer)
-                    leave_out(self, plan, &plan->members[i]);
+                    leave_out(self, now, plan, &plan->members[i]);
         }
         advance(self, now, d);
     }
 }
 
 void tt_backend_tick(struct tt_backend *self, int64_t now) {
-    for (int32_t d = 0; d < self->device_count; d++)
+    for (int32_t d = 0; d < self->device_count; d++) {
         advance(self, now, d);
+        report_accepted(self, now, d);
+    }
 }
 
 int64_t tt_backend_next_at(const struct tt_backend *self) {
@@ -452,8 +479,8 @@ int64_t tt_backend_next_at(const struct tt_backend *self) {
         const struct tt_plan *plan = plan_at(self, device, 0);
         if (plan->state == TT_PLAN_COLLECTING)
             next_at = tt_instant_min(next_at, plan->fetched_by);
-        else if (plan->state == TT_PLAN_READY)
-            next_at = tt_instant_min(next_at, plan->start_at);
+        for (int32_t p = 0; p < device->count; p++)
+            next_at = tt_instant_min(next_at, plan_at(self, device, p)->accept_at);
     }
     return next_at;
 }
@@ -470,6 +497,7 @@ void tt_backend_check(const struct tt_backend *self) {
             if (plan->state == TT_PLAN_FREE)
                 continue;
             tt_assert(p == 0 || plan->state != TT_PLAN_RUNNING); /* one at a time */
+            tt_assert(p > 0 || plan->state != TT_PLAN_READY);    /* it would run */
             tt_assert(plan->epoch <= self->primary.epoch);
             int32_t awaited = 0;
             for (int32_t i = 0; i < plan->count; i++) {

@@ -2,13 +2,19 @@
  *
  * Life of a plan (a granted batch): COLLECTING, the inputs were asked for -> READY, all that can
  * come are here -> RUNNING -> its results are with the frontends, and the scheduler hears DONE. The
- * plans of one device run in the order of their grants. Members whose frontend has no input for
- * them any more are left out; so are inputs that do not come in time, and members whose client goes
- * before the plan runs.
+ * plans of one device run in the order of their grants, each as soon as the one before has ended.
+ * DONE says how long the plan was READY or RUNNING: what is left of the scheduler's round trip is
+ * the delay of its messages and inputs (S4). Members whose frontend has no input for them any more
+ * are left out; so are inputs that do not come in time, and members whose client goes before the
+ * plan runs.
  *
  * A driver whose server batches the requests of several plans for itself may answer each member
  * when it ends (tt_backend_answer), and report what it emitted before (tt_backend_emitted). The
  * plan ends with its last member.
+ *
+ * DONE implies ACCEPTED, which would wake the scheduler once more. So that is sent only of plans
+ * that have not ended within a quarter of the time after which the scheduler suspects their
+ * backend.
  *
  * Fencing: a grant is obeyed only if its epoch is the highest claimed. Plans accepted before a
  * claim go on, and the answer to the claim says how many there are.
@@ -37,7 +43,9 @@ struct tt_plan_member {
 
 struct tt_plan {
     uint64_t number, epoch;
-    int64_t start_at, fetched_by;
+    int64_t fetched_by;
+    int64_t ready_at;  /* READY, RUNNING: when its inputs were here; -1: some did not come */
+    int64_t accept_at; /* when ACCEPTED is due if it has not ended before; TT_NEVER: it was sent */
     enum tt_plan_state state;
     uint16_t model;
     int32_t count, awaited;

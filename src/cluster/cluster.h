@@ -53,18 +53,21 @@ struct tt_cluster_settings {
     /* [capacity]: models that are loaded together have the number of the first; NULL: each is
      * loaded alone. */
     const uint16_t *groups;
-    int64_t silence_ns;    /* a primary that was not heard for so long is suspected */
-    int64_t beat_ns;       /* between two beats; a tenth of that */
-    int64_t ask_ns;        /* for opinions before a silent primary is replaced */
-    int64_t control_ns;    /* of a message between two nodes; a high quantile (S4) */
-    int64_t data_ns;       /* of one row's input */
+    int64_t silence_ns; /* a primary that was not heard for so long is suspected */
+    int64_t beat_ns;    /* between two beats; a tenth of that */
+    int64_t ask_ns;     /* for opinions before a silent primary is replaced */
+    /* S4: what a batch's messages take, and one row's input: from the grant until the batch can
+     * run, and from its end to the report. With learns_delays so it is believed until a backend's
+     * last batches say otherwise. */
+    int64_t control_ns, data_ns;
+    bool learns_delays;
     int64_t overdue_ns;    /* a grant may be so late before its backend is suspected */
     int64_t fetch_ns;      /* a backend waits for inputs so long after the grant's start */
     int64_t patience_ns;   /* a frontend accepts requests so long without a primary */
     int64_t grace_ns;      /* after its deadline, before a request is given up */
     int64_t placing_ns;    /* the models of a plan are loaded within that; 0: no limit */
     int32_t request_limit; /* requests at once: of a frontend */
-    int32_t depth;         /* plans at once on a device */
+    int32_t depth; /* plans at once on a device: with 2 the next one is sent ahead of its end */
 };
 
 /* The number by which the model is loaded and unloaded. */

@@ -29,9 +29,9 @@ enum tt_frame_type {
     TT_FRAME_TICKET = 1,
     /* F to S, and to the B that fetched the input: id, attempt. */
     TT_FRAME_CANCEL,
-    /* S to B, one batch. First record: id: number of the plan, device, model, duration: start in.
-     * Then one record per request: id, attempt, node: its frontend, rows, length, duration: time
-     * left, TT_NEVER: no deadline, 0: not said. */
+    /* S to B, one batch. First record: id: number of the plan, device, model, duration: how long it
+     * is expected to wait there until the device is free. Then one record per request: id, attempt,
+     * node: its frontend, rows, length, duration: time left, TT_NEVER: no deadline, 0: not said. */
     TT_FRAME_GRANT,
     /* B to S: id: plan, device. */
     TT_FRAME_ACCEPTED,
@@ -44,7 +44,8 @@ enum tt_frame_type {
     /* B to F: id, attempt, code: 1 computed, 0 failed. Length: bytes of the payload. Duration: 0:
      * it follows; else 1 + its place in memory that both share (fleet/result_ring.h). */
     TT_FRAME_RESULT,
-    /* B to S: id: plan, device, rows: plans left there, code: 1 computed, 0 failed. */
+    /* B to S: id: plan, device, rows: plans left there, code: 1 computed, 0 failed, duration: 1 +
+     * the time since all its inputs were there, 0: not said. */
     TT_FRAME_DONE,
     /* B to S: no more grants; what was granted still runs. */
     TT_FRAME_LEAVE,

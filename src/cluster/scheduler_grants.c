@@ -38,6 +38,16 @@ static void add_member(struct tt_scheduler_role *self, int64_t now,
                                             .attempt = origin->attempt});
 }
 
+/* S4: what a batch's messages are believed to take, and at least what was given. */
+static int64_t travel_of(const struct tt_scheduler_role *self,
+                         const struct tt_granted_device *device, const struct tt_task *task) {
+    const struct tt_network_delay given = {self->settings->control_ns, self->settings->data_ns};
+    struct tt_network_delay believed =
+        tt_mechanism_delay(&device->pool->mechanism, device->executor, given);
+    return tt_instant_max(tt_network_delay_of(given, task->rows),
+                          tt_network_delay_of(believed, task->rows));
+}
+
 /* When the device should have reported the end of a task that starts no earlier than `start_at`. */
 static int64_t overdue_at(const struct tt_scheduler_role *self,
                           const struct tt_granted_device *device, const struct tt_task *task,
@@ -48,8 +58,7 @@ static int64_t overdue_at(const struct tt_scheduler_role *self,
     if (pace > 1000)
         run += run / 1000 * (pace - 1000);
     int64_t slack = tt_instant_max(self->settings->overdue_ns, run / 4);
-    int64_t travel = 2 * self->settings->control_ns + self->settings->data_ns * task->rows;
-    return start_at + run + slack + travel;
+    return start_at + run + slack + travel_of(self, device, task);
 }
 
 /* Sends the grant, which starts no earlier than `start_at`. */
@@ -58,17 +67,28 @@ static void issue(struct tt_scheduler_role *self, int64_t now,
                   int64_t start_at) {
     const struct tt_task *task = grant->task;
     grant->number = ++self->grant_count; /* ascending in the order of sending */
-    grant->accepted_by = now + 2 * self->settings->control_ns + self->settings->overdue_ns;
+    grant->sent_at = now;
+    int64_t travel = travel_of(self, device, task);
+    grant->accepted_by = now + travel + self->settings->overdue_ns;
     grant->ended_by = overdue_at(self, device, task, start_at);
     self->granted++;
     tt_outbox_begin(
         &self->outbox, device->backend, TT_FRAME_GRANT, self->primary.epoch,
         &(struct tt_frame_record){.id = grant->number,
-                                  .duration_ns = tt_instant_max(task->start_at - now, 0),
+                                  .duration_ns = tt_instant_max(task->start_at - now - travel, 0),
                                   .model = (uint16_t)task->model,
                                   .device = device->device});
     for (int32_t i = 0; i < task->count; i++)
         add_member(self, now, device, task->items[i].request);
+}
+
+/* The latest start of the task in this place of the device, if the one before is in time. */
+static int64_t start_after(const struct tt_scheduler_role *self, int64_t now,
+                           const struct tt_granted_device *device, int32_t place,
+                           const struct tt_task *task) {
+    int64_t start_at = tt_instant_max(now, task->start_at);
+    return place > 0 ? tt_instant_max(start_at, grant_at(self, device, place - 1)->ended_by)
+                     : start_at;
 }
 
 static void on_start(void *context, int64_t now, struct tt_task *task) {
@@ -78,9 +98,7 @@ static void on_start(void *context, int64_t now, struct tt_task *task) {
     struct tt_granted_device *device = tt_scheduler_holders_choose(
         self, &self->devices[pool->devices[task->executor]], task->model, &is_parked);
     tt_assert(device->count < self->settings->depth && device->is_usable);
-    int64_t start_at = tt_instant_max(now, task->start_at);
-    if (device->count > 0)
-        start_at = tt_instant_max(start_at, grant_at(self, device, device->count - 1)->ended_by);
+    int64_t start_at = start_after(self, now, device, device->count, task);
     struct tt_grant *grant = grant_at(self, device, device->count);
     *grant = (struct tt_grant){
         .task = task, .accepted_by = TT_NEVER, .ended_by = TT_NEVER, .is_parked = is_parked};
@@ -244,7 +262,8 @@ static void set_usable(int64_t now, struct tt_granted_device *device) {
     tt_assert(device->count == 0);
     device->is_usable = true;
     device->oldest = 0;
-    tt_mechanism_add_executor(&device->pool->mechanism, now, device->executor, device->executor);
+    /* Devices of a backend share the delay of its messages. */
+    tt_mechanism_add_executor(&device->pool->mechanism, now, device->executor, device->backend);
     device->pool->wants_decision = true;
 }
 
@@ -262,19 +281,26 @@ static void drain_device(int64_t now, struct tt_granted_device *device) {
     device->pool->wants_decision = true;
 }
 
-/* The oldest grant of the device is over. */
+/* The oldest grant of the device is over. Its backend had it for `stay_ns` since all its inputs
+ * were there; -1: that is not known. A stay that is longer than the round trip is no measurement.
+ */
 static void finish(struct tt_scheduler_role *self, int64_t now, struct tt_granted_device *device,
-                   bool is_computed) {
-    struct tt_task *task = grant_at(self, device, 0)->task;
-    self->parked -= grant_at(self, device, 0)->is_parked;
+                   bool is_computed, int64_t stay_ns) {
+    const struct tt_grant *grant = grant_at(self, device, 0);
+    struct tt_task *task = grant->task;
+    self->parked -= grant->is_parked;
+    if (is_computed && stay_ns >= 0 && grant->sent_at == task->dispatched_at &&
+        stay_ns <= now - grant->sent_at)
+        task->received_at = now - stay_ns;
     device->oldest = (device->oldest + 1) % self->settings->depth;
     device->count--;
     set_due(self, device);
     task->outcome = is_computed ? TT_OUTCOME_DONE : TT_OUTCOME_FAILED;
     task->last_step_done = is_computed ? task->last_step : task->first_step - 1;
-    /* As far as this scheduler knows: its backend reports the end only. */
-    task->started_at =
-        tt_instant_max(tt_instant_max(task->dispatched_at, task->start_at), device->idle_since_at);
+    /* As far as this scheduler knows: its backend reports the end, and how long it had it. */
+    int64_t there_at = task->received_at >= 0 ? task->received_at
+                                              : tt_instant_max(task->dispatched_at, task->start_at);
+    task->started_at = tt_instant_max(there_at, device->idle_since_at);
     task->ended_at = device->idle_since_at = now;
     if (!is_computed || task->started_at > now)
         task->started_at = -1;
@@ -295,33 +321,30 @@ static void return_request(struct tt_scheduler_role *self, uint16_t backend, uin
 }
 
 static void return_members(struct tt_scheduler_role *self, const struct tt_granted_device *device,
-                           bool died) {
-    for (int32_t g = 0; g < device->count; g++) {
-        const struct tt_grant *grant = grant_at(self, device, g);
-        const struct tt_task *task = grant->task;
-        for (int32_t i = 0; i < task->count; i++) {
-            const struct tt_ticket_origin *origin =
-                &device->pool->origins[task->items[i].request->handle.index];
-            return_request(self, device->backend, origin->frontend, origin->id, origin->attempt,
-                           died && !grant->is_parked);
-        }
+                           const struct tt_grant *grant, bool died) {
+    const struct tt_task *task = grant->task;
+    for (int32_t i = 0; i < task->count; i++) {
+        const struct tt_ticket_origin *origin =
+            &device->pool->origins[task->items[i].request->handle.index];
+        return_request(self, device->backend, origin->frontend, origin->id, origin->attempt,
+                       died && !grant->is_parked);
     }
 }
 
 void tt_scheduler_grants_give_back(struct tt_scheduler_role *self, int64_t now,
                                    struct tt_granted_device *device) {
-    tt_assert(device->count == 1 && grant_at(self, device, 0)->is_parked);
-    return_members(self, device, false);
-    finish(self, now, device, false);
+    tt_assert(device->count > 0 && grant_at(self, device, 0)->is_parked);
+    return_members(self, device, grant_at(self, device, 0), false);
+    finish(self, now, device, false, -1);
 }
 
 void tt_scheduler_grants_issue(struct tt_scheduler_role *self, int64_t now,
-                               struct tt_granted_device *device) {
-    struct tt_grant *grant = grant_at(self, device, 0);
-    tt_assert(device->count == 1 && grant->is_parked);
+                               struct tt_granted_device *device, int32_t place) {
+    struct tt_grant *grant = grant_at(self, device, place);
+    tt_assert(place < device->count && grant->is_parked);
     grant->is_parked = false;
     self->parked--;
-    issue(self, now, device, grant, tt_instant_max(now, grant->task->start_at));
+    issue(self, now, device, grant, start_after(self, now, device, place, grant->task));
     set_due(self, device);
 }
 
@@ -341,7 +364,7 @@ void tt_scheduler_grants_leave(struct tt_scheduler_role *self, int64_t now, uint
         struct tt_granted_device *device = &self->devices[i];
         if (!device->is_usable)
             continue;
-        if (device->count > 0 && grant_at(self, device, 0)->is_parked)
+        while (device->count > 0 && grant_at(self, device, 0)->is_parked)
             tt_scheduler_grants_give_back(self, now, device);
         drain_device(now, device);
         if (device->count == 0)
@@ -374,7 +397,7 @@ void tt_scheduler_grants_done(struct tt_scheduler_role *self, int64_t now, uint1
         return;
     }
     if (device->is_usable && device->count > 0 && grant_at(self, device, 0)->number == record->id)
-        finish(self, now, device, record->code == 1);
+        finish(self, now, device, record->code == 1, record->duration_ns - 1);
     if (!device->is_usable && record->rows == 0 && self->peers[from].state == TT_PEER_KNOWN)
         set_usable(now, device);
 }
@@ -407,13 +430,30 @@ void tt_scheduler_grants_lose(struct tt_scheduler_role *self, int64_t now, uint1
         struct tt_granted_device *device = &self->devices[i];
         if (!device->is_usable)
             continue;
-        return_members(self, device, died);
+        for (int32_t g = 0; g < device->count; g++)
+            return_members(self, device, grant_at(self, device, g), died);
         drain_device(now, device);
         if (device->count == 0)
             remove_device(now, device);
         while (device->count > 0) /* the last one removes it */
-            finish(self, now, device, false);
+            finish(self, now, device, false, -1);
     }
+}
+
+bool tt_scheduler_role_delay(const struct tt_scheduler_role *self, uint16_t backend,
+                             struct tt_network_delay *out_delay, int32_t *out_count) {
+    for (int32_t i = self->first_device[backend]; i < self->first_device[backend + 1]; i++) {
+        const struct tt_granted_device *device = &self->devices[i];
+        const struct tt_mechanism *mechanism = &device->pool->mechanism;
+        if (!device->is_usable || !mechanism->delays)
+            continue;
+        const struct tt_delay_estimate *estimate =
+            &mechanism->delays[mechanism->executors[device->executor].network];
+        *out_delay = estimate->believed;
+        *out_count = estimate->count;
+        return true;
+    }
+    return false;
 }
 
 uint16_t tt_scheduler_grants_overdue(const struct tt_scheduler_role *self, int64_t now) {

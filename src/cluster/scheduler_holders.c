@@ -1,8 +1,9 @@
 /* Which backends have which models. A batch goes only to a backend that has its model.
  *
- * The mechanism takes the devices of a pool for equal, and chooses one that is idle. If that one's
- * backend lacks the model, it changes its place in the mechanism with an idle device that has it.
- * If none is idle, the batch is parked (scheduler_parked.c). */
+ * The mechanism takes the devices of a pool for equal, but for the delay of their messages. If the
+ * backend of the one that it chose lacks the model, that device changes its place in the mechanism
+ * with an idle one that has it. If none is idle, or the chosen one has a batch, the new batch is
+ * parked (scheduler_parked.c). */
 #include "cluster/scheduler_role.h"
 
 static bool *lack(const struct tt_scheduler_role *self, uint16_t backend, int32_t model) {
@@ -18,7 +19,6 @@ bool tt_scheduler_holders_have(const struct tt_scheduler_role *self, uint16_t ba
 void tt_scheduler_role_hold(struct tt_scheduler_role *self, uint16_t backend, int32_t model,
                             bool holds) {
     tt_assert(self->settings->nodes[backend].role == TT_ROLE_BACKEND);
-    tt_assert(self->settings->depth == 1); /* a parked batch is the only one of its device */
     tt_assert(model >= 0 && model < self->settings->model_count);
     bool *lacks = lack(self, backend, model);
     if (*lacks == !holds)
@@ -76,15 +76,31 @@ void tt_scheduler_holders_exchange(struct tt_scheduler_role *self, struct tt_gra
     b->executor = executor;
     a->pool->devices[a->executor] = (int32_t)(a - self->devices);
     b->pool->devices[b->executor] = (int32_t)(b - self->devices);
+    a->pool->has_exchanged = true;
+}
+
+void tt_scheduler_holders_seat(struct tt_scheduler_pool *pool, int64_t now) {
+    if (!pool->has_exchanged)
+        return;
+    pool->has_exchanged = false;
+    pool->wants_decision = true; /* delays may be others */
+    for (int32_t e = 0; e < pool->device_count; e++) {
+        const struct tt_executor *executor = &pool->mechanism.executors[e];
+        uint16_t backend = pool->role->devices[pool->devices[e]].backend;
+        if (executor->state != TT_EXECUTOR_GONE && executor->device != backend)
+            tt_mechanism_move_executor(&pool->mechanism, now, e, backend);
+    }
 }
 
 struct tt_granted_device *tt_scheduler_holders_choose(struct tt_scheduler_role *self,
                                                       struct tt_granted_device *device,
                                                       int32_t model, bool *out_is_parked) {
-    *out_is_parked = false;
-    if (tt_scheduler_holders_have(self, device->backend, model))
+    int32_t last = (device->oldest + device->count - 1) % self->settings->depth;
+    *out_is_parked = device->count > 0 && device->grants[last].is_parked;
+    if (*out_is_parked || tt_scheduler_holders_have(self, device->backend, model))
         return device;
-    struct tt_granted_device *other = tt_scheduler_holders_find_idle(self, device->pool, model);
+    struct tt_granted_device *other =
+        device->count > 0 ? NULL : tt_scheduler_holders_find_idle(self, device->pool, model);
     *out_is_parked = other == NULL;
     if (!other)
         return device;
@@ -96,8 +112,13 @@ void tt_scheduler_holders_check(const struct tt_scheduler_role *self) {
     int32_t parked = 0;
     for (int32_t i = 0; i < self->device_count; i++) {
         const struct tt_granted_device *device = &self->devices[i];
-        for (int32_t g = 0; g < device->count; g++)
-            parked += device->grants[(device->oldest + g) % self->settings->depth].is_parked;
+        bool is_last = false;
+        for (int32_t g = 0; g < device->count; g++) {
+            bool is_parked = device->grants[(device->oldest + g) % self->settings->depth].is_parked;
+            parked += is_parked;
+            tt_assert(is_parked || !is_last);
+            is_last = is_parked;
+        }
     }
     tt_assert(parked == self->parked);
     for (int32_t m = 0; m < self->settings->model_count; m++) {

@@ -1,32 +1,76 @@
 /* Parked batches: no idle device had their model when the mechanism chose one. The chosen device
- * counts as busy until another one can run the batch. If no backend has the model any more, the
+ * counts as busy until it, or an idle one in its place, can run the batch. What the mechanism sent
+ * there afterwards waits behind it. If no backend has the model any more, or the device goes, the
  * requests go back to their frontends. */
 #include "cluster/scheduler_role.h"
 
-static void move_or_return(struct tt_scheduler_role *self, int64_t now,
+static const struct tt_grant *grant_at(const struct tt_scheduler_role *self,
+                                       const struct tt_granted_device *device, int32_t place) {
+    return &device->grants[(device->oldest + place) % self->settings->depth];
+}
+
+/* The idle device takes the place of the other one, and all that is parked there. */
+static void take_over(struct tt_scheduler_role *self, struct tt_granted_device *device,
+                      struct tt_granted_device *idle) {
+    tt_scheduler_holders_exchange(self, device, idle);
+    struct tt_grant *grants = idle->grants;
+    idle->grants = device->grants;
+    idle->oldest = device->oldest;
+    idle->count = device->count;
+    device->grants = grants;
+    device->oldest = device->count = 0;
+    tt_scheduler_grants_settle(self, device);
+    tt_scheduler_grants_settle(self, idle);
+}
+
+/* The first parked grant of the device, which has none but parked ones before it, is sent if it can
+ * run there. False: it waits on. */
+static bool issue_next(struct tt_scheduler_role *self, int64_t now,
+                       struct tt_granted_device *device) {
+    int32_t place = 0;
+    while (place < device->count && !grant_at(self, device, place)->is_parked)
+        place++;
+    if (place == device->count ||
+        !tt_scheduler_holders_have(self, device->backend,
+                                   grant_at(self, device, place)->task->model))
+        return false;
+    tt_scheduler_grants_issue(self, now, device, place);
+    return true;
+}
+
+/* False: the oldest grant of the device, which is parked, waits on, or another device has it. */
+static bool move_or_return(struct tt_scheduler_role *self, int64_t now,
                            struct tt_granted_device *device) {
-    int32_t model = device->grants[device->oldest].task->model;
-    struct tt_granted_device *other = device;
-    if (!tt_scheduler_holders_have(self, device->backend, model))
-        other = tt_scheduler_holders_find_idle(self, device->pool, model);
-    if (other && other != device) {
-        tt_scheduler_holders_exchange(self, device, other);
-        other->oldest = 0;
-        other->grants[0] = device->grants[device->oldest];
-        other->count = 1;
-        device->count = 0;
-        tt_scheduler_grants_settle(self, device);
-    }
-    if (other)
-        tt_scheduler_grants_issue(self, now, other);
-    else if (tt_scheduler_holders_lost(self, device->pool->number, model))
+    int32_t model = grant_at(self, device, 0)->task->model;
+    const struct tt_executor *executor = &device->pool->mechanism.executors[device->executor];
+    struct tt_granted_device *idle = NULL;
+    if (executor->state != TT_EXECUTOR_UP ||
+        tt_scheduler_holders_lost(self, device->pool->number, model)) {
         tt_scheduler_grants_give_back(self, now, device);
+        return true;
+    }
+    if (!tt_scheduler_holders_have(self, device->backend, model))
+        idle = tt_scheduler_holders_find_idle(self, device->pool, model);
+    if (idle) {
+        take_over(self, device, idle);
+        while (issue_next(self, now, idle))
+            continue;
+    }
+    return false;
+}
+
+static void look_after(struct tt_scheduler_role *self, int64_t now,
+                       struct tt_granted_device *device) {
+    bool goes_on = true;
+    while (goes_on) {
+        while (issue_next(self, now, device))
+            continue;
+        goes_on = device->count > 0 && grant_at(self, device, 0)->is_parked &&
+                  move_or_return(self, now, device);
+    }
 }
 
 void tt_scheduler_parked_move(struct tt_scheduler_role *self, int64_t now) {
-    for (int32_t i = 0; self->parked > 0 && i < self->device_count; i++) {
-        struct tt_granted_device *device = &self->devices[i];
-        if (device->count == 1 && device->grants[device->oldest].is_parked)
-            move_or_return(self, now, device);
-    }
+    for (int32_t i = 0; self->parked > 0 && i < self->device_count; i++)
+        look_after(self, now, &self->devices[i]);
 }

@@ -110,7 +110,9 @@ static enum tt_err open_pool(struct tt_scheduler_pool *pool, int64_t now, struct
                                            .executor_capacity = pool->device_count,
                                            .max_batch = role->max_batch,
                                            .depth = settings->depth,
-                                           .request_limit = role->origin_count};
+                                           .request_limit = role->origin_count,
+                                           .learns_delays = settings->learns_delays,
+                                           .delay = {settings->control_ns, settings->data_ns}};
     struct tt_carrier carrier = tt_scheduler_grants_carrier(pool);
     enum tt_err err = tt_mechanism_init(&pool->mechanism, &options, &carrier, why);
     if (err)
@@ -149,7 +151,7 @@ static void close_first(struct tt_scheduler_role *self, int32_t count) {
         if (self->policy->destroyed)
             self->policy->destroyed(self->policy->context, &self->pools[i].mechanism);
         tt_mechanism_fini(&self->pools[i].mechanism);
-        self->pools[i].wants_decision = false;
+        self->pools[i].wants_decision = self->pools[i].has_exchanged = false;
     }
     self->is_closing = self->has_mechanisms = false;
 }
@@ -212,10 +214,12 @@ void tt_scheduler_pools_decide(struct tt_scheduler_role *self, int64_t now) {
     tt_scheduler_parked_move(self, now);
     for (int32_t i = 0; i < self->pool_count; i++) {
         struct tt_scheduler_pool *pool = &self->pools[i];
+        tt_scheduler_holders_seat(pool, now);
         if (!pool->wants_decision && tt_mechanism_next_at(&pool->mechanism) > now)
             continue;
         pool->wants_decision = false;
         tt_mechanism_decide(&pool->mechanism, now);
+        tt_scheduler_holders_seat(pool, now);
     }
 }
 
@@ -233,6 +237,8 @@ static void check_device(const struct tt_scheduler_role *self, int32_t number) {
     bool ends = peer == TT_PEER_LEAVING || peer == TT_PEER_AVOIDED;
     tt_assert(device->pool->devices[device->executor] == number);
     tt_assert(device->is_usable == (executor->state != TT_EXECUTOR_GONE));
+    tt_assert(!device->is_usable || device->pool->wants_decision ||
+              executor->device == device->backend);
     tt_assert(executor->state != TT_EXECUTOR_DRAINING || ends || device->count > 0);
     tt_assert(device->count == executor->queued);
     tt_assert(tt_heap_contains(&self->due, number) == (device->count > 0));

@@ -19,8 +19,14 @@
  * again: grants know no frontends, so the pair cannot be kept apart otherwise. A frontend that does
  * not reach more than half of the backends is itself the reason, and no backend is avoided for it.
  *
+ * Delays (S4). All instants of a device are those at which its report arrives: a batch was there
+ * when DONE came, less the time that DONE says that it waited and ran. So the delay of a batch
+ * holds all of its messages, there and back, and no two clocks are compared. It is taken off the
+ * timers, and a device of depth 2 gets its next batch so much before its end (policy/deferred).
+ *
  * The backends of a pool need not have the same models. A batch goes to one that has its model, and
- * waits until such a one is idle. A request for a model that no backend of its pool has is dropped.
+ * waits until such a one is idle; those behind it on its device wait, too. A request for a model
+ * that no backend of its pool has is dropped.
  *
  * One thread. A policy may have threads of its own (struct tt_scheduler_policy): they see requests
  * only as metadata, and what they decide is carried out, or left out, on the role's thread. So none
@@ -66,6 +72,7 @@ struct tt_scheduler_pool {
     struct tt_scheduler_role *role;
     uint16_t number;
     bool wants_decision;
+    bool has_exchanged; /* devices; the mechanism gets to know it outside of its decisions */
     struct tt_mechanism mechanism;
     int32_t *devices; /* [device_count]: by executor, the role's number of the device */
     int32_t device_count;
@@ -86,13 +93,14 @@ struct tt_ticket_entry {
 struct tt_grant {
     struct tt_task *task;
     uint64_t number;
+    int64_t sent_at;
     int64_t accepted_by, ended_by; /* its backend is suspected after that */
     bool is_accepted;
     bool is_parked; /* not sent: no idle backend has its model (scheduler_holders.c) */
 };
 
 struct tt_granted_device {
-    struct tt_grant *grants; /* [depth], a ring from `oldest` */
+    struct tt_grant *grants; /* [depth], a ring from `oldest`; those that are parked come last */
     int32_t oldest, count;
     int64_t idle_since_at;    /* the end of its latest grant */
     uint16_t backend, device; /* as its backend numbers it */
@@ -173,14 +181,17 @@ void tt_scheduler_role_fini(struct tt_scheduler_role *self);
 /* A model has come, the last one of the settings (tt_model_set_add). */
 void tt_scheduler_role_add_model(struct tt_scheduler_role *self, int64_t now, bool serves,
                                  uint16_t pool);
-/* The backend has, or has not, the model loaded. At first every backend has all models. With a
- * depth of 1 only. */
+/* The backend has, or has not, the model loaded. At first every backend has all models. */
 void tt_scheduler_role_hold(struct tt_scheduler_role *self, uint16_t backend, int32_t model,
                             bool holds);
 /* On this backend the model takes so many thousandths of what the settings say: its grants are not
  * overdue before. */
 void tt_scheduler_role_pace(struct tt_scheduler_role *self, uint16_t backend, int32_t model,
                             int32_t permille);
+/* S4: what is believed of the messages to the backend, and from how many of the last ones. False:
+ * none of its devices takes grants. */
+bool tt_scheduler_role_delay(const struct tt_scheduler_role *self, uint16_t backend,
+                             struct tt_network_delay *out_delay, int32_t *out_count);
 /* A spare calls `change`, which may change the profiles of the settings, while no policy reads
  * them, and forgets the paces, which were shares of them. False: it is primary, and nothing was
  * called. */
@@ -240,7 +251,7 @@ int64_t tt_scheduler_plans_next_at(const struct tt_scheduler_role *self);
 /* After each event: models that no backend has become absent, or are back. */
 void tt_scheduler_holders_settle(struct tt_scheduler_role *self);
 /* The device that gets a batch of the model, which may take the place of the given one; it is to be
- * parked if no idle one has the model. */
+ * parked if no idle one has the model, or behind one that is. */
 struct tt_granted_device *tt_scheduler_holders_choose(struct tt_scheduler_role *self,
                                                       struct tt_granted_device *device,
                                                       int32_t model, bool *out_is_parked);
@@ -252,10 +263,12 @@ bool tt_scheduler_holders_lost(const struct tt_scheduler_role *self, uint16_t po
 struct tt_granted_device *tt_scheduler_holders_find_idle(struct tt_scheduler_role *self,
                                                          const struct tt_scheduler_pool *pool,
                                                          int32_t model);
-/* The devices change their places in the mechanism. Both are up, and have as many tasks, so that it
- * does not notice. */
+/* The devices change their places in the mechanism; what the first one has is parked, and the other
+ * one has nothing. */
 void tt_scheduler_holders_exchange(struct tt_scheduler_role *self, struct tt_granted_device *a,
                                    struct tt_granted_device *b);
+/* The mechanism gets to know of which backend's messages each executor has the delay. */
+void tt_scheduler_holders_seat(struct tt_scheduler_pool *pool, int64_t now);
 void tt_scheduler_holders_check(const struct tt_scheduler_role *self);
 
 /* ---- scheduler_parked.c; called by the others ---- */
@@ -309,10 +322,10 @@ void tt_scheduler_grants_lose(struct tt_scheduler_role *self, int64_t now, uint1
                               bool died);
 /* All requests of the frontend leave. */
 void tt_scheduler_grants_forget(struct tt_scheduler_role *self, int64_t now, uint16_t frontend);
-/* The only grant of the device is sent. */
+/* The grant in this place of the device, which was parked, is sent. */
 void tt_scheduler_grants_issue(struct tt_scheduler_role *self, int64_t now,
-                               struct tt_granted_device *device);
-/* The requests of a parked grant go back to their frontends. */
+                               struct tt_granted_device *device, int32_t place);
+/* The requests of the oldest grant, which is parked, go back to their frontends. */
 void tt_scheduler_grants_give_back(struct tt_scheduler_role *self, int64_t now,
                                    struct tt_granted_device *device);
 /* The grants of the device have changed: when it is overdue. */

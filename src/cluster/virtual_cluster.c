@@ -9,9 +9,9 @@
 
 /* How long after the last client's request everything must be answered. */
 #define END_NS (20 * TT_S)
-/* How long after the last answer and the last fault the primary and the backends may have requests.
- */
-#define SETTLE_NS (500 * TT_MS)
+/* How long after the last answer and the last fault the primary and the backends may have requests:
+ * longer than a slow batch of the tests. */
+#define SETTLE_NS (1500 * TT_MS)
 /* How long a run goes on after that, so that what is under way arrives. */
 #define REST_NS (20 * TT_MS)
 

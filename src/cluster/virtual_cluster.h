@@ -67,6 +67,8 @@ struct tt_virtual_options {
     int64_t gap_ns;   /* mean time between two requests, at all frontends together */
     int64_t slo_ns;
     int64_t delay_ns;         /* mean delay of a message */
+    const int64_t *far_ns;    /* [node_count]: what its messages take more; NULL: nothing */
+    int64_t input_ns;         /* what an input takes more, after those of its frame */
     int64_t link_timeout_ns;  /* a cut so long ends the connections */
     int32_t loss_permille;    /* of datagrams, also of those that are repeated */
     int32_t cancel_permille;  /* of clients: they set no deadline, and go within two slo_ns */

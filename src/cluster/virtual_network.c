@@ -79,11 +79,12 @@ static int64_t draw_delay(struct tt_virtual_network *self) {
 }
 
 static struct tt_virtual_event message(uint16_t from, uint16_t to, uint32_t life,
-                                       const uint8_t *bytes, size_t length) {
+                                       const uint8_t *bytes, size_t length, int64_t extra_ns) {
     struct tt_virtual_event event = {.kind = TT_EVENT_MESSAGE,
                                      .from = from,
                                      .to = to,
                                      .life = life,
+                                     .number = extra_ns,
                                      .bytes = malloc(length),
                                      .length = length};
     tt_assert(event.bytes != NULL);
@@ -92,36 +93,42 @@ static struct tt_virtual_event message(uint16_t from, uint16_t to, uint32_t life
 }
 
 static void send_datagram(struct tt_virtual_network *self, int64_t now, uint16_t from, uint16_t to,
-                          const uint8_t *bytes, size_t length) {
+                          const uint8_t *bytes, size_t length, int64_t extra_ns) {
     const struct tt_virtual_link *link = tt_virtual_network_link(self, from, to);
     int32_t copies = tt_prng_below(&self->prng, 1000) < (uint64_t)self->loss_permille ? 2 : 1;
     bool is_lost = tt_prng_below(&self->prng, 1000) < (uint64_t)self->loss_permille;
     for (int32_t i = 0; !is_lost && link->cuts == 0 && i < copies; i++) {
-        struct tt_virtual_event event = message(from, to, link->life, bytes, length);
-        event.at = now + draw_delay(self);
+        struct tt_virtual_event event = message(from, to, link->life, bytes, length, extra_ns);
+        event.at = now + draw_delay(self) + extra_ns;
         tt_virtual_network_schedule(self, event);
     }
 }
 
+static void deliver(struct tt_virtual_network *self, int64_t now, struct tt_virtual_link *link,
+                    struct tt_virtual_event event) {
+    link->last_at = tt_instant_max(link->last_at, now + draw_delay(self) + event.number);
+    event.at = link->last_at;
+    tt_virtual_network_schedule(self, event);
+}
+
 void tt_virtual_network_send(struct tt_virtual_network *self, int64_t now, uint16_t from,
-                             uint16_t to, const uint8_t *bytes, size_t length, bool is_datagram) {
+                             uint16_t to, const uint8_t *bytes, size_t length, bool is_datagram,
+                             int64_t extra_ns) {
     struct tt_virtual_link *link = tt_virtual_network_link(self, from, to);
     if (link->is_lost)
         return;
     if (is_datagram) {
-        send_datagram(self, now, from, to, bytes, length);
+        send_datagram(self, now, from, to, bytes, length, extra_ns);
         return;
     }
-    struct tt_virtual_event event = message(from, to, link->life, bytes, length);
+    struct tt_virtual_event event = message(from, to, link->life, bytes, length, extra_ns);
     if (link->cuts > 0) {
         bool reserved = TT_ARRAY_RESERVE(self->held, &self->held_capacity, self->held_count + 1);
         tt_assert(reserved);
         self->held[self->held_count++] = event;
         return;
     }
-    link->last_at = tt_instant_max(link->last_at, now + draw_delay(self));
-    event.at = link->last_at;
-    tt_virtual_network_schedule(self, event);
+    deliver(self, now, link, event);
 }
 
 /* Takes the messages out that wait on the link, in order; they are sent on, or freed. */
@@ -134,9 +141,7 @@ static void release(struct tt_virtual_network *self, int64_t now, uint16_t from,
         if (event.from != from || event.to != to) {
             self->held[kept++] = event;
         } else if (send) {
-            link->last_at = tt_instant_max(link->last_at, now + draw_delay(self));
-            event.at = link->last_at;
-            tt_virtual_network_schedule(self, event);
+            deliver(self, now, link, event);
         } else {
             free(event.bytes);
         }

@@ -17,7 +17,7 @@
 enum tt_virtual_event_kind {
     TT_EVENT_ARRIVAL,     /* a client's request; at: which frontend is drawn then */
     TT_EVENT_CANCEL,      /* the client of request `number` of node `to` goes */
-    TT_EVENT_MESSAGE,     /* bytes for node `to` */
+    TT_EVENT_MESSAGE,     /* bytes for node `to`; number: ns that it takes more than others */
     TT_EVENT_WISH,        /* a client loads or unloads a model; at: which is drawn then */
     TT_EVENT_MODEL,       /* a model comes */
     TT_EVENT_PLACE,       /* a look at the placement */
@@ -83,9 +83,11 @@ bool tt_virtual_network_next(struct tt_virtual_network *self, struct tt_virtual_
 
 struct tt_virtual_link *tt_virtual_network_link(struct tt_virtual_network *self, uint16_t from,
                                                 uint16_t to);
-/* Sends over the link, or as a datagram. The bytes are copied. */
+/* Sends over the link, or as a datagram; it takes `extra_ns` more than the drawn delay. The bytes
+ * are copied. */
 void tt_virtual_network_send(struct tt_virtual_network *self, int64_t now, uint16_t from,
-                             uint16_t to, const uint8_t *bytes, size_t length, bool is_datagram);
+                             uint16_t to, const uint8_t *bytes, size_t length, bool is_datagram,
+                             int64_t extra_ns);
 /* One more fault cuts both directions / one less: what waited is sent on. */
 void tt_virtual_network_cut(struct tt_virtual_network *self, int64_t now, uint16_t a, uint16_t b);
 void tt_virtual_network_heal(struct tt_virtual_network *self, int64_t now, uint16_t a, uint16_t b);

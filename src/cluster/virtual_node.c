@@ -247,6 +247,15 @@ static bool is_datagram(enum tt_frame_type type) {
     return type == TT_FRAME_BEAT || type == TT_FRAME_ASK || type == TT_FRAME_OPINION;
 }
 
+/* What a frame takes more than others: the way of far nodes, and the bytes of inputs. */
+static int64_t extra_of(const struct tt_virtual_cluster *self, uint16_t from, uint16_t to,
+                        const struct tt_frame *frame) {
+    const int64_t *far_ns = self->options->far_ns;
+    int64_t extra_ns = far_ns ? far_ns[from] + far_ns[to] : 0;
+    return frame->type == TT_FRAME_INPUT ? extra_ns + frame->count * self->options->input_ns
+                                         : extra_ns;
+}
+
 /* Sends what the node left in its outbox, and plans its next tick. */
 void tt_virtual_node_end_turn(struct tt_virtual_cluster *self, struct tt_virtual_node *node,
                               int64_t now) {
@@ -254,8 +263,10 @@ void tt_virtual_node_end_turn(struct tt_virtual_cluster *self, struct tt_virtual
     for (int64_t i = 0; i < outbox->frame_count; i++) {
         struct tt_frame frame = tt_outbox_frame(outbox, i);
         tt_frame_write(&frame, self->bytes);
-        tt_virtual_network_send(&self->network, now, node->number, outbox->frames[i].to,
-                                self->bytes, tt_frame_bytes(frame.count), is_datagram(frame.type));
+        uint16_t to = outbox->frames[i].to;
+        tt_virtual_network_send(&self->network, now, node->number, to, self->bytes,
+                                tt_frame_bytes(frame.count), is_datagram(frame.type),
+                                extra_of(self, node->number, to, &frame));
     }
     tt_outbox_clear(outbox);
     int64_t at = next_at(node);

@@ -202,6 +202,19 @@ static void print_paces(const json_t *nodes) {
     }
 }
 
+/* S4: what the primary subtracts for the messages of each backend. */
+static void print_delays(const json_t *nodes) {
+    size_t i, k;
+    const json_t *node, *delay;
+    json_array_foreach(nodes, i, node) json_array_foreach(json_object_get(node, "delays"), k, delay)
+        printf("messages of a batch on %s take %.0f us, and %.1f us per row%s\n",
+               text_of(delay, "node"), json_real_value(json_object_get(delay, "control_us")),
+               json_real_value(json_object_get(delay, "data_us_per_row")),
+               json_integer_value(json_object_get(delay, "batches")) > 0
+                   ? ""
+                   : ", as the description says");
+}
+
 /* DONE if a primary is there. */
 static int show_status(const struct cluster *self) {
     json_t *nodes = json_array();
@@ -236,6 +249,7 @@ static int show_status(const struct cluster *self) {
                 tt_cluster_scale_print_pools(scaling);
         }
         print_paces(nodes);
+        print_delays(nodes);
         json_decref(nodes);
         json_decref(domains);
     }

@@ -24,6 +24,7 @@ void tt_cluster_figures_fini(struct tt_cluster_figures *self) {
         tt_lock_fini(&self->lock);
     free(self->pools);
     free(self->paces);
+    free(self->delays);
     *self = (struct tt_cluster_figures){.pools = NULL};
 }
 
@@ -47,6 +48,19 @@ static struct tt_pool_figures figures_of(const struct tt_scaling_service *scalin
         .preempted = scaler->preempted};
 }
 
+/* Without memory some are left out. */
+static void note_delays(struct tt_cluster_figures *self, const struct tt_scheduler_role *role) {
+    const struct tt_cluster_settings *settings = role->settings;
+    self->delay_count = 0;
+    for (int32_t i = 0; role->is_primary && i < settings->node_count; i++) {
+        struct tt_delay_figure figure = {.node = settings->nodes[i].name};
+        if (settings->nodes[i].role == TT_ROLE_BACKEND &&
+            tt_scheduler_role_delay(role, (uint16_t)i, &figure.delay, &figure.count) &&
+            TT_ARRAY_RESERVE(self->delays, &self->delay_capacity, self->delay_count + 1))
+            self->delays[self->delay_count++] = figure;
+    }
+}
+
 void tt_cluster_figures_note(struct tt_cluster_figures *self,
                              const struct tt_placement_service *placement,
                              const struct tt_scaling_service *scaling) {
@@ -61,6 +75,7 @@ void tt_cluster_figures_note(struct tt_cluster_figures *self,
     self->plans_dropped = placement->dropped;
     for (int32_t i = 0; i < self->pool_count; i++)
         self->pools[i] = figures_of(scaling, &scaling->pools[i]);
+    note_delays(self, placement->role);
     tt_lock_give(&self->lock);
 }
 
@@ -111,6 +126,25 @@ void tt_cluster_figures_show_paces(const struct tt_cluster_figures *self,
     tt_text_puts(out_json, "]");
 }
 
+void tt_cluster_figures_show_delays(struct tt_cluster_figures *self,
+                                    const struct tt_scheduler_role *role,
+                                    struct tt_text *out_json) {
+    tt_lock_take(&self->lock);
+    note_delays(self, role);
+    tt_text_puts(out_json, ", \"delays\": [");
+    for (int32_t i = 0; i < self->delay_count; i++) {
+        const struct tt_delay_figure *figure = &self->delays[i];
+        tt_text_puts(out_json, i ? ", {" : "{");
+        show_text(out_json, "node", figure->node);
+        tt_text_printf(out_json,
+                       "\"control_us\": %.3f, \"data_us_per_row\": %.3f, \"batches\": %d}",
+                       (double)figure->delay.control_ns / 1e3, (double)figure->delay.data_ns / 1e3,
+                       figure->count);
+    }
+    tt_text_puts(out_json, "]");
+    tt_lock_give(&self->lock);
+}
+
 /* ---- the page ---- */
 
 static void put_paces(const struct tt_cluster_figures *self, struct tt_exposition *page) {
@@ -124,6 +158,23 @@ static void put_paces(const struct tt_cluster_figures *self, struct tt_expositio
         tt_exposition_label(page, "version", self->paces[i].version);
         tt_exposition_label(page, "node", self->paces[i].node);
         tt_exposition_real(page, self->paces[i].permille / (double)ONE);
+    }
+}
+
+static void put_delays(const struct tt_cluster_figures *self, struct tt_exposition *page) {
+    static const char *const names[] = {"tutti_cluster_control_delay_seconds",
+                                        "tutti_cluster_data_delay_seconds"};
+    static const char *const helps[] = {
+        "How long the messages of a batch on a backend are believed to take (S4)",
+        "The same of the input of each of its rows"};
+    for (int32_t k = 0; k < 2; k++) {
+        tt_exposition_family(page, names[k], "gauge", helps[k]);
+        for (int32_t i = 0; i < self->delay_count; i++) {
+            struct tt_network_delay delay = self->delays[i].delay;
+            tt_exposition_begin(page, names[k], "");
+            tt_exposition_label(page, "node", self->delays[i].node);
+            tt_exposition_real(page, (double)(k ? delay.data_ns : delay.control_ns) / 1e9);
+        }
     }
 }
 
@@ -241,5 +292,7 @@ void tt_cluster_figures_put(struct tt_cluster_figures *self, struct tt_text *pag
     }
     if (self->pace_count > 0)
         put_paces(self, &exposition);
+    if (self->delay_count > 0)
+        put_delays(self, &exposition);
     tt_lock_give(&self->lock);
 }

@@ -1,4 +1,4 @@
-/* What a primary's metrics page says of plans of the placement and of scaling.
+/* What a primary's metrics page says of plans of the placement, of scaling, and of its backends.
  *
  * The node's thread copies the figures once a second; any thread writes the page from the copy. So
  * a page may be a second old, and a scheduler never waits for a reader.
@@ -25,6 +25,13 @@ struct tt_pace_figure {
     int32_t permille;
 };
 
+/* S4: how long messages to a backend take, as its primary believes. */
+struct tt_delay_figure {
+    const char *node; /* borrowed */
+    struct tt_network_delay delay;
+    int32_t count; /* messages that say so; 0: it is given */
+};
+
 struct tt_cluster_figures {
     struct tt_lock lock; /* of all that follows */
     bool has_lock;
@@ -37,6 +44,9 @@ struct tt_cluster_figures {
     struct tt_pace_figure *paces; /* [pace_count] */
     int64_t pace_capacity;
     int32_t pace_count;
+    struct tt_delay_figure *delays; /* [delay_count] */
+    int64_t delay_capacity;
+    int32_t delay_count;
 };
 
 /* Errors: NO_MEMORY. */
@@ -54,6 +64,9 @@ void tt_cluster_figures_pace(struct tt_cluster_figures *self, const struct tt_pa
 void tt_cluster_figures_adopted(struct tt_cluster_figures *self);
 /* The node's thread: appends ", \"paces\": [...]". */
 void tt_cluster_figures_show_paces(const struct tt_cluster_figures *self, struct tt_text *out_json);
+/* The node's thread: takes the role's delays of now, and appends ", \"delays\": [...]". */
+void tt_cluster_figures_show_delays(struct tt_cluster_figures *self,
+                                    const struct tt_scheduler_role *role, struct tt_text *out_json);
 /* Any thread. */
 void tt_cluster_figures_put(struct tt_cluster_figures *self, struct tt_text *page);
 

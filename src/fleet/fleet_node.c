@@ -17,7 +17,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-enum { MAX_MESSAGE_BYTES = 1 << 30, MAX_ROUNDS = 16, DEPTH = 1 };
+enum { MAX_MESSAGE_BYTES = 1 << 30, MAX_ROUNDS = 16, DEPTH = 2 };
 
 struct tt_fleet_node {
     struct tt_fleet_options options;
@@ -300,6 +300,7 @@ static enum tt_err fill_settings(struct tt_fleet_node *self, struct tt_error *wh
                                      .beat_ns = silence_ns / 10,
                                      .ask_ns = silence_ns / 10,
                                      .control_ns = or_default(times->control_ns, 100 * TT_US),
+                                     .learns_delays = true,
                                      .overdue_ns = or_default(times->overdue_ns, 25 * TT_MS),
                                      .fetch_ns = or_default(times->fetch_ns, 50 * TT_MS),
                                      .patience_ns = or_default(times->patience_ns, TT_S),

@@ -513,6 +513,7 @@ static void count(void *context, struct tt_text *out) {
                    role->suspected, role->avoided, role->models.placement.version,
                    tt_placement_stage_name(role->models.placement.stage));
     tt_cluster_figures_show_paces(&self->figures, out);
+    tt_cluster_figures_show_delays(&self->figures, role, out);
     struct tt_cluster_advice advice = tt_cluster_demand_advise(&self->demand);
     if (advice.is_primary)
         put_advice(&advice, out);

@@ -210,9 +210,9 @@ model { name: "a" slo_ms: 2500 max_batch: 4 profile { linear { alpha_ms: 1 beta_
 
         self.refused(changed('"deferred"', '"lazy"'), "file.pbtxt:", "policy lazy", "--policy deferred")
         self.refused(changed('"deferred"', '"deferred" option { key: "split" value: "on" }'), "with options")
-        self.refused(SMALL + "depth: 2\n", "depth is 2")
+        self.refused(SMALL + "depth: 3\n", "depth is 3")
         self.refused(SMALL + "jitter: 0.1\n", "no jitter")
-        self.refused(SMALL + "learn: true\n", "does not learn")
+        self.refused(SMALL + "learn: true\n", "learns delays of messages only")
         self.refused(changed("count: 3", "count: 3 executors: 2"), "one executor")
         self.refused(with_model("late: SERVE"), "model 'a' has a rule for late requests")
         self.refused(with_model("window_ms: 3"), "settings of its own")

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { UNKNOWN_MODEL = -1 };
+enum { UNKNOWN_MODEL = -1, DEPTH = 2 };
 
 struct request {
     int64_t arrived_at, deadline_at;
@@ -27,7 +27,7 @@ struct reading {
     int64_t model_count;
     struct request *requests; /* [request_count], by number */
     int64_t request_count, request_capacity;
-    struct running *running; /* [executor_count] */
+    struct running (*running)[DEPTH]; /* [executor_count]: the oldest task first */
     int32_t executor_count;
     /* The task that is reported. */
     struct tt_task_item items[TT_PROFILE_MAX_BATCH];
@@ -85,7 +85,9 @@ static enum tt_err take_run(struct reading *self, const struct tt_recorded_event
         return tt_fail(TT_ERR_INVALID, why,
                        "the scheduler's recording has a batch of unknown requests, at offset %zu",
                        event->offset);
-    struct running *running = &self->running[event->index];
+    struct running *running = &self->running[event->index][0];
+    if (running->numbers) /* it was sent ahead of that one's end */
+        running++;
     free(running->numbers);
     *running = (struct running){.count = event->count, .model = self->models[event->model]};
     running->numbers = tt_allocate((size_t)event->count, sizeof(*running->numbers));
@@ -99,7 +101,7 @@ static int64_t since(const struct reading *self, int64_t at) {
 
 /* The batch has ended as it was to. */
 static void report(struct reading *self, const struct tt_recorded_event *event) {
-    const struct running *running = &self->running[event->index];
+    const struct running *running = &self->running[event->index][0];
     const struct tt_live_run *run = self->batches->run;
     const struct tt_scenario_model *model = &self->scenario->models[running->model];
     struct tt_task task = {.executor = event->index,
@@ -129,12 +131,14 @@ static void report(struct reading *self, const struct tt_recorded_event *event) 
 }
 
 static void take_end(struct reading *self, const struct tt_recorded_event *event) {
-    if (event->index >= self->executor_count || !self->running[event->index].numbers)
+    if (event->index >= self->executor_count || !self->running[event->index][0].numbers)
         return;
+    struct running *running = self->running[event->index];
     if (event->outcome == TT_OUTCOME_DONE && event->started_at >= 0)
         report(self, event);
-    free(self->running[event->index].numbers);
-    self->running[event->index] = (struct running){.numbers = NULL};
+    free(running[0].numbers);
+    running[0] = running[1];
+    running[1] = (struct running){.numbers = NULL};
 }
 
 static enum tt_err take(struct reading *self, const struct tt_recorded_event *event,
@@ -180,7 +184,8 @@ static struct reading *reading_new(struct tt_cluster_batches *batches) {
 
 static void reading_free(struct reading *take_self) {
     for (int32_t e = 0; e < take_self->executor_count; e++)
-        free(take_self->running[e].numbers);
+        for (int32_t i = 0; i < DEPTH; i++)
+            free(take_self->running[e][i].numbers);
     free(take_self->running);
     free(take_self->models);
     free(take_self->requests);

@@ -33,6 +33,7 @@ static void alone_init(struct alone *self) {
     static const struct tt_frame_record devices[] = {{.device = 0}, {.device = 1}};
     struct tt_error why;
     virtual_world_init(&self->world);
+    self->world.settings.depth = 1;
     assert_int_equal(
         tt_scheduler_role_init(&self->role, &self->world.settings, 0, 0, &self->world.policy, &why),
         TT_OK);

@@ -55,12 +55,13 @@ static inline void virtual_world_init(struct virtual_world *self) {
                                                   .beat_ns = 2 * TT_MS,
                                                   .ask_ns = 2 * TT_MS,
                                                   .control_ns = TT_MS,
+                                                  .learns_delays = true,
                                                   .overdue_ns = 5 * TT_MS,
                                                   .fetch_ns = 5 * TT_MS,
                                                   .patience_ns = TT_S,
                                                   .grace_ns = 100 * TT_MS,
                                                   .request_limit = 4096,
-                                                  .depth = 1};
+                                                  .depth = 2};
 }
 
 static inline void virtual_world_fini(struct virtual_world *self) {

@@ -1,6 +1,6 @@
 /* slow */
-/* S6, S10: a cluster in virtual time whose schedulers have the multicore scheduler. Its turns run
- * within decide, so that the same seed gives the same events. */
+/* S4, S6, S10: a cluster in virtual time whose schedulers have the multicore scheduler. Its turns
+ * run within decide, so that the same seed gives the same events. */
 #include "multicore/threaded_policy.h"
 #include "unit/cluster/fault_worlds.h"
 
@@ -27,13 +27,20 @@ static struct tt_scheduler_policy policy_of(int32_t *threads) {
 
 struct endings {
     struct tt_virtual_ending all[ENDINGS];
-    int32_t count;
+    int32_t count, ahead; /* ahead: devices seen with a second batch, which was sent ahead */
 };
 
 static void note(void *context, const struct tt_virtual_ending *ending) {
     struct endings *self = context;
     assert_true(self->count < ENDINGS);
     self->all[self->count++] = *ending;
+}
+
+static void look(void *context, int64_t now, struct tt_scheduler_role *primary) {
+    (void)now;
+    struct endings *self = context;
+    for (int32_t i = 0; i < primary->device_count; i++)
+        self->ahead += primary->devices[i].count == 2;
 }
 
 /* One thread decides as the policy on the node's thread does: the same endings at the same
@@ -65,14 +72,18 @@ static void one_thread_decides_as_none(void **state) {
         options.fault_count = 2;
         options.context = &endings[i];
         options.ended = note;
+        options.place_gap_ns = 5 * TT_MS;
+        options.place = look;
         if (i)
             options.policy = &threaded;
         struct tt_error why;
-        endings[i].count = 0;
+        endings[i].count = endings[i].ahead = 0;
         assert_int_equal(tt_virtual_cluster_run(&options, &results[i], &why), TT_OK);
         assert_string_equal(results[i].violation, "");
     }
     assert_true(results[0].claims > 1 && results[0].returned > 0 && results[0].suspected > 0);
+    assert_true(endings[0].ahead > 0); /* S4 */
+    assert_int_equal(endings[0].ahead, endings[1].ahead);
     assert_int_equal(endings[0].count, endings[1].count);
     for (int32_t i = 0; i < endings[0].count; i++) {
         assert_int_equal(endings[0].all[i].accepted_at, endings[1].all[i].accepted_at);
