@@ -39,6 +39,7 @@ struct tt_fleet_node {
     uv_poll_t timer;
     int timer_fd;
     int64_t timer_at; /* what it is set to; TT_NEVER: nothing */
+    bool has_fired;   /* and is readable until it is set again */
     struct tt_node_links links;
     struct tt_node_memory memory;
     struct tt_node_coordination coordination;
@@ -52,9 +53,12 @@ struct tt_fleet_node {
 
 /* ---- turns ---- */
 
+/* A timer that is set to an earlier instant stays: it is set again when that has come. Most
+ * instants move on before, and each call of the system costs as much as a request. */
 static void set_timer(struct tt_fleet_node *self, int64_t at) {
-    if (at == self->timer_at)
+    if (!self->has_fired && self->timer_at <= at)
         return;
+    self->has_fired = false;
     self->timer_at = at;
     struct itimerspec when = {{0, 0}, {0, 0}};
     if (at != TT_NEVER) { /* 0 would stop it */
@@ -65,9 +69,18 @@ static void set_timer(struct tt_fleet_node *self, int64_t at) {
     timerfd_settime(self->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
+/* Those that the role wants to read at an instant only do not wake the node. */
+static void read_datagrams(struct tt_fleet_node *self, int64_t now) {
+    int64_t at = self->role->datagrams_at ? self->role->datagrams_at(self->self) : INT64_MIN;
+    tt_node_links_watch_datagrams(&self->links, at == INT64_MIN);
+    if (at != INT64_MIN && now >= at)
+        tt_node_links_read_datagrams(&self->links);
+}
+
 /* A role that wants another look at once gets it, but the network is served in between. */
 static void end_turn(struct tt_fleet_node *self) {
     int64_t now = tt_clock_now(), look_at = tt_node_coordination_turn(&self->coordination, now);
+    read_datagrams(self, now);
     int64_t next_at = self->role->next_at(self->self);
     for (int32_t round = 0; round < MAX_ROUNDS && next_at <= now; round++) {
         self->role->tick(self->self, now);
@@ -101,9 +114,7 @@ static void on_timer(uv_poll_t *poll, int status, int events) {
     (void)status;
     (void)events;
     struct tt_fleet_node *self = poll->data;
-    uint64_t expirations;
-    if (read(self->timer_fd, &expirations, sizeof(expirations)) == (ssize_t)sizeof(expirations))
-        self->timer_at = TT_NEVER;
+    self->has_fired = true; /* setting it clears what a read would */
 }
 
 static void on_wake(uv_async_t *async) {

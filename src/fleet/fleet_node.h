@@ -46,6 +46,9 @@ struct tt_fleet_role {
     /* tt_fleet_node_wake was called. NULL: `settle` finds what there is. */
     void (*woken)(void *self);
     int64_t (*next_at)(const void *self);
+    /* Datagrams are read at this instant, at which the role is called anyway; INT64_MIN: when they
+     * come. NULL: the same. */
+    int64_t (*datagrams_at)(const void *self);
     struct tt_outbox *(*outbox)(void *self);
     /* Once per turn, before it is sent: hands over what the turn left. NULL: nothing to do. */
     void (*settle)(void *self, int64_t now);

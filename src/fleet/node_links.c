@@ -13,6 +13,7 @@
 #include <string.h>
 
 enum { TICK_MS = 20, DIAL_AGAIN_MS = 100, HANDSHAKE_MS = 3000, UNACKNOWLEDGED_MS = 2000 };
+enum { READ_AT_ONCE = 32 };
 enum { DATAGRAM_MAGIC = 0x42435454, DATAGRAM_HEAD_BYTES = 16 }; /* "TTCB" */
 
 static const struct tt_cluster_place *place_of(const struct tt_node_links *self, uint16_t peer) {
@@ -267,6 +268,36 @@ static void on_datagram(uv_udp_t *handle, ssize_t count, const uv_buf_t *buffer,
     struct tt_node_links *self = handle->data;
     if (count > 0 && from && !(flags & UV_UDP_PARTIAL) && !self->is_closing)
         take_datagram(self, (const uint8_t *)buffer->base, (size_t)count);
+}
+
+void tt_node_links_watch_datagrams(struct tt_node_links *self, bool watches) {
+    if (self->is_blind == !watches || !self->has_handles)
+        return;
+    self->is_blind = !watches;
+    if (watches)
+        (void)uv_udp_recv_start(&self->datagrams, on_datagram_room, on_datagram);
+    else
+        uv_udp_recv_stop(&self->datagrams);
+}
+
+void tt_node_links_read_datagrams(struct tt_node_links *self) {
+    uint8_t bytes[READ_AT_ONCE][sizeof(self->datagram)];
+    struct iovec parts[READ_AT_ONCE];
+    struct mmsghdr messages[READ_AT_ONCE];
+    uv_os_fd_t fd;
+    if (uv_fileno((uv_handle_t *)&self->datagrams, &fd) < 0)
+        return;
+    int count;
+    do {
+        for (int32_t i = 0; i < READ_AT_ONCE; i++) {
+            parts[i] = (struct iovec){.iov_base = bytes[i], .iov_len = sizeof(bytes[i])};
+            messages[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &parts[i], .msg_iovlen = 1}};
+        }
+        count = recvmmsg(fd, messages, READ_AT_ONCE, MSG_DONTWAIT, NULL);
+        for (int i = 0; i < count && !self->is_closing; i++)
+            if (!(messages[i].msg_hdr.msg_flags & MSG_TRUNC))
+                take_datagram(self, bytes[i], messages[i].msg_len);
+    } while (count == READ_AT_ONCE && !self->is_closing);
 }
 
 /* ---- opening and closing ---- */

@@ -85,8 +85,8 @@ struct tt_node_links {
     struct tt_frame_record records[TT_FRAME_MAX_RECORDS];
     struct tt_datagram_tagger tagger;
     uint8_t datagram[128];
-    uint8_t sealed[TT_NODE_READ_BYTES]; /* what a connection with TLS received */
-    bool has_handles, is_closing;
+    uint8_t sealed[TT_NODE_READ_BYTES];     /* what a connection with TLS received */
+    bool has_handles, is_closing, is_blind; /* is_blind: it does not watch datagrams */
     int64_t bad_datagrams;
 };
 
@@ -112,6 +112,9 @@ uint8_t *tt_node_links_send(struct tt_node_links *self, uint16_t peer, const str
 /* Sends the frame, which has at most one record, as a datagram, if there is a link. */
 void tt_node_links_send_datagram(struct tt_node_links *self, uint16_t peer,
                                  const struct tt_frame *frame);
+/* Datagrams are read when they come (the default), or when _read is called. */
+void tt_node_links_watch_datagrams(struct tt_node_links *self, bool watches);
+void tt_node_links_read_datagrams(struct tt_node_links *self);
 /* Writes what was collected. */
 void tt_node_links_flush(struct tt_node_links *self);
 

@@ -341,6 +341,12 @@ static int64_t next_at(const void *context) {
     return tt_instant_min(role_at, tt_placement_service_next_at(&self->placement));
 }
 
+/* A primary needs the answers to its beats with the next one, and each of them would wake it. */
+static int64_t datagrams_at(const void *context) {
+    const struct scheduler_node *self = context;
+    return self->role.is_primary ? self->role.next_beat_at : INT64_MIN;
+}
+
 static struct tt_outbox *outbox(void *context) {
     struct scheduler_node *self = context;
     return &self->role.outbox;
@@ -530,6 +536,7 @@ const struct tt_fleet_role tt_scheduler_node_role = {.open = open_role,
                                                      .tick = tick,
                                                      .woken = woken,
                                                      .next_at = next_at,
+                                                     .datagrams_at = datagrams_at,
                                                      .outbox = outbox,
                                                      .settle = settle,
                                                      .text = text,
