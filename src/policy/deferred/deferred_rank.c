@@ -79,10 +79,11 @@ void tt_deferred_rank_candidate(struct tt_deferred_rank *self, int64_t now,
         tt_heap_remove(&self->waiting, m);
 }
 
-/* Puts an executor that may take one more task into `free` or `soon`. */
+/* Puts an executor that may take one more task into `free` or `soon`; one that was granted ahead
+ * waits for the answer, though its task may end before. */
 static void offer(struct tt_deferred_rank *self, int64_t now, int32_t executor) {
     const struct tt_deferred_executor *e = &self->executors[executor];
-    if (!e->up || e->queued >= e->limit)
+    if (!e->up || e->granted || e->queued >= e->limit)
         return;
     if (e->free_at <= now && e->queued == 0) {
         tt_heap_remove(&self->soon, executor);

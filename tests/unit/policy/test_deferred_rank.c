@@ -62,6 +62,25 @@ static void test_the_longest_lead_sets_the_time(void **state) {
     tt_deferred_rank_fini(&rank);
 }
 
+/* Between threads the task of an executor may end before a grant that was made ahead of that is
+ * answered: the executor is not granted a second time. */
+static void test_a_task_ends_before_the_answer(void **state) {
+    (void)state;
+    struct tt_deferred_rank rank = busy_rank();
+    offer(&rank, 70, 1, 30, 400);
+    assert_int_equal(granted(&rank, 70), 10);
+    tt_deferred_rank_finished(&rank, 80, 0);
+    tt_deferred_rank_check(&rank);
+    offer(&rank, 80, 2, 5, 400);
+    assert_int_equal(granted(&rank, 80), -1);
+    const struct tt_deferred_dispatched taken = {
+        .executor = 0, .taken = true, .start_at = 100, .free_at = 200};
+    tt_deferred_rank_dispatched(&rank, 81, &taken);
+    assert_int_equal(granted(&rank, 81), -1);
+    assert_int_equal(granted(&rank, 115), 21); /* the other one is free at 120 */
+    tt_deferred_rank_fini(&rank);
+}
+
 /* What no executor reaches in time holds up no other, and returns if one is free earlier. */
 static void test_a_candidate_is_passed(void **state) {
     (void)state;
@@ -142,6 +161,7 @@ static void test_broken_states_are_caught(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_longest_lead_sets_the_time),
+        cmocka_unit_test(test_a_task_ends_before_the_answer),
         cmocka_unit_test(test_a_candidate_is_passed),
         cmocka_unit_test(test_a_short_message_waits),
         cmocka_unit_test(test_broken_states_are_caught),
