@@ -3,14 +3,17 @@
 the host device, with one pair (a batch after the other) and with two (stages of two batches side by side), by turns.
 
 Each turn is a closed loop of more clients than both batches hold. The stages are products of matrices, which ONNX Runtime
-computes on the thread of the stream. With two cores the second pair is worth at most 2.
+computes on the thread of the stream. With two cores the second pair is worth at most 2, and less where HTTP and the load
+generator need them, too: beside the rates stands the processor time per request of the stages, of all else, and what follows from
+these for two cores that are never idle. More --layers make all else small.
 
-    scripts/test_python.sh bench/stage_pairs.py [--rounds N] [--seconds S] [--trace FILE]
+    scripts/test_python.sh bench/stage_pairs.py [--rounds N] [--seconds S] [--layers N] [--trace FILE]
 """
 import argparse
 import json
 import os
 import pathlib
+import resource
 import statistics
 import subprocess
 import sys
@@ -24,7 +27,7 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from own_server import ROOT, Server  # noqa: E402
 
-WIDTH, LAYERS, BATCH, CLIENTS = 512, 24, 8, 32
+WIDTH, BATCH, CLIENTS, WARM_UP_S = 512, 8, 32, 1
 SETTINGS = """slo_ms: 60000 stages { after: "half" } device { }
 policy { name: "diversity"
   option { key: "ahead" value: "on" } option { key: "stretch" value: "off" } option { key: "split" value: "off" }
@@ -32,11 +35,11 @@ policy { name: "diversity"
 """
 
 
-def network():
-    """LAYERS layers of WIDTH units; the tensor in the middle is `half`."""
+def network(layers):
+    """Layers of WIDTH units; the tensor in the middle is `half`."""
     generator, at, nodes, weights = np.random.default_rng(1), "x", [], []
-    for layer in range(LAYERS):
-        name = "y" if layer == LAYERS - 1 else "half" if layer == LAYERS // 2 - 1 else "t%d" % layer
+    for layer in range(layers):
+        name = "y" if layer == layers - 1 else "half" if layer == layers // 2 - 1 else "t%d" % layer
         weights.append(numpy_helper.from_array((generator.standard_normal((WIDTH, WIDTH)) / WIDTH**0.5).astype(np.float32), "w%d" % layer))
         nodes.append(helper.make_node("MatMul", [at, "w%d" % layer], ["m%d" % layer]))
         nodes.append(helper.make_node("Tanh", ["m%d" % layer], [name]))
@@ -47,19 +50,33 @@ def network():
     return model.SerializeToString()
 
 
-def make_models(folder):
+def make_models(folder, layers):
     for pairs in (1, 2):
         model = folder / ("pairs%d" % pairs)
         (model / "1").mkdir(parents=True)
-        (model / "1" / "model.onnx").write_bytes(network())
+        (model / "1" / "model.onnx").write_bytes(network(layers))
         (model / "config.pbtxt").write_text("max_batch_size: %d\n" % BATCH)
         (model / "tutti.pbtxt").write_text(SETTINGS % (BATCH, pairs))
 
 
 def rate(tutti, address, pairs, seconds):
     command = [tutti, "load", address, "--model", "pairs%d" % pairs, "--concurrency", str(CLIENTS), "--duration", str(seconds)]
-    found = subprocess.run(command + ["--warm-up", "1", "--json"], check=True, capture_output=True, text=True)
+    found = subprocess.run(command + ["--warm-up", str(WARM_UP_S), "--json"], check=True, capture_output=True, text=True)
     return json.loads(found.stdout)
+
+
+def processor_us(pid):
+    """Of each thread of the server; the last one: of children that have ended."""
+    tasks = pathlib.Path("/proc/%d/task" % pid).iterdir()
+    times = {task.name: int((task / "schedstat").read_text().split()[0]) / 1e3 for task in tasks}
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return times | {"ended": 1e6 * (ended.ru_utime + ended.ru_stime)}
+
+
+def per_request(before, after, requests):
+    """Of the two busiest threads, which run the stages, and of all else."""
+    times = sorted((after[name] - before.get(name, 0)) / requests for name in after)
+    return sum(times[-2:]), sum(times[:-2])
 
 
 def main():
@@ -67,24 +84,30 @@ def main():
     parser.add_argument("--tutti", default=str(ROOT / "build" / "tutti"), help="the program (build/tutti)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=5)
+    parser.add_argument("--layers", type=int, default=24)
     parser.add_argument("--trace", help="writes the trace of the last turn there, for bench/traces.py")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        make_models(pathlib.Path(folder))
+        make_models(pathlib.Path(folder), options.layers)
         server = Server(options.tutti, folder, executors=2)
-        rates = {1: [], 2: []}
+        rates, spent = {1: [], 2: []}, {1: [], 2: []}
         try:
             for _ in range(options.rounds):
                 for pairs, found in rates.items():
+                    before = processor_us(server.process.pid)
                     found.append(rate(options.tutti, server.address, pairs, options.seconds)["models"][0]["answered_per_s"])
-                    print("pairs %d: %.0f requests per second" % (pairs, found[-1]), flush=True)
+                    requests = found[-1] * (options.seconds + WARM_UP_S)
+                    spent[pairs].append(per_request(before, processor_us(server.process.pid), requests))
+                    print("pairs %d: %.0f requests per second; us of processor each: stages %.0f, " % (pairs, found[-1], spent[pairs][-1][0])
+                          + "all else %.0f" % spent[pairs][-1][1], flush=True)  # fmt: skip
             if options.trace:
                 with urllib.request.urlopen(server.address + "/v2/debug/trace?seconds=5") as answer:
                     pathlib.Path(options.trace).write_bytes(answer.read())
         finally:
             server.stop()
     one, two = (statistics.median(rates[pairs]) for pairs in (1, 2))
-    print("median %.0f and %.0f requests per second: %.2f" % (one, two, two / one))
+    alone, (stages, others) = statistics.median(s for s, _ in spent[1]), [statistics.median(column) for column in zip(*spent[2])]
+    print("median %.0f and %.0f requests per second: %.2f; two busy cores: %.2f" % (one, two, two / one, 2 * alone / (stages + others)))
 
 
 if __name__ == "__main__":
