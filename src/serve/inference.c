@@ -235,6 +235,7 @@ void tt_inference_account(const struct tt_inference *inference,
     out_account->batch_rows = has_batch ? inference->result->rows : 0;
     out_account->priority = inference->priority;
     out_account->deadline_at = inference->deadline_at;
+    out_account->since_at = inference->since_at;
     out_account->submitted_at = inference->submitted_at;
     out_account->started_at = inference->started_at;
     if (!inference->started_at)

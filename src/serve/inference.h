@@ -99,7 +99,7 @@ struct tt_inference_account {
     int32_t
         batch_rows; /* of the batch that computed its last step; 0: none did, or it ran in cells */
     int32_t rows, priority;
-    int64_t deadline_at;             /* TT_NEVER: it had none */
+    int64_t since_at, deadline_at;   /* its time counted from since_at; TT_NEVER: it had no end */
     int64_t submitted_at;            /* 0: it was not submitted */
     int64_t started_at, computed_at; /* of its first step and its last; 0: it did not run */
     /* Of its batches: making them contiguous, and running; of one batch, if is_one_run. */

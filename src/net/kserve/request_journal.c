@@ -58,6 +58,7 @@ static void put_spans(struct tt_journal *self, const struct tt_journal_entry *en
     if (line->inference)
         tt_inference_account(line->inference, &account);
     const struct tt_trace_facts facts = {.received_at = entry->received_at,
+                                         .since_at = account.since_at,
                                          .submitted_at = account.submitted_at,
                                          .started_at = account.started_at,
                                          .computed_at = account.computed_at,

@@ -165,7 +165,7 @@ static void put_request_attributes(const struct tree *self) {
     if (facts->batch_rows > 0)
         put_integer(out, &is_first, "tutti.batch_rows", facts->batch_rows);
     if (facts->submitted_at && facts->deadline_at != TT_NEVER) {
-        put_ms(out, &is_first, "tutti.deadline_ms", facts->deadline_at - facts->submitted_at);
+        put_ms(out, &is_first, "tutti.deadline_ms", facts->deadline_at - facts->since_at);
         put_ms(out, &is_first, "tutti.slack_ms", facts->deadline_at - facts->ended_at);
     }
     tt_text_puts(out, "]");

@@ -49,6 +49,7 @@ struct tt_traced {
 /* What a request was, at its end. Instants of tt_clock_now(); 0: it did not come so far. */
 struct tt_trace_facts {
     int64_t received_at;        /* its first byte */
+    int64_t since_at;           /* its deadline counts from here */
     int64_t submitted_at;       /* its inputs were in place */
     int64_t started_at;         /* the first batch that it was in */
     int64_t computed_at;        /* the last one's end; 0 also: unknown, as of an ensemble */

@@ -210,6 +210,7 @@ static void test_the_spans_of_an_answer(void **state) {
                                          .ended_at = 95,
                                          .input_ns = 3,
                                          .infer_ns = 30,
+                                         .since_at = 20,
                                          .deadline_at = 20 + 5 * TT_MS,
                                          .rows = 2,
                                          .batch_rows = 8,
