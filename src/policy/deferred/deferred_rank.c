@@ -196,7 +196,8 @@ static void pass(struct tt_deferred_rank *self, int64_t now, int64_t free_at) {
     }
 }
 
-/* The executor for `c` (-1: none yet), and how many can be granted to it. */
+/* The executor for `c` (-1: none yet), and how many can be granted to it. One whose task should have
+ * reported its end by now may run much longer: it is taken only if there is no other. */
 static int32_t choose_executor(const struct tt_deferred_rank *self, int64_t now,
                                const struct tt_deferred_candidate *c, int32_t *out_count) {
     const struct tt_heap_entry *top = tt_heap_top(&self->free);
@@ -207,15 +208,17 @@ static int32_t choose_executor(const struct tt_deferred_rank *self, int64_t now,
     int64_t until = tt_instant_min(now - tt_heap_top(&self->leads)->key, c->latest_at);
     if (tt_heap_top(&self->soon)->key > until)
         return executor;
+    int32_t late = -1;
     for (int32_t i = 0; i < self->soon.count; i++) {
         const struct tt_heap_entry *entry = &self->soon.entries[i];
         if (entry->key > until)
             continue;
         (*out_count)++;
-        if (executor < 0 || entry->id < executor)
-            executor = entry->id;
+        int32_t *first = entry->key + c->lead_ns < now ? &late : &executor;
+        if (*first < 0 || entry->id < *first)
+            *first = entry->id;
     }
-    return executor;
+    return executor >= 0 ? executor : late;
 }
 
 /* When the executors except `granted` are free. An executor that was granted to another candidate,

@@ -19,7 +19,8 @@
  * reports the end of its task.
  *
  * An executor whose task is late stays out if there are no delays. Otherwise it is granted once
- * more at its predicted end, and its state is corrected when it reports.
+ * more at its predicted end, and its state is corrected when it reports. Late by more than lead_ns,
+ * it gets a batch only if no other executor can.
  *
  * Cost: O(log models + log executors) per event, with delays O(executors) per grant; psi of the
  * fleet is O(models) every 100 ms. This half never sees a request, a queue or a profile. */

@@ -376,7 +376,7 @@ static void follow(struct follower *self, uint64_t seed, bool plans) {
     fleet_init(&self->fleet);
     self->fleet.load.max_moves = 3;
     struct tt_virtual_options options = virtual_world_options(&self->fleet.world, seed);
-    options.gap_ns = TT_S / 52000;
+    options.gap_ns = TT_S / 70000;
     options.until_at = 3 * TT_S;
     options.loss_permille = 0;
     options.check_every = 8192;

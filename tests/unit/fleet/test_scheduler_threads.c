@@ -2,7 +2,7 @@
 /* S6, S10: the scheduler of a cluster with threads of its own. The test is all other nodes: it
  * sends tickets and cancels, runs grants in any order, ends backends, and claims later epochs. What
  * must hold, however the threads are scheduled: a request is granted once per attempt and epoch, to
- * a device that is idle, and each request ends. */
+ * a device that has at most one batch, and each request ends. */
 #include "base/clock.h"
 #include "base/log/log.h"
 #include "base/threads/eventcount.h"
@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <pthread.h>
 
-enum { REQUESTS = 3000, MOST = 4096, AT_ONCE = 200, DEVICES = 2, SECOND = 1, FRONTEND = 2 };
+enum { REQUESTS = 3000, MOST = 4096, AT_ONCE = 200, DEVICES = 2, DEPTH = 2, SECOND = 1, FRONTEND = 2 };
 
 /* ---- a system that may refuse threads ---- */
 
@@ -50,7 +50,7 @@ struct others {
     struct tt_prng prng;
     struct asked *asked; /* [MOST], by index in the id */
     int32_t asked_count, open;
-    uint64_t plans[WORLD_NODES][DEVICES]; /* 0: the device is idle */
+    uint64_t plans[WORLD_NODES][DEVICES][DEPTH]; /* in order; 0: none */
     bool is_up[WORLD_NODES];
     int64_t granted, dropped, cancelled, returned, takeovers, retimed;
 };
@@ -93,10 +93,14 @@ static void end(struct others *self, struct asked *asked) {
     self->open--;
 }
 
+static uint16_t plan_count(const uint64_t plans[DEPTH]) {
+    return (uint16_t)((plans[0] != 0) + (plans[1] != 0));
+}
+
 static void answer_claim(struct others *self, uint16_t node) {
     struct tt_frame_record devices[DEVICES];
     for (uint16_t i = 0; i < DEVICES; i++)
-        devices[i] = (struct tt_frame_record){.device = i, .rows = self->plans[node][i] != 0};
+        devices[i] = (struct tt_frame_record){.device = i, .rows = plan_count(self->plans[node][i])};
     from(self, node, TT_FRAME_STATE, node >= WORLD_FIRST_BACKEND ? DEVICES : 0, devices);
     for (int32_t i = 0; node == FRONTEND && i < self->asked_count; i++)
         if (self->asked[i].state == WAITS && !self->asked[i].is_cancelled)
@@ -107,8 +111,9 @@ static void answer_claim(struct others *self, uint16_t node) {
 
 static void take_grant(struct others *self, uint16_t node, const struct tt_frame *frame) {
     const struct tt_frame_record *head = &frame->records[0];
-    assert_int_equal(self->plans[node][head->device], 0);
-    self->plans[node][head->device] = head->id;
+    uint64_t *plans = self->plans[node][head->device];
+    assert_int_equal(plans[1], 0);
+    plans[plan_count(plans)] = head->id;
     assert_true(frame->count > 1);
     for (int32_t i = 1; i < frame->count; i++) {
         struct asked *asked = &self->asked[frame->records[i].id & 0xffff];
@@ -164,8 +169,9 @@ static void take_outbox(struct others *self) {
 }
 
 static void end_plan(struct others *self, uint16_t node, uint16_t device) {
-    uint64_t plan = self->plans[node][device];
-    self->plans[node][device] = 0;
+    uint64_t *plans = self->plans[node][device], plan = plans[0];
+    plans[0] = plans[1];
+    plans[1] = 0;
     for (int32_t i = 0; i < self->asked_count; i++)
         if (self->asked[i].state == GRANTED && self->asked[i].plan == (int32_t)plan)
             end(self, &self->asked[i]);
@@ -202,20 +208,21 @@ static void restart(struct others *self) {
     take_outbox(self);
     uint16_t node = (uint16_t)(WORLD_FIRST_BACKEND + tt_prng_below(&self->prng, 4));
     for (uint16_t i = WORLD_FIRST_BACKEND; i < WORLD_NODES; i++)
-        if (self->plans[i][0] || self->plans[i][1])
+        if (self->plans[i][0][0] || self->plans[i][1][0])
             node = i;
     self->is_up[node] = false;
     tt_scheduler_role_link(&self->role, tt_clock_now(), node, TT_LINK_CLOSED);
     take_outbox(self);
     for (int32_t i = 0; i < self->asked_count;
          i++) { /* of an epoch before: no scheduler returns it */
-        bool ran_there = self->asked[i].plan == (int32_t)self->plans[node][0] ||
-                         self->asked[i].plan == (int32_t)self->plans[node][1];
+        bool ran_there = false;
+        for (int32_t d = 0; d < DEVICES; d++)
+            for (int32_t k = 0; k < DEPTH; k++)
+                ran_there |= self->asked[i].plan == (int32_t)self->plans[node][d][k];
         if (self->asked[i].state == GRANTED && ran_there)
             try_again(self, i);
     }
-    for (uint16_t i = 0; i < DEVICES; i++)
-        self->plans[node][i] = 0;
+    memset(self->plans[node], 0, sizeof(self->plans[node]));
     self->is_up[node] = true;
     tt_scheduler_role_link(&self->role, tt_clock_now(), node, TT_LINK_UP);
 }
@@ -255,7 +262,7 @@ static void take_over(struct others *self) {
 static void run_devices(struct others *self) {
     for (uint16_t node = WORLD_FIRST_BACKEND; node < WORLD_NODES; node++)
         for (uint16_t i = 0; i < DEVICES; i++)
-            if (self->plans[node][i] && !chance(self, 4))
+            if (self->plans[node][i][0] && !chance(self, 4))
                 end_plan(self, node, i);
 }
 

@@ -62,6 +62,25 @@ static void test_the_longest_lead_sets_the_time(void **state) {
     tt_deferred_rank_fini(&rank);
 }
 
+/* An executor whose task should long have ended is taken only if no other can be. */
+static void test_a_late_executor_comes_last(void **state) {
+    (void)state;
+    struct tt_deferred_rank rank = busy_rank();
+    tt_deferred_rank_finished(&rank, 105, 1);
+    offer(&rank, 105, 1, 5, 300);
+    assert_int_equal(granted(&rank, 105), 10); /* its end may be under way to here */
+    tt_deferred_rank_fini(&rank);
+    rank = busy_rank();
+    tt_deferred_rank_finished(&rank, 106, 1);
+    offer(&rank, 106, 1, 5, 300);
+    assert_int_equal(granted(&rank, 106), 11);
+    tt_deferred_rank_fini(&rank);
+    rank = busy_rank();
+    offer(&rank, 200, 1, 5, 300);
+    assert_int_equal(granted(&rank, 200), 10);
+    tt_deferred_rank_fini(&rank);
+}
+
 /* Between threads the task of an executor may end before a grant that was made ahead of that is
  * answered: the executor is not granted a second time. */
 static void test_a_task_ends_before_the_answer(void **state) {
@@ -161,6 +180,7 @@ static void test_broken_states_are_caught(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_longest_lead_sets_the_time),
+        cmocka_unit_test(test_a_late_executor_comes_last),
         cmocka_unit_test(test_a_task_ends_before_the_answer),
         cmocka_unit_test(test_a_candidate_is_passed),
         cmocka_unit_test(test_a_short_message_waits),
