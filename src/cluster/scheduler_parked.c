@@ -1,7 +1,7 @@
 /* Parked batches: no idle device had their model when the mechanism chose one. The chosen device
- * counts as busy until it, or an idle one in its place, can run the batch. What the mechanism sent
- * there afterwards waits behind it. If no backend has the model any more, or the device goes, the
- * requests go back to their frontends. */
+ * counts as busy until it, or one that runs nothing in its place, can run the batch. What the
+ * mechanism sent there afterwards waits behind it. If no backend has the model any more, or the
+ * device goes, the requests go back to their frontends. */
 #include "cluster/scheduler_role.h"
 
 static const struct tt_grant *grant_at(const struct tt_scheduler_role *self,
@@ -9,18 +9,35 @@ static const struct tt_grant *grant_at(const struct tt_scheduler_role *self,
     return &device->grants[(device->oldest + place) % self->settings->depth];
 }
 
-/* The idle device takes the place of the other one, and all that is parked there. */
-static void take_over(struct tt_scheduler_role *self, struct tt_granted_device *device,
-                      struct tt_granted_device *idle) {
-    tt_scheduler_holders_exchange(self, device, idle);
-    struct tt_grant *grants = idle->grants;
-    idle->grants = device->grants;
-    idle->oldest = device->oldest;
-    idle->count = device->count;
-    device->grants = grants;
-    device->oldest = device->count = 0;
-    tt_scheduler_grants_settle(self, device);
-    tt_scheduler_grants_settle(self, idle);
+/* Two devices that run nothing take each other's places, with all that is parked there. */
+static void change_places(struct tt_scheduler_role *self, struct tt_granted_device *a,
+                          struct tt_granted_device *b) {
+    tt_scheduler_holders_exchange(self, a, b);
+    struct tt_grant *grants = a->grants;
+    int32_t oldest = a->oldest, count = a->count;
+    a->grants = b->grants;
+    a->oldest = b->oldest;
+    a->count = b->count;
+    b->grants = grants;
+    b->oldest = oldest;
+    b->count = count;
+    tt_scheduler_grants_settle(self, a);
+    tt_scheduler_grants_settle(self, b);
+}
+
+/* A device that runs nothing and whose backend has the model: an idle one, else one where others
+ * are parked. Else each could wait for the other. NULL: there is none. */
+static struct tt_granted_device *find_unused(struct tt_scheduler_role *self,
+                                             const struct tt_scheduler_pool *pool, int32_t model) {
+    struct tt_granted_device *idle = tt_scheduler_holders_find_idle(self, pool, model);
+    for (int32_t i = 0; !idle && i < pool->device_count; i++) {
+        struct tt_granted_device *device = &self->devices[pool->devices[i]];
+        if (device->count > 0 && grant_at(self, device, 0)->is_parked && device->is_usable &&
+            pool->mechanism.executors[device->executor].state == TT_EXECUTOR_UP &&
+            tt_scheduler_holders_have(self, device->backend, model))
+            idle = device;
+    }
+    return idle;
 }
 
 /* The first parked grant of the device, which has none but parked ones before it, is sent if it can
@@ -43,17 +60,19 @@ static bool move_or_return(struct tt_scheduler_role *self, int64_t now,
                            struct tt_granted_device *device) {
     int32_t model = grant_at(self, device, 0)->task->model;
     const struct tt_executor *executor = &device->pool->mechanism.executors[device->executor];
-    struct tt_granted_device *idle = NULL;
+    struct tt_granted_device *unused = NULL;
     if (executor->state != TT_EXECUTOR_UP ||
         tt_scheduler_holders_lost(self, device->pool->number, model)) {
         tt_scheduler_grants_give_back(self, now, device);
         return true;
     }
     if (!tt_scheduler_holders_have(self, device->backend, model))
-        idle = tt_scheduler_holders_find_idle(self, device->pool, model);
-    if (idle) {
-        take_over(self, device, idle);
-        while (issue_next(self, now, idle))
+        unused = find_unused(self, device->pool, model);
+    if (unused) {
+        change_places(self, device, unused);
+        while (issue_next(self, now, unused))
+            continue;
+        while (issue_next(self, now, device))
             continue;
     }
     return false;

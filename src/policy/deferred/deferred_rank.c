@@ -196,8 +196,8 @@ static void pass(struct tt_deferred_rank *self, int64_t now, int64_t free_at) {
     }
 }
 
-/* The executor for `c` (-1: none yet), and how many can be granted to it. One whose task should have
- * reported its end by now may run much longer: it is taken only if there is no other. */
+/* The executor for `c` (-1: none yet), and how many can be granted to it. One whose task should
+ * have reported its end by now may run much longer: it is taken only if there is no other. */
 static int32_t choose_executor(const struct tt_deferred_rank *self, int64_t now,
                                const struct tt_deferred_candidate *c, int32_t *out_count) {
     const struct tt_heap_entry *top = tt_heap_top(&self->free);

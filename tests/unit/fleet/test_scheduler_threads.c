@@ -14,7 +14,15 @@
 #include <errno.h>
 #include <pthread.h>
 
-enum { REQUESTS = 3000, MOST = 4096, AT_ONCE = 200, DEVICES = 2, DEPTH = 2, SECOND = 1, FRONTEND = 2 };
+enum {
+    REQUESTS = 3000,
+    MOST = 4096,
+    AT_ONCE = 200,
+    DEVICES = 2,
+    DEPTH = 2,
+    SECOND = 1,
+    FRONTEND = 2
+};
 
 /* ---- a system that may refuse threads ---- */
 
@@ -100,7 +108,8 @@ static uint16_t plan_count(const uint64_t plans[DEPTH]) {
 static void answer_claim(struct others *self, uint16_t node) {
     struct tt_frame_record devices[DEVICES];
     for (uint16_t i = 0; i < DEVICES; i++)
-        devices[i] = (struct tt_frame_record){.device = i, .rows = plan_count(self->plans[node][i])};
+        devices[i] =
+            (struct tt_frame_record){.device = i, .rows = plan_count(self->plans[node][i])};
     from(self, node, TT_FRAME_STATE, node >= WORLD_FIRST_BACKEND ? DEVICES : 0, devices);
     for (int32_t i = 0; node == FRONTEND && i < self->asked_count; i++)
         if (self->asked[i].state == WAITS && !self->asked[i].is_cancelled)
