@@ -8,7 +8,7 @@ JOBS ?= $(shell nproc)
 CTEST = ctest --output-on-failure --timeout $(if $(filter asan tsan,$@),900,300) -j $(JOBS) \
 	--output-junit test-results.xml
 
-.PHONY: help build program test quick serve demo-models cluster bench format lint tidy clang asan tsan coverage fuzz soak report clean install package setup python cuda
+.PHONY: help build program test quick serve demo-models cluster bench format lint tidy clang asan tsan coverage fuzz soak report clean install package release setup python cuda
 
 help:
 	@echo "make build     install what is missing, compile; leaves build/tutti"
@@ -31,6 +31,7 @@ help:
 	@echo "make soak      tests/soak/*.sh, the long ones"
 	@echo "make install   install under PREFIX=$(PREFIX) (DESTDIR is honoured)"
 	@echo "make package   a Debian package, a tarball and an OCI image layout in build/"
+	@echo "make release   a program compiled by a profile of itself, in build-release/"
 	@echo "make clean     remove the build folders (.deps/ and demo/ stay)"
 
 setup:
@@ -119,6 +120,10 @@ fuzz:
 soak: build python
 	@scripts/run_all.sh tests/soak
 
+# GCC only; installed by: cmake --install build-release --prefix PREFIX
+release: setup
+	@scripts/profiled_build.sh
+
 install: program
 	cmake --install build --prefix $(PREFIX)
 
@@ -127,4 +132,4 @@ package: program
 	@scripts/make_packages.sh
 
 clean:
-	rm -rf build build-debug build-asan build-tsan build-fuzz build-clang build-coverage
+	rm -rf build build-release build-debug build-asan build-tsan build-fuzz build-clang build-coverage
