@@ -24,7 +24,7 @@
 enum {
     STEPS = 4,
     BATCH = 8,
-    SLOTS = 40,
+    SLOTS = 80, /* wherever the rows of 13 requests lie, 3 neighbours are free */
     REQUESTS = 14,
     MAX_ROWS = 3,
     EXECUTORS = 2,
