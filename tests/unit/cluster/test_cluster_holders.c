@@ -248,6 +248,32 @@ static void other_models_at_each_backend(void **state) {
     virtual_world_fini(&world);
 }
 
+/* Each backend has one model, so no device can take the place of one at another backend unless they
+ * exchange what waits there. */
+static void one_model_at_each_backend(void **state) {
+    (void)state;
+    struct virtual_world world;
+    virtual_world_init(&world);
+    bool lacks[WORLD_NODES * WORLD_MODELS] = {false};
+    for (int32_t i = WORLD_FIRST_BACKEND; i < WORLD_NODES; i++)
+        for (int32_t m = 0; m < WORLD_MODELS; m++)
+            lacks[i * WORLD_MODELS + m] = i % WORLD_MODELS != m;
+    for (uint64_t seed = test_seed(1), end = seed + WORLDS; seed < end; seed++) {
+        struct tt_virtual_options options = virtual_world_options(&world, seed);
+        options.until_at = 500 * TT_MS;
+        options.loss_permille = 0;
+        options.gap_ns = 150 * TT_US;
+        options.lacks = lacks;
+        struct tt_virtual_result result;
+        struct tt_error why;
+        assert_int_equal(tt_virtual_cluster_run(&options, &result, &why), TT_OK);
+        assert_string_equal(result.violation, "");
+        assert_true(result.answered > 0);
+        assert_int_equal(result.accepted, result.answered);
+    }
+    virtual_world_fini(&world);
+}
+
 struct growing {
     struct virtual_world world;
     struct tt_step_model models[CAPACITY];
@@ -312,6 +338,7 @@ int main(void) {
         cmocka_unit_test(what_no_backend_has_is_dropped),
         cmocka_unit_test(broken_books_are_found),
         cmocka_unit_test(other_models_at_each_backend),
+        cmocka_unit_test(one_model_at_each_backend),
         cmocka_unit_test(models_come_and_are_loaded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
