@@ -16,7 +16,8 @@
 
 #include <string.h>
 
-enum { MARGIN = 8 }; /* the share of its time by which a request may exceed a refused one */
+enum { MARGIN = 8 };       /* the share of its time by which a request may exceed a refused one */
+enum { ANSWER_SHARE = 4 }; /* of its time, at most, that is kept for writing its answer */
 
 /* An inference of these shapes, without memory for inputs yet. */
 static enum tt_err take(struct tt_port *port, struct tt_served_model *model, int32_t quota,
@@ -170,11 +171,12 @@ void tt_inference_submit(struct tt_inference *inference, const struct tt_inferen
         memcpy(inference->id, options->id, sizeof(inference->id));
     inference->submitted_at = tt_clock_now();
     const struct tt_port *port = tt_port_of(inference->lane);
+    int64_t patience_ns = patience_of(inference->model, inference->priority, options);
     inference->since_at =
         options->since_at ? options->since_at : tt_port_since(port, inference->submitted_at);
-    inference->answer_ns = tt_port_answer_ns(port);
-    inference->deadline_at = tt_instant_add(
-        inference->since_at, patience_of(inference->model, inference->priority, options));
+    inference->deadline_at = tt_instant_add(inference->since_at, patience_ns);
+    /* A stall must not refuse what comes long after it. */
+    inference->answer_ns = tt_instant_min(tt_port_answer_ns(port), patience_ns / ANSWER_SHARE);
     if (ensemble) {
         ensemble->ops->submit(inference);
         return;

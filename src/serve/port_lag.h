@@ -5,7 +5,8 @@
  * just come. What it finds at once may have come right after it last looked, while it handled the
  * requests of the turn before; it counts as come then, so that no deadline is promised in vain.
  * After: an answer lies until the thread takes it, and until the answers before it are written.
- * That time is learnt as the lateness of decisions is (core/lateness.h), one value per turn.
+ * That time is learnt as the lateness of decisions is (core/lateness.h), one value per turn. A
+ * request keeps at most a quarter of its time for it.
  *
  * It reads no clock. One thread. All functions are inline. */
 #ifndef TT_SERVE_PORT_LAG_H
