@@ -4,6 +4,7 @@
 #include "base/varint.h"
 #include "fleet/node_connection.h"
 #include "fleet/node_lookup.h"
+#include "fleet/peer_probe.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -37,6 +38,8 @@ static void report(struct tt_node_links *self, uint16_t peer, enum tt_link link)
 /* The link is no more. */
 static void unlink_peer(struct tt_node_links *self, uint16_t peer, enum tt_link link) {
     self->peers[peer].link = NULL;
+    tt_peer_probe_cancel(self->peers[peer].probe);
+    self->peers[peer].probe = NULL;
     tt_log_limited(self->options.log, TT_LOG_INFO, NULL, "cluster: the link to %s is %s",
                    place_of(self, peer)->name, link == TT_LINK_CLOSED ? "closed" : "lost");
     report(self, peer, link);
@@ -71,9 +74,12 @@ static bool welcome(struct tt_node_links *self, struct tt_connection *connection
     }
     if (peer->dialing == connection)
         peer->dialing = NULL;
-    if (peer->link) {
-        tt_connection_close(peer->link);
-        unlink_peer(self, number, TT_LINK_CLOSED);
+    if (peer->link || peer->probe) {
+        /* The same life of the peer gave the link up, as after a cut. */
+        bool lives = connection->handshake.peer.incarnation == peer->incarnation;
+        if (peer->link)
+            tt_connection_close(peer->link);
+        unlink_peer(self, number, lives ? TT_LINK_LOST : TT_LINK_CLOSED);
     }
     note_address(self, number, &connection->tcp);
     peer->link = connection;
@@ -97,6 +103,21 @@ static bool is_lost(int status) {
            status == UV_ENETDOWN;
 }
 
+static void on_probed(void *context, uint16_t number, bool has_ended) {
+    struct tt_node_links *self = context;
+    self->peers[number].probe = NULL; /* it frees itself */
+    unlink_peer(self, number, has_ended ? TT_LINK_CLOSED : TT_LINK_LOST);
+}
+
+/* What a reset means is found out; until then the owner believes the link up. */
+static void was_reset(struct tt_node_links *self, uint16_t number) {
+    struct tt_node_peer *peer = &self->peers[number];
+    peer->link = NULL;
+    peer->probe = tt_peer_probe_begin(self->loop, number, &peer->address, on_probed, self);
+    if (!peer->probe)
+        unlink_peer(self, number, TT_LINK_LOST);
+}
+
 static void ended(struct tt_node_links *self, struct tt_connection *connection, int status,
                   const struct tt_error *why) {
     bool is_node = connection->peer != TT_CLUSTER_NO_NODE;
@@ -113,7 +134,11 @@ static void ended(struct tt_node_links *self, struct tt_connection *connection, 
     if (peer->dialing == connection)
         peer->dialing = NULL;
     peer->dial_at_ms = uv_now(self->loop) + DIAL_AGAIN_MS;
-    if (peer->link == connection)
+    if (peer->link != connection)
+        return;
+    if (status == UV_ECONNRESET || status == UV_EPIPE)
+        was_reset(self, connection->peer);
+    else
         unlink_peer(self, connection->peer, is_lost(status) ? TT_LINK_LOST : TT_LINK_CLOSED);
 }
 
@@ -352,6 +377,8 @@ void tt_node_links_close(struct tt_node_links *self) {
     for (int32_t i = 0; i < self->options.file->count; i++) {
         tt_node_lookup_cancel(self->peers[i].lookup);
         self->peers[i].lookup = NULL;
+        tt_peer_probe_cancel(self->peers[i].probe);
+        self->peers[i].probe = NULL;
         self->peers[i].link = self->peers[i].dialing = NULL;
     }
     uv_close((uv_handle_t *)&self->listener, NULL);

@@ -5,7 +5,7 @@
  *  2. After the handshake (fleet/handshake.h) it is UP, which is reported to the owner.
  *  3. Frames come and go.
  *  4. It is CLOSED (the peer closed it, or its process ended) or LOST (the network gave up), which
- *     is reported once.
+ *     is reported once. What a reset means is found by a dial (fleet/peer_probe.h).
  * A new connection of the same node, of a later life, replaces the former one.
  *
  * A node whose place has a name instead of an address need not be known to DNS when this one
@@ -38,6 +38,7 @@
 struct tt_log;
 struct tt_connection;
 struct tt_node_lookup;
+struct tt_peer_probe;
 
 /* What the owner is notified of. None may call _close. */
 struct tt_node_links_events {
@@ -65,6 +66,7 @@ struct tt_node_peer {
     struct sockaddr_storage address; /* where it is, as far as is known; valid with a link */
     struct tt_node_lookup *lookup;   /* that will set it; NULL: none */
     struct tt_connection *link;      /* UP; NULL: none */
+    struct tt_peer_probe *probe;     /* after a reset, whose reason it finds; NULL: none */
     struct tt_connection *dialing;   /* NULL: none */
     uint64_t incarnation;            /* of the latest link */
     uint64_t sent, seen;             /* counters of datagrams of this link */

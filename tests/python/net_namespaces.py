@@ -87,6 +87,11 @@ class Namespaces:
         for here, there in ((one, other), (other, one)):
             self.run_ip(here, "neighbour del %s dev eth0" % self.address(there))
 
+    def abort_links(self, here, there):
+        """The system of the one gives its connections to the other up, whatever their age."""
+        command = self.inside(here, ["ss", "--kill", "--tcp", "dst", self.address(there)])
+        subprocess.run(command, check=True, capture_output=True, timeout=30)
+
     def end(self):
         for holder in self.holders.values():
             holder.stdin.close()
