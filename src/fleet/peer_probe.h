@@ -1,6 +1,6 @@
 /* Whether a peer's process has ended, after its system reset the connection. That happens when a
- * process ends, and after a cut of the network during which the peer's system gave up. A dial tells:
- * it is refused where no process listens.
+ * process ends, and after a cut of the network during which the peer's system gave up. A dial
+ * tells: it is refused where no process listens.
  *
  * Life: _begin -> `done`, once, on the loop's thread, or _cancel and never. Then it frees itself.
  * Implemented in peer_probe.c. */
