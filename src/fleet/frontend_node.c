@@ -206,6 +206,15 @@ static void share_inputs(struct frontend_node *self, uint64_t id) {
     tt_node_memory_publish(memory, id, bytes);
 }
 
+/* The model's number in the cluster; -1: it has none. */
+static int32_t number_of(struct frontend_node *self, const struct tt_served_model *served) {
+    const struct tt_fleet_models *models = tt_fleet_node_models(self->node);
+    int32_t number = tt_fleet_models_find(models, served);
+    if (number < 0 && tt_model_service_adopt(&self->service, served))
+        number = tt_fleet_models_find(models, served);
+    return number;
+}
+
 static void submit_member(struct frontend_node *self, int64_t now, struct tt_engine_task *task,
                           int32_t index) {
     struct tt_engine_member *member = &task->members[index];
@@ -219,10 +228,8 @@ static void submit_member(struct frontend_node *self, int64_t now, struct tt_eng
     }
     struct entry *entry = &self->entries[self->first_free];
     self->first_free = entry->next_free;
-    *entry = (struct entry){
-        .task = task,
-        .member = index,
-        .model = tt_fleet_models_find(tt_fleet_node_models(self->node), inference->model)};
+    *entry =
+        (struct entry){.task = task, .member = index, .model = number_of(self, inference->model)};
     struct tt_frontend_submission submission = {.model = (uint16_t)entry->model,
                                                 .rows = (uint16_t)member->rows,
                                                 .priority = (uint16_t)inference->priority,

@@ -1,6 +1,7 @@
 #include "fleet/model_service.h"
 
 #include "fleet/model_notice.h"
+#include "serve/served_model_state.h"
 #include "serve/serving.h"
 
 #include <inttypes.h>
@@ -62,6 +63,13 @@ static void on_commanded(void *context, struct tt_model_command *command_done) {
     if (!err)
         self->changed(self->context, self->group);
     ended(self, err);
+}
+
+bool tt_model_service_adopt(struct tt_model_service *self, const struct tt_served_model *served) {
+    struct tt_error ignored; /* the command's end will find it again */
+    return self->awaits_command && self->is_load &&
+           strcmp(self->models->models[self->group].name, served->name) == 0 &&
+           tt_fleet_models_loaded(self->models, self->port, self->group, &ignored) == TT_OK;
 }
 
 struct leaving {

@@ -48,6 +48,9 @@ TT_MUST_CHECK enum tt_err tt_model_service_init(struct tt_model_service *self,
 void tt_model_service_fini(struct tt_model_service *self);
 /* Once per turn of the node, after the port was drained. */
 void tt_model_service_settle(struct tt_model_service *self);
+/* A request has come for a model that the table does not have: the server may have loaded it, and
+ * the end of the command be on its way. True: the table has it now. */
+bool tt_model_service_adopt(struct tt_model_service *self, const struct tt_served_model *served);
 /* The primary has answered a command. */
 void tt_model_service_wished(struct tt_model_service *self, uint64_t number, uint16_t failure,
                              const char *text, size_t length);

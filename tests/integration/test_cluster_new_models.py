@@ -168,6 +168,20 @@ class ClusterNewModelsTest(unittest.TestCase):
         await_true(lambda: self.state("f1", "second") == ["READY"], 60, "b2 has it again")
         self.assertEqual(self.answers("second", 4), [200] * 4)
 
+    # S7: as soon as the index says so, whatever the command's client has heard
+    def test_a_model_that_is_ready_is_served(self):
+        cluster = self.cluster = Cluster()
+        cluster.start_all(*EXPLICIT)
+        for _ in range(20):
+            self.assertEqual(self.change("f1", "echo", "unload")[0], 200)
+            load = threading.Thread(target=self.change, args=("f1", "echo", "load"))
+            load.start()
+            while self.state("f1", "echo") != ["READY"]:
+                pass  # at once
+            status, answer = cluster.infer("f1", 1)
+            load.join()
+            self.assertEqual(status, 200, answer)
+
     # S7: other files of a model that is unloaded are another model, for all nodes
     def test_a_model_changes(self):
         cluster = self.cluster = Cluster(schedulers=2, backends=2)
