@@ -1,6 +1,6 @@
 #include "profile/blocking_run.h"
 
-#include "base/instant.h"
+#include "profile/repetition.h"
 
 /* Runs on an executor's thread. The wake is its last access to our memory: it happens under the
  * lock, which the waiting thread takes before it continues. */
@@ -68,8 +68,7 @@ enum tt_err tt_blocking_run_whole(struct tt_blocking_run *self, struct tt_engine
     }
     tt_assert(task.head.ended_at >= task.head.started_at);
     if (out_ns)
-        /* A device's clock may not have moved. */
-        *out_ns = tt_instant_max(task.head.ended_at - task.head.started_at, 1);
+        *out_ns = tt_run_ns(task.head.started_at, task.head.ended_at);
     *out_result = member.result;
     return TT_OK;
 }

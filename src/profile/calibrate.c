@@ -1,6 +1,5 @@
 #include "profile/calibrate.h"
 
-#include "base/instant.h"
 #include "engine/synthetic_input.h"
 #include "profile/blocking_run.h"
 #include "profile/contention.h"
@@ -40,8 +39,7 @@ static enum tt_err run_steps(struct measuring *m, struct tt_engine_member *membe
     tt_assert(task.head.ended_at >= task.head.started_at);
     if (member->result)
         engine->ops->result_release(member->result);
-    /* A device's clock may not have moved. */
-    *out_ns = tt_instant_max(task.head.ended_at - task.head.started_at, 1);
+    *out_ns = tt_run_ns(task.head.started_at, task.head.ended_at);
     return TT_OK;
 }
 

@@ -122,7 +122,7 @@ static enum tt_err run_cells(struct measuring *m, int32_t type, int32_t batch, i
         return tt_fail(m->cell[0].err, why, "cell '%s', batch %d: %s", m->cells->types[type].name,
                        batch, m->failures[0].text);
     if (run > 0)
-        m->times[run - 1] = task.head.ended_at - task.head.started_at;
+        m->times[run - 1] = tt_run_ns(task.head.started_at, task.head.ended_at);
     return TT_OK;
 }
 

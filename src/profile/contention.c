@@ -185,7 +185,7 @@ static void estimate(struct measuring *m, int32_t unit) {
                                    beside_ns);
             if (!tt_demand_counts(beside_ns, m->busy))
                 continue;
-            times[count] = run->ended_at - run->started_at;
+            times[count] = tt_run_ns(run->started_at, run->ended_at);
             demands[count++] = tt_demand_of_run(beside_ns, m->busy, alone_ns, others_ppm);
         }
     if (count == 0)

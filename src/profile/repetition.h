@@ -12,6 +12,12 @@ struct tt_repetition {
     int64_t max_ns;   /* no further run once the runs took so long */
 };
 
+/* How long a run took, which no profile states as 0: a device's clock may not have moved meanwhile.
+ */
+static inline int64_t tt_run_ns(int64_t started_at, int64_t ended_at) {
+    return ended_at > started_at ? ended_at - started_at : 1;
+}
+
 struct tt_run_times {
     int64_t median_ns, low_ns, high_ns; /* low and high: 10th and 90th percentile */
 };
