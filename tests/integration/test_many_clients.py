@@ -33,6 +33,8 @@ class ManyClients(unittest.TestCase):
         options = argparse.Namespace(tutti=PROGRAM, idle=IDLE, slow=SLOW, good=GOOD, rate=100, seconds=4, every=2)
         with tempfile.TemporaryDirectory() as folder:
             flags = ["--max-receive-bytes", BODIES_MIB * MIB, "--max-queue-bytes", INPUTS_MIB * MIB]
+            for limit in ("idle", "header", "body"):  # on a busy machine all of them take long to come
+                flags += ["--%s-timeout-ms" % limit, 600_000]
             server = many_clients.start(PROGRAM, folder, options, *flags)
             program = pathlib.Path(PROGRAM).read_bytes()
             before = many_clients.resident_mib(server)
