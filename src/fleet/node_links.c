@@ -13,8 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TICK_MS = 20, DIAL_AGAIN_MS = 100, HANDSHAKE_MS = 3000, UNACKNOWLEDGED_MS = 2000 };
+enum { TICK_MS = 20, DIAL_AGAIN_MS = 100, PROBE_MS = 100 };
+enum { HANDSHAKE_MS = 3000, UNACKNOWLEDGED_MS = 2000 };
 enum { READ_AT_ONCE = 32 };
+_Static_assert((int)PROBE_MS < (int)HANDSHAKE_MS, "a peer that lives ends a probe no earlier");
 enum { DATAGRAM_MAGIC = 0x42435454, DATAGRAM_HEAD_BYTES = 16 }; /* "TTCB" */
 
 static const struct tt_cluster_place *place_of(const struct tt_node_links *self, uint16_t peer) {
@@ -113,7 +115,8 @@ static void on_probed(void *context, uint16_t number, bool has_ended) {
 static void was_reset(struct tt_node_links *self, uint16_t number) {
     struct tt_node_peer *peer = &self->peers[number];
     peer->link = NULL;
-    peer->probe = tt_peer_probe_begin(self->loop, number, &peer->address, on_probed, self);
+    peer->probe =
+        tt_peer_probe_begin(self->loop, number, &peer->address, PROBE_MS, on_probed, self);
     if (!peer->probe)
         unlink_peer(self, number, TT_LINK_LOST);
 }
