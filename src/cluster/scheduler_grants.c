@@ -396,7 +396,8 @@ void tt_scheduler_grants_done(struct tt_scheduler_role *self, int64_t now, uint1
         self->rejected++;
         return;
     }
-    if (device->is_usable && device->count > 0 && grant_at(self, device, 0)->number == record->id)
+    const struct tt_grant *oldest = device->count > 0 ? grant_at(self, device, 0) : NULL;
+    if (device->is_usable && oldest && !oldest->is_parked && oldest->number == record->id)
         finish(self, now, device, record->code == 1, record->duration_ns - 1);
     if (!device->is_usable && record->rows == 0 && self->peers[from].state == TT_PEER_KNOWN)
         set_usable(now, device);

@@ -145,6 +145,24 @@ static void a_batch_waits_for_its_model(void **state) {
     alone_fini(&alone);
 }
 
+/* The batch has no number yet, so no backend can report its end. */
+static void a_parked_batch_does_not_end(void **state) {
+    (void)state;
+    struct alone alone;
+    alone_init(&alone);
+    hold(&alone, 0, WORLD_FIRST_BACKEND, WORLD_NODES - 2, false);
+    fill(&alone, 3);
+    int32_t requests = tt_scheduler_role_requests(&alone.role);
+    for (int32_t i = 0; i < alone.role.device_count; i++) {
+        const struct tt_granted_device *device = &alone.role.devices[i];
+        const struct tt_frame_record done = {.id = 0, .device = device->device, .code = 1};
+        from(&alone, device->backend, TT_FRAME_DONE, 1, &done);
+    }
+    assert_int_equal(alone.role.parked, 1);
+    assert_int_equal(tt_scheduler_role_requests(&alone.role), requests);
+    alone_fini(&alone);
+}
+
 /* The model comes to the backend whose device waits. */
 static void a_load_ends_the_wait(void **state) {
     (void)state;
@@ -334,6 +352,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_batch_goes_where_its_model_is),
         cmocka_unit_test(a_batch_waits_for_its_model),
+        cmocka_unit_test(a_parked_batch_does_not_end),
         cmocka_unit_test(a_load_ends_the_wait),
         cmocka_unit_test(what_no_backend_has_is_dropped),
         cmocka_unit_test(broken_books_are_found),
