@@ -380,6 +380,24 @@ static bool serves(void *context) {
     return devices == wanted;
 }
 
+static bool is_idle(void *context) {
+    const struct player *self = context;
+    json_t *status;
+    struct tt_error ignored;
+    if (tt_process_cluster_ask(&self->cluster, TT_PROCESS_SCHEDULER, "status", &status, &ignored))
+        return false;
+    bool is_idle = json_integer_value(json_object_get(status, "busy")) == 0;
+    json_decref(status);
+    return is_idle;
+}
+
+/* A client may have its answer before the scheduler has the report of the batch. */
+static enum tt_err await_reports(struct player *self, struct tt_error *why) {
+    const struct tt_process_wait wait = {
+        .is_over = is_idle, .context = self, .what = "the devices do not report the last batches"};
+    return tt_process_cluster_await(&self->cluster, &wait, why);
+}
+
 static enum tt_err open_cluster(struct player *self, struct tt_error *why) {
     const struct tt_scenario_outputs *outputs = self->run->outputs;
     const struct tt_process_wait wait = {.is_over = serves,
@@ -467,6 +485,8 @@ static enum tt_err run_cluster(struct player *self, struct tt_error *why) {
     self->result->simulated_ns = since(self, tt_clock_now());
     self->figures.peak_memory_bytes = tt_machine_peak_memory();
     close_clients(self);
+    if (!err)
+        err = await_reports(self, why);
     bool is_orderly = tt_process_cluster_end(&self->cluster);
     if (!err && !is_orderly)
         err = tt_fail(TT_ERR_UNAVAILABLE, why,
