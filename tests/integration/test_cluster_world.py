@@ -38,7 +38,7 @@ INSIDE = """seed: 6
 duration_s: 0.5
 device { count: 2 executors: 2 }
 inside { executors: 2 policy { name: "diversity" option { key: "stretch" value: "off" } } }
-model { name: "a" slo_ms: 2000 max_batch: 8 step { profile { linear { alpha_ms: 0.5 beta_ms: 3 } } }
+model { name: "a" slo_ms: 60000 max_batch: 8 step { profile { linear { alpha_ms: 0.5 beta_ms: 3 } } }
   step { profile { linear { alpha_ms: 1 beta_ms: 2 } } } }
 load { rate: 200 }
 policy { name: "deferred" }
