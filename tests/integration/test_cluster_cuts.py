@@ -177,17 +177,22 @@ class CutsTest(unittest.TestCase):
         self.end(clients)
 
     def test_a_link_that_the_primary_gave_up(self):
-        """After a cut the primary, which is the one that dials, comes back while the spare still holds the former link."""
+        """The primary, which is the one that dials, comes back. The spare hears that the former link is reset, or still holds it."""
         cluster, clients = self.begin(schedulers=2, backends=2)
         if cluster.primary() == "s1":
             self.assertEqual(cluster.command("promote", cluster.spec).returncode, 0)
             await_true(lambda: cluster.primary() == "s2", 60, "s2 is primary")
         claims = cluster.status()["s1"]["claims"]
+        linked = lambda: sum("cluster: linked to s2" in line for line in cluster.processes["s1"].lines)  # noqa: E731
+        before = linked()
+        if not cluster.net.abort_links("s2", "s1"):
+            self.skipTest("this system gives no connection up by command")
+        await_true(lambda: linked() > before, 60, "the spare is linked again")
+        before = linked()
         cluster.net.cut("s1", "s2")
-        time.sleep(1.4)  # longer than an idle link is silent, shorter than one is silent that is given up
         cluster.net.abort_links("s2", "s1")
         cluster.net.mend("s1", "s2")
-        await_true(lambda: cluster.processes["s1"].said().count("cluster: linked to s2") == 2, 60, "the spare is linked again")
+        await_true(lambda: linked() > before, 60, "the spare is linked again")
         clients.await_more(60)
         self.assertEqual((cluster.primary(), cluster.status()["s1"]["claims"]), ("s2", claims))
         self.end(clients)

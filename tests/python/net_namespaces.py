@@ -88,9 +88,9 @@ class Namespaces:
             self.run_ip(here, "neighbour del %s dev eth0" % self.address(there))
 
     def abort_links(self, here, there):
-        """The system of the one gives its connections to the other up, whatever their age."""
-        command = self.inside(here, ["ss", "--kill", "--tcp", "dst", self.address(there)])
-        subprocess.run(command, check=True, capture_output=True, timeout=30)
+        """The system of the one gives its connections to the other up, whatever their age. False: it cannot, or there are none."""
+        command = self.inside(here, ["ss", "--kill", "--no-header", "--tcp", "dst", self.address(there)])
+        return bool(subprocess.run(command, check=True, capture_output=True, timeout=30).stdout)
 
     def end(self):
         for holder in self.holders.values():
