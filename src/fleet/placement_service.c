@@ -309,8 +309,10 @@ static enum tt_err hold(struct tt_placement_service *self, int64_t now, bool und
 }
 
 static enum tt_err plan(struct tt_placement_service *self, int64_t now, struct tt_error *why) {
-    self->is_held = false;
-    return self->role->is_primary ? begin_search(self, now, why) : TT_OK;
+    enum tt_err err = self->role->is_primary ? begin_search(self, now, why) : TT_OK;
+    if (!err)
+        self->is_held = false;
+    return err;
 }
 
 enum tt_err tt_placement_service_command(struct tt_placement_service *self, int64_t now,

@@ -252,6 +252,20 @@ class LivePlacementTest(unittest.TestCase):
             thread.join(60)
         self.assertEqual(failures, [], cluster.said())
 
+    # S8: after an undo that waits for a backend, a plan that is refused does not end the hold
+    def test_a_refused_plan_changes_nothing(self):
+        cluster = self.begin(times=TIMES + "plan-every-s 3600\n", backends=2, pools=2)
+        self.assertIsInstance(self.place("plan", "--move", "echo=p2"), dict)
+        self.await_end()
+        cluster.kill("b1", signal.SIGSTOP)
+        self.assertIsInstance(self.place("undo"), dict)
+        self.assertIn("a plan is under way", self.place("plan"))
+        held = self.show()
+        cluster.kill("b1", signal.SIGCONT)
+        self.assertEqual((held["mode"], held["stage"]), ("HELD", "LOADING"))
+        self.await_end()
+        self.assertEqual(self.models(), [["echo", "second"], ["fourth", "third"]])
+
     def test_what_is_refused(self):
         cluster = self.begin(backends=2, pools=2, devices=1)
         before = self.models()
