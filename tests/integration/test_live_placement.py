@@ -75,8 +75,8 @@ class LivePlacementTest(unittest.TestCase):
         return [pool["models"] for pool in self.show()["pools"]]
 
     def await_end(self):
-        """Until no plan is under way."""
-        await_true(lambda: self.show()["stage"] == "NONE", 60, "the plan has ended")
+        """Until no plan is under way. The next one may be searched."""
+        await_true(lambda: self.show()["stage"] in ("NONE", "SEARCHING"), 60, "the plan has ended")
         return self.show()
 
     def await_models(self, node, wanted):
