@@ -12,8 +12,17 @@
  * the one before FIRST_COPIES those of inputs that arrive. */
 enum { FIRST_COPIES = 500000, FIRST_LANE = 1000000 };
 
+/* As they were when the writing began: a turn that adds a model must not wait for it. Rings, names
+ * and what they point to stay as long as the trace; later records may name what is not here. */
+struct known {
+    struct tt_trace_tap *taps;
+    char **names;
+    int32_t *policies;
+    int32_t name_count, domain_count;
+};
+
 struct writing {
-    struct tt_trace *trace;
+    struct known known;
     struct tt_text *out;
     struct tt_trace_record *batches, *requests, *words, *copies;
     struct tt_trace_id *ids; /* by domain and number */
@@ -62,13 +71,15 @@ static int by_domain_and_number(const void *a, const void *b) {
 static void keep_id(struct writing *self, const struct tt_trace_record *record, int64_t since_at) {
     struct tt_trace_id id;
     memcpy(&id, record, sizeof(id));
-    if (id.end_at >= since_at)
+    if (id.end_at >= since_at && id.domain < self->known.domain_count)
         self->ids[self->id_count++] = id;
 }
 
 static void keep(struct writing *self, const struct tt_trace_record *record, int64_t since_at) {
     bool is_id = record->kind == TT_TRACE_ID; /* which has other fields */
-    if (!is_id && (record->end_at < since_at || record->name < 0))
+    if (!is_id &&
+        (record->end_at < since_at || record->name < 0 || record->name >= self->known.name_count ||
+         record->domain >= self->known.domain_count))
         return;
     switch ((enum tt_trace_kind)record->kind) {
     case TT_TRACE_BATCH: self->batches[self->batch_count++] = *record; break;
@@ -81,7 +92,7 @@ static void keep(struct writing *self, const struct tt_trace_record *record, int
 
 static enum tt_err collect(struct writing *self, int64_t since_at) {
     int64_t capacity = 0;
-    for (struct tt_trace_tap *tap = self->trace->taps; tap; tap = tap->next)
+    for (struct tt_trace_tap *tap = self->known.taps; tap; tap = tap->next)
         capacity += (int64_t)(tt_recent_end(&tap->recent) - tt_recent_first(&tap->recent));
     self->batches = malloc((size_t)(capacity + 1) * sizeof(*self->batches));
     self->requests = malloc((size_t)(capacity + 1) * sizeof(*self->requests));
@@ -90,7 +101,7 @@ static enum tt_err collect(struct writing *self, int64_t since_at) {
     self->ids = malloc((size_t)(capacity + 1) * sizeof(*self->ids));
     if (!self->batches || !self->requests || !self->words || !self->copies || !self->ids)
         return TT_ERR_NO_MEMORY;
-    for (struct tt_trace_tap *tap = self->trace->taps; tap; tap = tap->next) {
+    for (struct tt_trace_tap *tap = self->known.taps; tap; tap = tap->next) {
         uint64_t end = tt_recent_end(&tap->recent), words[TT_TRACE_RECORD_WORDS];
         for (uint64_t i = tt_recent_first(&tap->recent); i < end; i++) {
             struct tt_trace_record record;
@@ -131,7 +142,7 @@ static void name_domains(struct writing *self, const struct tt_trace_record *rec
     for (int64_t i = 0; i < count; i++) {
         int32_t domain = records[i].domain;
         tt_assert(domain >= 0);
-        tt_assert(domain < self->trace->domain_count);
+        tt_assert(domain < self->known.domain_count);
         if (named[domain])
             continue;
         named[domain] = true;
@@ -139,7 +150,7 @@ static void name_domains(struct writing *self, const struct tt_trace_record *rec
         tt_text_printf(self->out,
                        ",\"name\":\"process_name\",\"args\":{\"name\":\"domain %d: ", domain);
         /* The policy's name is a JSON string already: the two become one. */
-        tt_text_puts(self->out, self->trace->names[self->trace->policies[domain]] + 1);
+        tt_text_puts(self->out, self->known.names[self->known.policies[domain]] + 1);
         tt_text_puts(self->out, "}}");
     }
 }
@@ -162,15 +173,15 @@ static void write_batch(struct writing *self, const struct tt_trace_record *batc
                                            [TT_OUTCOME_ABORTED] = "aborted",
                                            [TT_OUTCOME_FAILED] = "failed"};
     tt_assert(batch->outcome < TT_COUNT(outcomes));
-    tt_assert(batch->name < self->trace->name_count);
+    tt_assert(batch->name < self->known.name_count);
     begin(self, "X", batch->domain, batch->executor + 1);
     put_time(self, "ts", batch->begin_at);
     put_time(self, "dur", tt_instant_max(batch->end_at - batch->begin_at, 0));
     tt_text_printf(self->out,
                    ",\"cat\":\"batch\",\"name\":%s,\"args\":{\"run\":%lld,\"rows\":%d,"
                    "\"requests\":%d,\"first_step\":%d,\"last_step_done\":%d,\"outcome\":\"%s\"",
-                   self->trace->names[batch->name], (long long)batch->run, batch->rows,
-                   batch->count, batch->first_step, batch->last_step, outcomes[batch->outcome]);
+                   self->known.names[batch->name], (long long)batch->run, batch->rows, batch->count,
+                   batch->first_step, batch->last_step, outcomes[batch->outcome]);
     put_time(self, "decided_us_before", tt_instant_max(batch->begin_at - batch->number, 0));
     tt_text_puts(self->out, "}}");
 }
@@ -220,7 +231,7 @@ static void write_copies(struct writing *self) {
         tt_text_printf(self->out,
                        ",\"cat\":\"copy\",\"name\":\"%s\",\"args\":{\"model\":%s,\"run\":%lld,"
                        "\"rows\":%d,\"requests\":%d}}",
-                       names[copy->outcome], self->trace->names[copy->name], (long long)copy->run,
+                       names[copy->outcome], self->known.names[copy->name], (long long)copy->run,
                        copy->rows, copy->count);
     }
 }
@@ -280,7 +291,7 @@ static void write_request(struct writing *self, const struct tt_trace_record *re
     tt_text_printf(self->out,
                    ",\"cat\":\"request\",\"name\":\"request %lld\",\"args\":{\"model\":%s,"
                    "\"rows\":%d,\"ending\":\"%s\"",
-                   (long long)request->number, self->trace->names[request->name], request->rows,
+                   (long long)request->number, self->known.names[request->name], request->rows,
                    ending_of(request));
     write_id(self, request);
     if (request->reason != TT_DROP_NONE)
@@ -322,7 +333,7 @@ static void write_requests(struct writing *self) {
         int64_t thread = FIRST_LANE + group * TT_TRACE_LANES + lane;
         if (lane == lanes) {
             name_thread(self, request->domain, thread, "requests of ",
-                        self->trace->names[request->name]);
+                        self->known.names[request->name]);
             lanes++;
         }
         tt_assert(request->end_at >= request->begin_at);
@@ -340,17 +351,34 @@ static void write_words(struct writing *self) {
         tt_text_printf(self->out,
                        ",\"s\":\"p\",\"cat\":\"word\",\"name\":\"first word\",\"args\":{"
                        "\"model\":%s,\"request\":%lld,\"after_run\":%lld}}",
-                       self->trace->names[word->name], (long long)word->number,
+                       self->known.names[word->name], (long long)word->number,
                        (long long)word->run);
     }
 }
 
+static enum tt_err know(struct tt_trace *trace, struct known *out) {
+    tt_lock_take(&trace->lock);
+    size_t names = (size_t)trace->name_count, domains = (size_t)trace->domain_count;
+    out->taps = trace->taps;
+    out->name_count = trace->name_count;
+    out->domain_count = trace->domain_count;
+    out->names = malloc((names + 1) * sizeof(*out->names));
+    out->policies = malloc((domains + 1) * sizeof(*out->policies));
+    if (out->names && names)
+        memcpy(out->names, trace->names, names * sizeof(*out->names));
+    if (out->policies && domains)
+        memcpy(out->policies, trace->policies, domains * sizeof(*out->policies));
+    tt_lock_give(&trace->lock);
+    return out->names && out->policies ? TT_OK : TT_ERR_NO_MEMORY;
+}
+
 enum tt_err tt_trace_write(struct tt_trace *self, int64_t since_at, struct tt_text *out_json,
                            struct tt_error *why) {
-    struct writing writing = {.trace = self, .out = out_json};
-    tt_lock_take(&self->lock);
-    enum tt_err err = collect(&writing, since_at);
-    bool *named = calloc((size_t)self->domain_count + 1, sizeof(*named));
+    struct writing writing = {.out = out_json};
+    enum tt_err err = know(self, &writing.known);
+    if (!err)
+        err = collect(&writing, since_at);
+    bool *named = calloc((size_t)writing.known.domain_count + 1, sizeof(*named));
     err = named ? err : TT_ERR_NO_MEMORY;
     if (!err) {
         tt_text_puts(out_json, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
@@ -369,8 +397,9 @@ enum tt_err tt_trace_write(struct tt_trace *self, int64_t since_at, struct tt_te
                        (long long)writing.hidden);
         err = out_json->failed ? TT_ERR_NO_MEMORY : TT_OK;
     }
-    tt_lock_give(&self->lock);
     free(named);
+    free(writing.known.names);
+    free(writing.known.policies);
     free(writing.batches);
     free(writing.requests);
     free(writing.words);

@@ -117,7 +117,7 @@ static void open_world(struct world *self) {
     tt_grpc_calls_init(&self->calls, &tt_grpc_operations, &service, &self->limits, &self->quotas,
                        NULL);
     self->calls.loop = &self->loop;
-    tt_grpc_statistics_init(&self->calls);
+    tt_grpc_pages_init(&self->calls);
     self->calls.touch = tt_http2_connections_touch;
     self->calls.on_gone = no_end;
     tt_http2_connections_init(&self->grpc, &self->loop, &self->limits, &self->quotas,

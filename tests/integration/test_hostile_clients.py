@@ -20,6 +20,7 @@ from needs import need  # noqa: E402
 
 need("numpy", "onnx", "tritonclient")
 
+import grpc  # noqa: E402
 from control_case import ControlCase, adder  # noqa: E402
 from plain_grpc import PlainGrpc  # noqa: E402
 from server_process import free_port  # noqa: E402
@@ -174,6 +175,29 @@ class Memory(HostileCase):
         if not self.is_sanitized():  # four are unpacked at a time, and no more than the budget is kept
             self.assertLess(self.memory("VmHWM") - before, 64 * MIB + 5 * 48 * MIB)
         self.assertEqual(self.infer("one"), (1.0, "1"))
+
+
+class MessageMemory(HostileCase):
+    """Over gRPC two bytes of a message may become a hundred of memory."""
+
+    def setUp(self):
+        self.grpc_port = free_port()
+        self.flags = HostileCase.flags + ["--grpc-port", str(self.grpc_port)]
+        super().setUp()
+
+    def test_empty_parameters(self):
+        before = self.memory("VmHWM")
+        with grpc.insecure_channel("127.0.0.1:%d" % self.grpc_port, compression=grpc.Compression.Gzip) as channel:
+            for method in ("RepositoryModelLoad", "RepositoryModelUnload", "LogSettings", "TraceSetting"):
+                is_load = method == "RepositoryModelLoad"
+                path = "/inference.GRPCInferenceService/" + method
+                call = channel.unary_unary(path, request_serializer=bytes, response_deserializer=bytes)
+                message = (b"\x0a\0" if "Setting" in method else b"\x1a\0") * (16 * MIB // 2 if is_load else 16_000)
+                with self.assertRaises(grpc.RpcError) as caught:
+                    call(message, timeout=60)
+                self.assertIn("too many fields", caught.exception.details())
+        if not self.is_sanitized():
+            self.assertLess(self.memory("VmHWM") - before, 64 * MIB)
 
 
 class Eviction(HostileCase):

@@ -18,6 +18,7 @@ from needs import need  # noqa: E402
 
 need("numpy", "onnx", "tritonclient")
 
+import grpc  # noqa: E402
 import numpy as np  # noqa: E402
 import tritonclient.grpc as triton  # noqa: E402
 from control_case import ControlCase, adder, identity, one_node  # noqa: E402
@@ -51,6 +52,18 @@ class Beside(ControlCase):
             elif name in ("tutti", "tutti-grpc-0"):
                 others += spent
         return pool, others
+
+    def in_pool(self, work, *arguments):
+        """The result of the work, of which the pool's threads did some: at other times they do nothing."""
+
+        def spent_ns():
+            tasks = pathlib.Path("/proc/%d/task" % self.server.process.pid).iterdir()
+            return sum(int((t / "schedstat").read_text().split()[0]) for t in tasks if (t / "comm").read_text().strip() == POOL)
+
+        before = spent_ns()
+        result = work(*arguments)
+        self.wait_until(lambda: spent_ns() > before, "the connections' threads did it")
+        return result
 
     def beside(self, work, *arguments):
         """The result of the work, most of whose processor time the pool's threads spent."""
@@ -180,6 +193,40 @@ class LargeMessages(Beside):
         self.assertIn("config", str(caught.exception))
         self.assertEqual(self.infer("three"), (3.0, "1"))
 
+    def test_of_many_small_parts(self):
+        """Short messages that take long: many fields, or few bytes that unpack to many."""
+        for compression in (grpc.Compression.NoCompression, grpc.Compression.Gzip):
+            with grpc.insecure_channel("127.0.0.1:%d" % self.grpc_port, compression=compression) as channel:
+
+                def call(method, message, code):
+                    path = "/inference.GRPCInferenceService/" + method
+                    plain = channel.unary_unary(path, request_serializer=bytes, response_deserializer=bytes)
+                    with self.assertRaises(grpc.RpcError) as caught:
+                        plain(message, timeout=60)
+                    self.assertEqual(caught.exception.code(), code, caught.exception.details())
+
+                invalid = grpc.StatusCode.INVALID_ARGUMENT
+                named = service_pb2.ModelInferRequest(model_name="same").SerializeToString()
+                for part in (b"\x22\0", b"\x32\0", b"\xf8\7\1"):  # parameters, outputs, fields that nobody knows
+                    self.in_pool(call, "ModelInfer", named + part * (100_000 // len(part)), invalid)
+                one = service_pb2.ModelInferRequest(model_name="same")
+                one.inputs.add(name="x", datatype="BYTES", shape=[1, 1]).contents.bytes_contents.extend([b""] * 100_000)
+                self.in_pool(call, "ModelInfer", one.SerializeToString(), invalid)
+                self.in_pool(call, "RepositoryModelLoad", b"\x1a\0" * 1000, invalid)
+                for method in ("LogSettings", "TraceSetting", "RepositoryModelUnload", "RepositoryIndex"):
+                    call(method, b"\x0a\0" * 16_000 if "Setting" in method else b"\xf8\7\1" * 16_000, invalid)
+
+    def test_of_few_packed_bytes(self):
+        one = {"inputs": [{"name": "x", "shape": [1, 1], "datatype": "FP32", "data": [1]}]}
+        body = gzip.compress(b" " * 400_000 + json.dumps(one).encode())
+        self.assertLess(len(body), 512)
+        status, answer = self.in_pool(self.ask, "POST", "/v2/models/same/infer", body, {"Content-Encoding": "gzip"})
+        self.assertEqual(status, 200, answer)
+        text = json.dumps({"parameters": {"file:1/%d" % i: "" for i in range(100)}})
+        for body, headers in ((text, {}), (gzip.compress(text.encode()), {"Content-Encoding": "gzip"})):
+            status, answer = self.in_pool(self.ask, "POST", "/v2/repository/models/none/load", body, headers)
+            self.assertEqual(status, 400, answer)
+
     def test_streams(self):
         """Requests of one stream, large and small ones in turns: each gets its answer."""
         answers, done = {}, threading.Event()
@@ -231,9 +278,14 @@ class LargeMessages(Beside):
 
 
 class ManyModels(Beside):
-    """Pages that grow with the models."""
+    """Pages that grow with the models, or with what happened."""
 
     COUNT = 150
+
+    def setUp(self):
+        self.grpc_port = free_port()
+        self.flags = ["--grpc-port", str(self.grpc_port)]
+        super().setUp()
 
     def fill(self):
         for i in range(self.COUNT):
@@ -271,9 +323,31 @@ class ManyModels(Beside):
             self.assertEqual(sorted(set(names)), expected, family)
         self.assertIn("\ntutti_http_in_flight 1\n", page)
 
+    def names(self):
+        return ["model_%03d" % i for i in range(self.COUNT)]
+
     def test_statistics(self):
-        found = json.loads(self.page("/v2/models/stats"))["model_stats"]
-        self.assertEqual([model["name"] for model in found], ["model_%03d" % i for i in range(self.COUNT)])
+        found = json.loads(self.in_pool(self.page, "/v2/models/stats"))["model_stats"]
+        self.assertEqual([model["name"] for model in found], self.names())
+
+    def test_index(self):
+        with triton.InferenceServerClient("127.0.0.1:%d" % self.grpc_port) as client:
+            for entries in (self.in_pool(self.ask, "POST", "/v2/repository/index", "")[1],
+                            self.in_pool(self.ask, "POST", "/v2/repository/index", '{"ready": true}')[1],
+                            self.in_pool(lambda: client.get_model_repository_index(as_json=True))["models"]):  # fmt: skip
+                self.assertEqual([entry["name"] for entry in entries], self.names())
+                self.assertEqual({entry["state"] for entry in entries}, {"READY"})
+        self.assertEqual(self.ask("POST", "/v2/repository/index", '{"ready": 1}')[0], 400)
+
+    def test_trace(self):
+        x = {"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [0] * 4}
+        for i in range(self.COUNT):
+            self.assertEqual(self.ask("POST", "/v2/models/model_%03d/infer" % i, json.dumps({"inputs": [x]}))[0], 200)
+        trace = json.loads(self.in_pool(self.page, "/v2/debug/trace?seconds=3600"))
+        self.assertEqual(trace["otherData"]["requests"], self.COUNT)
+        named = {event["args"]["model"] for event in trace["traceEvents"] if event.get("cat") == "request"}
+        self.assertEqual(sorted(named), self.names())
+        self.assertEqual(self.ask("GET", "/v2/debug/trace?seconds=0")[0], 400)
 
 
 if __name__ == "__main__":

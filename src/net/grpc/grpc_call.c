@@ -295,7 +295,8 @@ static void take_message(struct tt_grpc_call *self, const char *bytes, size_t si
     case TT_GRPC_UNLOAD: start_command(self, bytes, size_bytes); break;
     case TT_GRPC_WATCH: self->all->operations->watch(self, bytes, size_bytes); break;
     case TT_GRPC_STATISTICS:
-        if (!self->all->operations->statistics(self, bytes, size_bytes))
+    case TT_GRPC_INDEX:
+        if (!self->all->operations->page(self, bytes, size_bytes))
             answer_one(self, bytes, size_bytes);
         break;
     case TT_GRPC_UNARY:
@@ -320,10 +321,13 @@ static void take_packed(struct tt_grpc_call *self) {
         return;
     }
     tt_text_init(&unpacked);
-    enum tt_err err =
-        tt_coding_unpack(self->coding, receiver->message, receiver->message_bytes,
-                         message_limit(self, self->all->limits->unpacked_bytes), &unpacked, &why);
-    if (err)
+    size_t limit = message_limit(self, self->all->limits->unpacked_bytes);
+    size_t here = self->all->operations->unpack_here(self, limit);
+    enum tt_err err = tt_coding_unpack(self->coding, receiver->message, receiver->message_bytes,
+                                       here, &unpacked, &why);
+    if (err == TT_ERR_BUSY && here < limit)
+        self->all->operations->take_large(self);
+    else if (err)
         tt_grpc_call_fail(self,
                           err == TT_ERR_BUSY ? TT_GRPC_RESOURCE_EXHAUSTED : tt_grpc_status_of(err),
                           why.text);

@@ -44,13 +44,24 @@ struct tt_grpc_operations {
     void (*infer)(struct tt_grpc_call *call, const char *bytes, size_t size_bytes);
     /* The receiver's message takes long to read; it is taken. */
     bool (*is_large)(const struct tt_grpc_call *call);
+    /* If it is packed: the bytes to which it may unpack at once; one of more is taken, too. */
+    size_t (*unpack_here)(const struct tt_grpc_call *call, size_t limit_bytes);
     void (*take_large)(struct tt_grpc_call *call);
     /* Cancels what was started. */
     void (*cancel)(struct tt_grpc_call *call);
     /* Answers later; false: the method's `answer` is short. */
-    bool (*statistics)(struct tt_grpc_call *call, const char *bytes, size_t size_bytes);
+    bool (*page)(struct tt_grpc_call *call, const char *bytes, size_t size_bytes);
     /* Begins to watch what the message asks for. */
     void (*watch)(struct tt_grpc_call *call, const char *bytes, size_t size_bytes);
+};
+
+/* A kind of page that is shared; what the one that is being written needs. */
+struct tt_grpc_calls;
+struct tt_grpc_page {
+    struct tt_page_writer writer;
+    const struct tt_grpc_calls *all;
+    struct tt_catalogue *catalogue; /* a reference; NULL: none */
+    int64_t key;                    /* of its askers */
 };
 
 struct tt_grpc_calls {
@@ -69,9 +80,8 @@ struct tt_grpc_calls {
     bool stopping;
     bool asks; /* a model that refused a request for its deadline may do so again */
     int32_t call_count;
-    struct tt_page_writer statistics; /* of all models */
-    struct tt_kserve_statistics all;  /* for the page that is being written */
-    struct tt_list streams;           /* calls that end with the server or the client only */
+    struct tt_grpc_page statistics, index; /* of all models */
+    struct tt_list streams;                /* calls that end with the server or the client only */
     struct tt_list free_calls, free_inferences;
     int32_t free_call_count, free_inference_count;
     struct tt_counter requests, answered, gone, in_flight; /* other threads may read */

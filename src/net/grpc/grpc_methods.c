@@ -323,7 +323,7 @@ static const struct tt_grpc_method methods[] = {
     {kserve, "ModelMetadata", TT_GRPC_UNARY, TT_OPERATION_METADATA, answer_metadata},
     {kserve, "ModelConfig", TT_GRPC_UNARY, TT_OPERATION_METADATA, answer_config},
     {kserve, "ModelStatistics", TT_GRPC_STATISTICS, TT_OPERATION_READ, answer_statistics},
-    {kserve, "RepositoryIndex", TT_GRPC_UNARY, TT_OPERATION_READ, tt_grpc_answer_index},
+    {kserve, "RepositoryIndex", TT_GRPC_INDEX, TT_OPERATION_READ, tt_grpc_answer_index},
     {kserve, "RepositoryModelLoad", TT_GRPC_LOAD, TT_OPERATION_MANAGE, NULL},
     {kserve, "RepositoryModelUnload", TT_GRPC_UNLOAD, TT_OPERATION_MANAGE, NULL},
     {kserve, "SystemSharedMemoryStatus", TT_GRPC_UNARY, TT_OPERATION_READ,

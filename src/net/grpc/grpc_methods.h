@@ -17,13 +17,14 @@ typedef enum tt_err tt_grpc_answer_fn(const struct tt_kserve_service *service, c
 
 enum tt_grpc_kind {
     TT_GRPC_UNARY,      /* `answer` */
-    TT_GRPC_STATISTICS, /* the same, but later for many models */
-    TT_GRPC_INFER,      /* one request, one answer */
-    TT_GRPC_STREAM,     /* of inferences */
-    TT_GRPC_LOAD,       /* a model command */
-    TT_GRPC_UNLOAD,     /* the same */
-    TT_GRPC_EACH,       /* `answer` for each message of a stream */
-    TT_GRPC_WATCH,      /* of the health */
+    TT_GRPC_STATISTICS, /* the same, but later for many models, here and in the next one */
+    TT_GRPC_INDEX,
+    TT_GRPC_INFER,  /* one request, one answer */
+    TT_GRPC_STREAM, /* of inferences */
+    TT_GRPC_LOAD,   /* a model command */
+    TT_GRPC_UNLOAD, /* the same */
+    TT_GRPC_EACH,   /* `answer` for each message of a stream */
+    TT_GRPC_WATCH,  /* of the health */
 };
 
 struct tt_grpc_method {
@@ -55,6 +56,12 @@ TT_MUST_CHECK enum tt_err tt_grpc_read_health(const char *bytes, size_t size_byt
 /* Appends the packed ModelStatisticsResponse. */
 TT_MUST_CHECK enum tt_err tt_grpc_pack_statistics(const struct tt_kserve_statistics *statistics,
                                                   struct tt_text *out, struct tt_error *why);
+/* Appends the packed RepositoryIndexResponse. */
+TT_MUST_CHECK enum tt_err tt_grpc_pack_index(const struct tt_kserve_index *index,
+                                             struct tt_text *out, struct tt_error *why);
+/* What a packed RepositoryIndexRequest asks for. */
+TT_MUST_CHECK enum tt_err tt_grpc_read_index(const char *bytes, size_t size_bytes,
+                                             bool *out_only_ready, struct tt_error *why);
 /* The target that a packed request names, of those that have the fields name and version. */
 TT_MUST_CHECK enum tt_err tt_grpc_read_target(const char *bytes, size_t size_bytes,
                                               struct tt_kserve_target *out_target,

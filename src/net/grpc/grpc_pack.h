@@ -7,9 +7,14 @@
 
 #include <protobuf-c/protobuf-c.h>
 
+enum {
+    TT_GRPC_MAX_PARTS = 8192, /* allocations of a message; a load of 1000 files has half */
+    TT_GRPC_UNPACKED_BYTES = 1024 * 1024 /* that it may take beside twice its own bytes */
+};
+
 /* The message, to be freed with protobuf_c_message_free_unpacked(). NULL: INVALID, and `why` is
- * set.
- */
+ * set; also where it would take more than the above, as two bytes of a message may become a hundred
+ * bytes of memory. */
 void *tt_grpc_unpack(const ProtobufCMessageDescriptor *descriptor, const char *bytes,
                      size_t size_bytes, struct tt_error *why);
 /* NO_MEMORY. */

@@ -8,42 +8,56 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum tt_err tt_grpc_answer_index(const struct tt_kserve_service *service, const char *bytes,
-                                 size_t size_bytes, struct tt_text *out, struct tt_error *why) {
+enum tt_err tt_grpc_pack_index(const struct tt_kserve_index *index, struct tt_text *out,
+                               struct tt_error *why) {
     typedef Inference__RepositoryIndexResponse__ModelIndex model_index;
-    Inference__RepositoryIndexRequest *request;
     Inference__RepositoryIndexResponse answer = INFERENCE__REPOSITORY_INDEX_RESPONSE__INIT;
-    struct tt_kserve_index index;
-    request =
-        tt_grpc_unpack(&inference__repository_index_request__descriptor, bytes, size_bytes, why);
-    enum tt_err err = request ? TT_OK : TT_ERR_INVALID;
-    if (err)
-        return err;
-    err = tt_kserve_index_init(&index, service, request->ready, why);
-    inference__repository_index_request__free_unpacked(request, NULL);
-    if (err)
-        return err;
-    size_t count = (size_t)index.count;
+    size_t count = (size_t)index->count;
     model_index *models = calloc(count + 1, sizeof(*models));
     answer.models = calloc(count + 1, sizeof(*answer.models));
-    if (models && answer.models) {
-        for (size_t i = 0; i < count; i++) {
-            const struct tt_kserve_index_entry *entry = &index.entries[i];
-            bool was_loaded = *entry->version != '\0';
-            inference__repository_index_response__model_index__init(&models[i]);
-            models[i].name = (char *)(uintptr_t)entry->name;
-            models[i].version = (char *)(uintptr_t)entry->version;
-            models[i].state = (char *)(uintptr_t)(was_loaded ? entry->state : "");
-            models[i].reason = (char *)(uintptr_t)(was_loaded ? entry->reason : "");
-            answer.models[i] = &models[i];
-        }
-        answer.n_models = count;
-        err = tt_grpc_pack(&answer, out, why);
-    } else {
-        err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the index");
+    enum tt_err err = models && answer.models
+                          ? TT_OK
+                          : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the index");
+    for (size_t i = 0; i < count && !err; i++) {
+        const struct tt_kserve_index_entry *entry = &index->entries[i];
+        bool was_loaded = *entry->version != '\0';
+        inference__repository_index_response__model_index__init(&models[i]);
+        models[i].name = (char *)(uintptr_t)entry->name;
+        models[i].version = (char *)(uintptr_t)entry->version;
+        models[i].state = (char *)(uintptr_t)(was_loaded ? entry->state : "");
+        models[i].reason = (char *)(uintptr_t)(was_loaded ? entry->reason : "");
+        answer.models[i] = &models[i];
     }
+    answer.n_models = count;
+    if (!err)
+        err = tt_grpc_pack(&answer, out, why);
     free(models);
     free(answer.models);
+    return err;
+}
+
+enum tt_err tt_grpc_read_index(const char *bytes, size_t size_bytes, bool *out_only_ready,
+                               struct tt_error *why) {
+    Inference__RepositoryIndexRequest *request;
+    request =
+        tt_grpc_unpack(&inference__repository_index_request__descriptor, bytes, size_bytes, why);
+    if (!request)
+        return TT_ERR_INVALID;
+    *out_only_ready = request->ready;
+    inference__repository_index_request__free_unpacked(request, NULL);
+    return TT_OK;
+}
+
+enum tt_err tt_grpc_answer_index(const struct tt_kserve_service *service, const char *bytes,
+                                 size_t size_bytes, struct tt_text *out, struct tt_error *why) {
+    struct tt_kserve_index index;
+    bool only_ready;
+    enum tt_err err = tt_grpc_read_index(bytes, size_bytes, &only_ready, why);
+    if (!err)
+        err = tt_kserve_index_init(&index, service, only_ready, why);
+    if (err)
+        return err;
+    err = tt_grpc_pack_index(&index, out, why);
     tt_kserve_index_fini(&index);
     return err;
 }

@@ -2,6 +2,7 @@
 
 #include "net/grpc/grpc_inference.h"
 #include "net/grpc/grpc_methods.h"
+#include "net/grpc/infer_message.h"
 #include "net/sockets/pool_work.h"
 
 #include <stdlib.h>
@@ -53,8 +54,9 @@ static void unpack(struct grpc_work *self) {
 static enum tt_err read_there(struct grpc_work *self) {
     const char *bytes = self->message.bytes ? self->message.bytes : "";
     size_t count = self->message.length;
-    return self->inference ? tt_grpc_inference_read(self->inference, bytes, count, &self->why)
-                           : tt_grpc_read_command(true, bytes, count, &self->command, &self->why);
+    if (self->inference)
+        return tt_grpc_inference_read(self->inference, bytes, count, &self->why);
+    return tt_grpc_read_command(true, bytes, count, &self->command, &self->why);
 }
 
 /* The message is freed where nothing points into it any more: giving its memory back takes the
@@ -146,15 +148,29 @@ static void on_read(uv_work_t *work, int status) {
         end_inference(self);
 }
 
+static bool may_be_large(const struct tt_grpc_call *call) {
+    enum tt_grpc_kind kind = call->method->kind;
+    return call->all->loop &&
+           (kind == TT_GRPC_INFER || kind == TT_GRPC_STREAM || kind == TT_GRPC_LOAD);
+}
+
 bool tt_grpc_call_is_large(const struct tt_grpc_call *call) {
     const struct tt_grpc_receiver *receiver = &call->receiver;
-    enum tt_grpc_kind kind = call->method->kind;
-    if (!call->all->loop ||
-        !(kind == TT_GRPC_INFER || kind == TT_GRPC_STREAM || kind == TT_GRPC_LOAD))
+    size_t bytes = receiver->message_bytes;
+    if (!may_be_large(call))
         return false;
-    if (!receiver->is_packed)
-        return receiver->message_bytes > TT_GRPC_WORK_BYTES;
-    return receiver->message_bytes > TT_GRPC_WORK_PACKED && call->coding != TT_CODING_IDENTITY;
+    if (receiver->is_packed)
+        return bytes > TT_GRPC_WORK_PACKED && call->coding != TT_CODING_IDENTITY;
+    if (call->method->kind == TT_GRPC_LOAD)
+        return bytes > TT_GRPC_WORK_LOAD;
+    return bytes > TT_GRPC_WORK_WEIGHT &&
+           tt_infer_message_weight(receiver->message, bytes, TT_GRPC_WORK_WEIGHT) >=
+               TT_GRPC_WORK_WEIGHT;
+}
+
+size_t tt_grpc_call_unpack_here(const struct tt_grpc_call *call, size_t limit_bytes) {
+    size_t here = call->method->kind == TT_GRPC_LOAD ? TT_GRPC_WORK_LOAD : TT_GRPC_WORK_WEIGHT;
+    return may_be_large(call) && here < limit_bytes ? here : limit_bytes;
 }
 
 void tt_grpc_call_take_large(struct tt_grpc_call *call) {

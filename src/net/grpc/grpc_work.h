@@ -15,20 +15,24 @@
 #include "net/grpc/grpc_call.h"
 
 enum {
-    TT_GRPC_WORK_BYTES = 512 * 1024, /* of a request, from which on it is large */
-    TT_GRPC_WORK_PACKED = 512,       /* the same, if it is packed */
+    TT_GRPC_WORK_WEIGHT = 32 * 1024, /* tt_infer_message_weight() of a large request */
+    TT_GRPC_WORK_LOAD = 512,         /* bytes of a load, from which on it is large */
+    TT_GRPC_WORK_PACKED = 512,       /* the same of any message, if it is packed */
     TT_GRPC_WORK_ANSWER = 32 * 1024  /* of an answer that is to be packed */
 };
 
 /* Whether the receiver's message, which is complete, is to be read by tt_grpc_call_take_large(). */
 bool tt_grpc_call_is_large(const struct tt_grpc_call *call);
+/* How many bytes such a message may have that is packed and not large; one that unpacks to more is
+ * large. At most `limit_bytes`. */
+size_t tt_grpc_call_unpack_here(const struct tt_grpc_call *call, size_t limit_bytes);
 /* Takes the message of an inference, a stream of them, or a load. */
 void tt_grpc_call_take_large(struct tt_grpc_call *call);
 
-/* The statistics of many models, as a page that all calls share which ask meanwhile
- * (net/sockets/shared_page.h). False: they are short. Implemented in grpc_statistics.c. */
-bool tt_grpc_call_statistics(struct tt_grpc_call *call, const char *bytes, size_t size_bytes);
-void tt_grpc_statistics_init(struct tt_grpc_calls *all);
+/* The statistics of many models, or a long index, as a page that all calls share which ask
+ * meanwhile (net/sockets/shared_page.h). False: it is short. Implemented in grpc_pages.c. */
+bool tt_grpc_call_page(struct tt_grpc_call *call, const char *bytes, size_t size_bytes);
+void tt_grpc_pages_init(struct tt_grpc_calls *all);
 
 /* Packs the message behind its head; without memory, or where it would not gain, it stays as it is.
  * Any thread. */

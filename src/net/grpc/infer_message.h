@@ -29,6 +29,9 @@ TT_MUST_CHECK enum tt_err tt_infer_message_read(struct tt_kserve_request *out_re
 TT_MUST_CHECK enum tt_err tt_infer_message_glance(struct tt_kserve_request *out_request,
                                                   const char *bytes, size_t size_bytes,
                                                   size_t *out_raw_bytes);
+/* How long the message takes to read, as bytes of a message of small fields: a byte of raw contents
+ * counts 1/16, one of typed contents 1/4. It stops counting at `enough`. */
+size_t tt_infer_message_weight(const char *bytes, size_t size_bytes, size_t enough);
 /* For tt_infer_message_read: sets `size_bytes` and `decode` of an input whose `data` is a message
  * InferTensorContents. INVALID; `why` names the input. */
 TT_MUST_CHECK enum tt_err tt_infer_contents_measure(struct tt_kserve_input *input,

@@ -431,3 +431,34 @@ enum tt_err tt_infer_message_glance(struct tt_kserve_request *out_request, const
     }
     return !err && wire.is_bad ? malformed(&reader) : err;
 }
+
+/* --- weight --- */
+
+static size_t weight_of_input(const struct tt_wire_field *input, size_t enough) {
+    size_t contents = 0, rest = 0;
+    struct tt_wire wire;
+    struct tt_wire_field field;
+    const char *from = input->bytes;
+    tt_wire_init(&wire, input->bytes, input->size_bytes);
+    for (; rest + contents / 4 < enough && tt_wire_next(&wire, &field); from = wire.at) {
+        bool is_contents = field.number == 5 && field.type == TT_WIRE_BYTES;
+        *(is_contents ? &contents : &rest) += (size_t)(wire.at - from);
+    }
+    return rest + contents / 4;
+}
+
+size_t tt_infer_message_weight(const char *bytes, size_t size_bytes, size_t enough) {
+    size_t weight = 0;
+    struct tt_wire wire;
+    struct tt_wire_field field;
+    const char *from = bytes;
+    tt_wire_init(&wire, bytes, size_bytes);
+    for (; weight < enough && tt_wire_next(&wire, &field); from = wire.at) {
+        size_t taken = (size_t)(wire.at - from);
+        if (field.number == 5 && field.type == TT_WIRE_BYTES)
+            weight += taken - field.size_bytes + weight_of_input(&field, enough - weight);
+        else
+            weight += field.number == 7 && field.type == TT_WIRE_BYTES ? taken / 16 : taken;
+    }
+    return weight;
+}

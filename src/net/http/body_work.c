@@ -64,18 +64,27 @@ static size_t unpacked_limit(const struct tt_body_work_context *context,
                                        context->limits->unpacked_bytes);
 }
 
-/* Unpacks the body in its place; false: the reply says why not. */
-static bool unpack_here(const struct tt_body_work_context *context, struct tt_exchange *exchange,
-                        struct tt_http_message *message) {
+enum unpacked { UNPACKED, UNPACKED_LARGE, UNPACKED_REFUSED };
+
+/* Unpacks the body in its place. LARGE: it is too long for that, and as it was. REFUSED: the reply
+ * says why. */
+static enum unpacked unpack_here(const struct tt_body_work_context *context,
+                                 struct tt_exchange *exchange, struct tt_http_message *message) {
     struct tt_text unpacked;
     struct tt_error why;
+    size_t limit = unpacked_limit(context, exchange, message);
+    size_t here = tt_route_bytes_at_once(message->target);
     tt_text_init(&unpacked);
-    enum tt_err err = unpack(message, unpacked_limit(context, exchange, message), &unpacked, &why);
+    enum tt_err err = unpack(message, here < limit ? here : limit, &unpacked, &why);
+    if (err == TT_ERR_BUSY && here < limit) {
+        tt_text_fini(&unpacked);
+        return UNPACKED_LARGE;
+    }
     tt_text_fini(&message->body);
     message->body = unpacked;
     if (err)
         refuse(exchange, err, err == TT_ERR_BUSY, &why);
-    return !err;
+    return err ? UNPACKED_REFUSED : UNPACKED;
 }
 
 /* Of all bodies; NULL: no limit. */
@@ -124,8 +133,13 @@ static void read_body(uv_work_t *work) {
     self->err = is_packed(self->message) ? unpack_there(self) : TT_OK;
     if (!self->err)
         self->err = read_there(self);
-    if (self->err || self->command)
+    if (self->err) { /* a part of the command may have been read, and be as large */
+        tt_model_command_free(self->command);
+        self->command = NULL;
         free_body(self);
+    } else if (self->command) {
+        free_body(self);
+    }
 }
 
 static void write_inputs(uv_work_t *work) {
@@ -283,14 +297,20 @@ bool tt_body_work_start(const struct tt_body_work_context *context,
                       "Content-Encoding: only gzip or deflate, one alone, is understood");
         return true;
     }
-    bool is_large = is_packed(message) ? message->body.length > TT_BODY_WORK_PACKED
-                                       : weight_of(message) > TT_BODY_WORK_BYTES;
-    if (is_large && tt_route_body_limit(message->target, 0, 1) > 0) {
+    size_t at_once = tt_route_bytes_at_once(message->target);
+    bool is_large = is_packed(message)
+                        ? at_once < SIZE_MAX && message->body.length > TT_BODY_WORK_PACKED
+                        : weight_of(message) > at_once;
+    if (!is_large && is_packed(message)) {
+        enum unpacked unpacked = unpack_here(context, exchange, message);
+        if (unpacked == UNPACKED_REFUSED)
+            return true;
+        is_large = unpacked == UNPACKED_LARGE;
+    }
+    if (is_large) {
         *io_message = NULL;
         return start_large(context, message, exchange);
     }
-    if (is_packed(message) && !unpack_here(context, exchange, message))
-        return true;
     struct tt_http_request request = request_of(context, message);
     bool is_ready = tt_exchange_start(exchange, &request);
     if (exchange->is_asking) {

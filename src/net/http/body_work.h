@@ -1,11 +1,12 @@
 /* What happens to a received body before its request can run: unpacking, reading the JSON, writing
  * the tensors to the model's memory.
  *
- * A small body is worked on at once. Above TT_BODY_WORK_BYTES (compressed: TT_BODY_WORK_PACKED) the
- * work would hold up all other connections of the thread for more than a millisecond; a byte of a
- * binary tensor, which is only copied, counts an eighth of one of JSON. So a thread of libuv's pool
- * does it, at a low priority, and the connection waits meanwhile as for its inference. Bodies of
- * management requests other than loads are limited to less and are always read at once.
+ * A small body is worked on at once. Above tt_route_bytes_at_once(), and if it is compressed and
+ * has more than TT_BODY_WORK_PACKED bytes, the work would hold up all other connections of the
+ * thread for more than a millisecond; a byte of a binary tensor, which is only copied, counts an
+ * eighth of one of JSON. So a thread of libuv's pool does it, at a low priority, and the connection
+ * waits meanwhile as for its inference. Bodies of management requests other than loads are limited
+ * to less and are always read at once.
  *
  * Life of a large one: access control and routing on the loop; unpacking and reading in the pool;
  * on the loop the model is found again (it may have changed meanwhile) and memory is reserved;
@@ -22,7 +23,7 @@
 
 #include <uv.h>
 
-enum { TT_BODY_WORK_BYTES = 128 * 1024, TT_BODY_WORK_PACKED = 512 };
+enum { TT_BODY_WORK_PACKED = 512 };
 
 struct tt_body_work_context {
     uv_loop_t *loop;

@@ -331,7 +331,9 @@ bool tt_exchange_start(struct tt_exchange *self, const struct tt_http_request *r
         tt_exchange_command(self, command);
         return false;
     case TT_ROUTE_METRICS:
-    case TT_ROUTE_STATISTICS: return tt_model_pages_start(self, kind);
+    case TT_ROUTE_STATISTICS:
+    case TT_ROUTE_INDEX:
+    case TT_ROUTE_TRACE: return tt_model_pages_start(self, kind, request);
     case TT_ROUTE_REPLY: break;
     }
     tt_assert(self->reply.status != 0);

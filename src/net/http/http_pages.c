@@ -99,14 +99,10 @@ void tt_page_statistics(const struct tt_http_context *context,
 
 /* --- the repository --- */
 
-void tt_page_index(const struct tt_http_context *context, const struct tt_http_request *request,
-                   struct tt_reply *reply) {
+void tt_page_index(const struct tt_http_context *context, bool only_ready, struct tt_reply *reply) {
     struct tt_error why;
     struct tt_kserve_index index;
-    bool only_ready;
-    enum tt_err err = tt_kserve_read_index(request->body, request->body_bytes, &only_ready, &why);
-    if (!err)
-        err = tt_kserve_index_init(&index, &context->service, only_ready, &why);
+    enum tt_err err = tt_kserve_index_init(&index, &context->service, only_ready, &why);
     if (err) {
         tt_reply_error(reply, err, why.text);
         return;
@@ -165,40 +161,4 @@ void tt_page_log_settings(const struct tt_http_context *context,
         tt_reply_error(reply, err, why.text);
     else
         tt_kserve_write_log_settings(&settings, tt_reply_json(reply));
-}
-
-/* --- the trace of what just happened: GET /v2/debug/trace?seconds=N --- */
-
-enum { DEFAULT_SECONDS = 5, MAX_SECONDS = 3600 };
-
-/* The value of ?seconds=, 1 .. MAX_SECONDS; -1: the query is something else. */
-static int64_t seconds_of(const char *target) {
-    static const char name[] = "seconds=";
-    const char *query = strchr(target, '?');
-    if (!query || !query[1])
-        return DEFAULT_SECONDS;
-    query++;
-    if (strncmp(query, name, sizeof(name) - 1) != 0)
-        return -1;
-    query += sizeof(name) - 1;
-    char *end;
-    long seconds = strtol(query, &end, 10);
-    bool good = *query >= '0' && *query <= '9' && !*end && seconds >= 1 && seconds <= MAX_SECONDS;
-    return good ? seconds : -1;
-}
-
-void tt_page_debug_trace(const struct tt_http_context *context,
-                         const struct tt_http_request *request, struct tt_reply *reply) {
-    int64_t seconds = seconds_of(request->target);
-    if (seconds < 0) {
-        tt_reply_fail(reply, 400,
-                      "the query may be ?seconds=N, with N from 1 to 3600: how far back the trace "
-                      "begins");
-        return;
-    }
-    struct tt_error why;
-    enum tt_err err =
-        tt_serving_trace(context->service.serving, seconds * TT_S, tt_reply_json(reply), &why);
-    if (err)
-        tt_reply_error(reply, err, why.text);
 }

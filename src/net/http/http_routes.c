@@ -6,17 +6,37 @@
 
 #include <string.h>
 
-int64_t tt_route_body_limit(const char *target, int64_t management_bytes, int64_t other_bytes) {
-    static const char *const large[] = {"/infer", "/load", "/generate", "/generate_stream"};
+/* Paths whose bodies may be large, by their ends. A load is rare, and its files wait in memory. */
+static const struct {
+    const char *tail;
+    size_t bytes_at_once;
+} large[] = {{"/infer", 128 * 1024},
+             {"/load", 512},
+             {"/generate", 128 * 1024},
+             {"/generate_stream", 128 * 1024}};
+
+/* The row of the target; -1: another path. */
+static int large_row(const char *target) {
     size_t length = strcspn(target, "?");
     while (length && target[length - 1] == '/')
         length--;
     for (size_t i = 0; i < TT_COUNT(large); i++) {
-        size_t tail = strlen(large[i]);
-        if (length >= tail && memcmp(target + length - tail, large[i], tail) == 0)
-            return other_bytes;
+        size_t tail = strlen(large[i].tail);
+        if (length >= tail && memcmp(target + length - tail, large[i].tail, tail) == 0)
+            return (int)i;
     }
+    return -1;
+}
+
+int64_t tt_route_body_limit(const char *target, int64_t management_bytes, int64_t other_bytes) {
+    if (large_row(target) >= 0)
+        return other_bytes;
     return management_bytes < other_bytes ? management_bytes : other_bytes;
+}
+
+size_t tt_route_bytes_at_once(const char *target) {
+    int row = large_row(target);
+    return row < 0 ? SIZE_MAX : large[row].bytes_at_once;
 }
 
 /* What is asked of a model, by the part of the path after its name (and version). */
@@ -117,7 +137,7 @@ static enum tt_route_kind route_repository(const struct tt_http_context *context
     } else if (!is_post) {
         tt_reply_wrong_method(reply, "POST");
     } else if (is_index) {
-        tt_page_index(context, request, reply);
+        return TT_ROUTE_INDEX;
     } else if (!tt_dashboard_may_change(context)) {
         tt_dashboard_refuse_change(reply);
     } else if (named) {
@@ -265,9 +285,8 @@ enum tt_route_kind tt_route(const struct tt_http_context *context,
         return TT_ROUTE_REPLY;
     if (tt_http_path_is(&path, 0, debug_trace_path, 3)) {
         if (is_get)
-            tt_page_debug_trace(context, request, reply);
-        else
-            tt_reply_wrong_method(reply, "GET, HEAD");
+            return TT_ROUTE_TRACE;
+        tt_reply_wrong_method(reply, "GET, HEAD");
         return TT_ROUTE_REPLY;
     }
     if (is_v2 && strcmp(path.segments[1], "repository") == 0)

@@ -1,7 +1,7 @@
 /* Which HTTP request means what: method and path to an operation of net/kserve.
  *
- * `tt_route` takes a complete request. Everything but inference, load, unload and the pages of all
- * models (model_pages.h) is answered at once: it calls the operation and writes its page into the
+ * `tt_route` takes a complete request. Everything but inference, load, unload and long pages
+ * (model_pages.h) is answered at once: it calls the operation and writes its page into the
  * reply. For inference it sets the
  * target; for load and unload it returns the command to submit. It decodes percent signs in names,
  * ignores the query, and replies 404 and 405 with a sentence in JSON.
@@ -62,13 +62,18 @@ enum tt_route_kind {
     TT_ROUTE_GENERATE,
     TT_ROUTE_GENERATE_STREAM,
     TT_ROUTE_COMMAND, /* the command is set: submit it, and reply when it is finished */
-    TT_ROUTE_METRICS, /* the page is to be written, here and in the next one */
+    TT_ROUTE_METRICS, /* the page is to be written, from here on: see model_pages.h */
     TT_ROUTE_STATISTICS,
+    TT_ROUTE_INDEX,
+    TT_ROUTE_TRACE,
 };
 
 /* The most bytes that a body for this target may have: `other_bytes` for inference and load, else
  * at most `management_bytes`. */
 int64_t tt_route_body_limit(const char *target, int64_t management_bytes, int64_t other_bytes);
+
+/* The most bytes of such a body, unpacked, that are read at once: it takes about a millisecond. */
+size_t tt_route_bytes_at_once(const char *target);
 
 /* `reply` is zero-initialised; the caller owns its body afterwards, and the command. */
 enum tt_route_kind tt_route(const struct tt_http_context *context,
@@ -91,8 +96,7 @@ void tt_page_config(const struct tt_http_context *context, const struct tt_kserv
                     struct tt_reply *reply);
 void tt_page_statistics(const struct tt_http_context *context,
                         const struct tt_kserve_target *target, struct tt_reply *reply);
-void tt_page_index(const struct tt_http_context *context, const struct tt_http_request *request,
-                   struct tt_reply *reply);
+void tt_page_index(const struct tt_http_context *context, bool only_ready, struct tt_reply *reply);
 /* Shows the settings; `changes`: changes them first as the body says. `target` NULL: of all models.
  */
 void tt_page_trace_settings(const struct tt_http_context *context,
@@ -102,8 +106,6 @@ void tt_page_trace_settings(const struct tt_http_context *context,
 void tt_page_log_settings(const struct tt_http_context *context,
                           const struct tt_http_request *request, bool changes,
                           struct tt_reply *reply);
-void tt_page_debug_trace(const struct tt_http_context *context,
-                         const struct tt_http_request *request, struct tt_reply *reply);
 /* Of the region of that name; "": of all. */
 void tt_page_memory_status(const struct tt_http_context *context, const char *name,
                            struct tt_reply *reply);

@@ -1,11 +1,16 @@
 #include "net/http/model_pages.h"
 
+#include "base/instant.h"
 #include "base/log/line_file.h"
 #include "metrics/metrics.h"
 #include "net/http/http1.h"
+#include "net/kserve/kserve_bodies.h"
 #include "net/kserve/kserve_pages.h"
 #include "serve/catalogue.h"
 #include "serve/port.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 /* --- metrics --- */
 
@@ -90,17 +95,29 @@ static void write_rest(const struct tt_http_context *context, struct tt_text *pa
         context->more_metrics(context->more_metrics_context, page);
 }
 
-static enum tt_err begin_metrics(void *context, struct tt_error *why) {
-    struct tt_model_pages *self = context;
+static enum tt_err begin_models(void *context, int64_t key, struct tt_error *why) {
+    struct tt_model_page *self = context;
     (void)why;
-    self->catalogue = tt_catalogue_ref(tt_port_catalogue(self->context->service.port));
-    tt_text_init(&self->rest);
-    write_rest(self->context, &self->rest);
+    self->key = key;
+    self->catalogue = tt_catalogue_ref(tt_port_catalogue(self->pages->context->service.port));
     return TT_OK;
 }
 
+static void end_models(void *context) {
+    struct tt_model_page *self = context;
+    tt_catalogue_unref(self->catalogue);
+    self->catalogue = NULL;
+}
+
+static enum tt_err begin_metrics(void *context, int64_t key, struct tt_error *why) {
+    struct tt_model_page *self = context;
+    tt_text_init(&self->rest);
+    write_rest(self->pages->context, &self->rest);
+    return begin_models(context, key, why);
+}
+
 static enum tt_err write_metrics(void *context, struct tt_text *out, struct tt_error *why) {
-    struct tt_model_pages *self = context;
+    struct tt_model_page *self = context;
     (void)why;
     tt_metrics_write_models(self->catalogue, out);
     tt_text_append(out, self->rest.bytes, self->rest.length);
@@ -109,39 +126,91 @@ static enum tt_err write_metrics(void *context, struct tt_text *out, struct tt_e
 }
 
 static void end_metrics(void *context) {
-    struct tt_model_pages *self = context;
-    tt_text_fini(&self->rest);
-    tt_catalogue_unref(self->catalogue);
+    tt_text_fini(&((struct tt_model_page *)context)->rest);
+    end_models(context);
 }
 
 static const struct tt_page_kind metrics = {begin_metrics, write_metrics, end_metrics};
 
 /* --- statistics --- */
 
-static enum tt_err begin_statistics(void *context, struct tt_error *why) {
-    struct tt_model_pages *self = context;
-    return tt_kserve_statistics_init(&self->all, &self->context->service, NULL, why);
-}
-
 static enum tt_err write_statistics(void *context, struct tt_text *out, struct tt_error *why) {
-    struct tt_model_pages *self = context;
-    (void)why;
-    tt_kserve_write_statistics(&self->all, out);
+    const struct tt_model_page *self = context;
+    struct tt_kserve_statistics all;
+    enum tt_err err = tt_kserve_statistics_of_all(&all, self->catalogue, why);
+    if (err)
+        return err;
+    tt_kserve_write_statistics(&all, out);
+    tt_kserve_statistics_fini(&all);
     return TT_OK;
 }
 
-static void end_statistics(void *context) {
-    tt_kserve_statistics_fini(&((struct tt_model_pages *)context)->all);
+static const struct tt_page_kind statistics = {begin_models, write_statistics, end_models};
+
+/* --- the index --- */
+
+static enum tt_err write_index(void *context, struct tt_text *out, struct tt_error *why) {
+    const struct tt_model_page *self = context;
+    struct tt_kserve_index index;
+    enum tt_err err = tt_kserve_index_of(&index, self->catalogue, self->key != 0, why);
+    if (err)
+        return err;
+    tt_kserve_write_index(&index, out);
+    tt_kserve_index_fini(&index);
+    return TT_OK;
 }
 
-static const struct tt_page_kind statistics = {begin_statistics, write_statistics, end_statistics};
+static const struct tt_page_kind model_index = {begin_models, write_index, end_models};
 
-/* --- both --- */
+/* --- the trace of what just happened: GET /v2/debug/trace?seconds=N --- */
+
+enum { DEFAULT_SECONDS = 5, MAX_SECONDS = 3600 };
+
+/* The value of ?seconds=, 1 .. MAX_SECONDS; -1: the query is something else. */
+static int64_t seconds_of(const char *target) {
+    static const char name[] = "seconds=";
+    const char *query = strchr(target, '?');
+    if (!query || !query[1])
+        return DEFAULT_SECONDS;
+    query++;
+    if (strncmp(query, name, sizeof(name) - 1) != 0)
+        return -1;
+    query += sizeof(name) - 1;
+    char *end;
+    long seconds = strtol(query, &end, 10);
+    bool good = *query >= '0' && *query <= '9' && !*end && seconds >= 1 && seconds <= MAX_SECONDS;
+    return good ? seconds : -1;
+}
+
+static enum tt_err begin_trace(void *context, int64_t key, struct tt_error *why) {
+    (void)why;
+    ((struct tt_model_page *)context)->key = key;
+    return TT_OK;
+}
+
+static enum tt_err write_trace(void *context, struct tt_text *out, struct tt_error *why) {
+    const struct tt_model_page *self = context;
+    return tt_serving_trace(self->pages->context->service.serving, self->key * TT_S, out, why);
+}
+
+static void end_trace(void *context) { (void)context; }
+
+static const struct tt_page_kind trace = {begin_trace, write_trace, end_trace};
+
+/* --- all --- */
+
+static void page_init(struct tt_model_page *self, struct tt_model_pages *pages,
+                      const struct tt_page_kind *kind) {
+    *self = (struct tt_model_page){.pages = pages};
+    tt_page_writer_init(&self->writer, kind, self);
+}
 
 void tt_model_pages_init(struct tt_model_pages *self, const struct tt_http_context *context) {
     self->context = context;
-    tt_page_writer_init(&self->metrics, &metrics, self);
-    tt_page_writer_init(&self->statistics, &statistics, self);
+    page_init(&self->metrics, self, &metrics);
+    page_init(&self->statistics, self, &statistics);
+    page_init(&self->index, self, &model_index);
+    page_init(&self->trace, self, &trace);
 }
 
 static void on_page(struct tt_page_asker *asker, struct tt_shared_page *page, enum tt_err err,
@@ -156,36 +225,82 @@ static void on_page(struct tt_page_asker *asker, struct tt_shared_page *page, en
 }
 
 /* The page is the reply's body. */
-static void write_here(struct tt_exchange *exchange, const struct tt_page_kind *kind,
-                       struct tt_model_pages *pages) {
+static void write_here(struct tt_exchange *exchange, struct tt_model_page *page) {
+    const struct tt_page_kind *kind = page->writer.kind;
     struct tt_error why;
-    enum tt_err err = kind->begin(pages, &why);
+    enum tt_err err = kind->begin(page, exchange->asker.key, &why);
     if (!err) {
-        err = kind->write(pages, &exchange->reply.body, &why);
-        kind->end(pages);
+        err = kind->write(page, &exchange->reply.body, &why);
+        kind->end(page);
     }
     if (err)
         tt_reply_error(&exchange->reply, err, why.text);
 }
 
-bool tt_model_pages_start(struct tt_exchange *exchange, enum tt_route_kind kind) {
+/* Whether it takes no time. */
+static bool is_short(const struct tt_http_context *context, enum tt_route_kind kind) {
+    const struct tt_catalogue *catalogue = tt_port_catalogue(context->service.port);
+    int32_t count = catalogue ? catalogue->count : 0;
+    return (kind == TT_ROUTE_STATISTICS && count <= TT_SHARED_PAGE_MODELS) ||
+           (kind == TT_ROUTE_INDEX && count <= TT_SHARED_PAGE_ENTRIES);
+}
+
+/* What the page is to say, beside its kind: whether the index has only what is ready, the seconds
+ * of a trace. */
+static enum tt_err read_key(const struct tt_http_request *request, enum tt_route_kind kind,
+                            int64_t *out_key, struct tt_error *why) {
+    bool only_ready = false;
+    enum tt_err err = TT_OK;
+    *out_key = 0;
+    if (kind == TT_ROUTE_INDEX) {
+        err = tt_kserve_read_index(request->body, request->body_bytes, &only_ready, why);
+        *out_key = only_ready;
+    } else if (kind == TT_ROUTE_TRACE) {
+        *out_key = seconds_of(request->target);
+        if (*out_key < 0)
+            err = tt_fail(TT_ERR_INVALID, why,
+                          "the query may be ?seconds=N, with N from 1 to 3600: how far back the "
+                          "trace begins");
+    }
+    return err;
+}
+
+static void start_here(struct tt_exchange *exchange, enum tt_route_kind kind,
+                       struct tt_model_pages *pages, const struct tt_model_page *page) {
+    struct tt_model_page here; /* another page may be under way */
+    if (kind == TT_ROUTE_STATISTICS) {
+        tt_page_statistics(exchange->context, NULL, &exchange->reply);
+    } else if (kind == TT_ROUTE_INDEX) {
+        tt_page_index(exchange->context, exchange->asker.key != 0, &exchange->reply);
+    } else {
+        page_init(&here, pages, page->writer.kind);
+        write_here(exchange, &here);
+    }
+}
+
+bool tt_model_pages_start(struct tt_exchange *exchange, enum tt_route_kind kind,
+                          const struct tt_http_request *request) {
     const struct tt_http_context *context = exchange->context;
     struct tt_model_pages *pages = context->pages;
-    bool is_metrics = kind == TT_ROUTE_METRICS;
-    const struct tt_catalogue *catalogue = tt_port_catalogue(context->service.port);
-    tt_assert(is_metrics || kind == TT_ROUTE_STATISTICS);
+    struct tt_model_page *page = kind == TT_ROUTE_METRICS      ? &pages->metrics
+                                 : kind == TT_ROUTE_STATISTICS ? &pages->statistics
+                                 : kind == TT_ROUTE_INDEX      ? &pages->index
+                                                               : &pages->trace;
+    struct tt_error why;
+    exchange->asker = (struct tt_page_asker){.done = on_page};
+    enum tt_err err = read_key(request, kind, &exchange->asker.key, &why);
+    if (err) {
+        tt_reply_error(&exchange->reply, err, why.text);
+        return true;
+    }
     exchange->reply.status = 200;
     exchange->reply.content_type =
-        is_metrics ? "text/plain; version=0.0.4; charset=utf-8" : "application/json";
-    bool is_short = !is_metrics && (!catalogue || catalogue->count <= TT_SHARED_PAGE_MODELS);
-    if (is_short || !context->loop) {
-        struct tt_model_pages here = {.context = context}; /* another page may be under way */
-        write_here(exchange, is_metrics ? &metrics : &statistics, &here);
+        kind == TT_ROUTE_METRICS ? "text/plain; version=0.0.4; charset=utf-8" : "application/json";
+    if (!context->loop || is_short(context, kind)) {
+        start_here(exchange, kind, pages, page);
         return true;
     }
     exchange->is_running = true;
-    exchange->asker = (struct tt_page_asker){.done = on_page};
-    tt_page_writer_ask(is_metrics ? &pages->metrics : &pages->statistics, context->loop,
-                       &exchange->asker);
+    tt_page_writer_ask(&page->writer, context->loop, &exchange->asker);
     return false;
 }

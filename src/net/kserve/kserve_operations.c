@@ -2,6 +2,7 @@
 
 #include "base/array.h"
 #include "base/instant.h"
+#include "serve/catalogue.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,18 +136,36 @@ static void add_entry(void *context, const char *name, const char *version, cons
                                        .slo_ns = model ? tt_served_model_slo_ns(model) : TT_NEVER};
 }
 
+static enum tt_err end_walk(struct index_walk *walk, struct tt_kserve_index *out_index,
+                            struct tt_error *why) {
+    if (walk->failed) {
+        tt_kserve_index_fini(walk->index);
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the index");
+    }
+    *out_index = *walk->index;
+    return TT_OK;
+}
+
 enum tt_err tt_kserve_index_init(struct tt_kserve_index *out_index,
                                  const struct tt_kserve_service *service, bool only_ready,
                                  struct tt_error *why) {
     struct tt_kserve_index index = {0};
     struct index_walk walk = {.index = &index, .only_ready = only_ready};
     tt_serving_index(service->port, add_entry, &walk);
-    if (walk.failed) {
-        tt_kserve_index_fini(&index);
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the index");
+    return end_walk(&walk, out_index, why);
+}
+
+enum tt_err tt_kserve_index_of(struct tt_kserve_index *out_index,
+                               const struct tt_catalogue *catalogue, bool only_ready,
+                               struct tt_error *why) {
+    struct tt_kserve_index index = {0};
+    struct index_walk walk = {.index = &index, .only_ready = only_ready};
+    for (int32_t i = 0; catalogue && i < catalogue->count; i++) {
+        const struct tt_catalogue_entry *entry = &catalogue->entries[i];
+        add_entry(&walk, entry->name, entry->version, tt_model_state_name(entry->state),
+                  entry->reason, entry->model);
     }
-    *out_index = index;
-    return TT_OK;
+    return end_walk(&walk, out_index, why);
 }
 
 void tt_kserve_index_fini(struct tt_kserve_index *self) {

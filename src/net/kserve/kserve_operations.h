@@ -108,6 +108,11 @@ TT_MUST_CHECK enum tt_err tt_kserve_statistics_init(struct tt_kserve_statistics 
                                                     const struct tt_kserve_service *service,
                                                     const struct tt_kserve_target *target,
                                                     struct tt_error *why);
+/* Those of all models of a catalogue (NULL: none), of which the caller has a reference. Any thread.
+ * NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_kserve_statistics_of_all(struct tt_kserve_statistics *out_statistics,
+                                                      const struct tt_catalogue *catalogue,
+                                                      struct tt_error *why);
 void tt_kserve_statistics_fini(struct tt_kserve_statistics *self);
 
 /* --- the repository --- */
@@ -125,6 +130,11 @@ struct tt_kserve_index {
 TT_MUST_CHECK enum tt_err tt_kserve_index_init(struct tt_kserve_index *out_index,
                                                const struct tt_kserve_service *service,
                                                bool only_ready, struct tt_error *why);
+/* The same from a catalogue (NULL: nothing is known), of which the caller has a reference as long
+ * as the index is there. Any thread. NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_kserve_index_of(struct tt_kserve_index *out_index,
+                                             const struct tt_catalogue *catalogue, bool only_ready,
+                                             struct tt_error *why);
 void tt_kserve_index_fini(struct tt_kserve_index *self);
 
 /* --- settings --- */

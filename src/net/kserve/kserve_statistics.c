@@ -70,6 +70,29 @@ static void add_model(void *context, const char *name, const char *version,
     walk->failed |= !copy_batches(model, stats);
 }
 
+static enum tt_err end_walk(struct walk *walk, struct tt_kserve_statistics *out_statistics,
+                            struct tt_error *why) {
+    if (walk->failed) {
+        tt_kserve_statistics_fini(walk->statistics);
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the statistics");
+    }
+    *out_statistics = *walk->statistics;
+    return TT_OK;
+}
+
+enum tt_err tt_kserve_statistics_of_all(struct tt_kserve_statistics *out_statistics,
+                                        const struct tt_catalogue *catalogue,
+                                        struct tt_error *why) {
+    struct tt_kserve_statistics statistics = {.catalogue = tt_catalogue_ref(catalogue)};
+    struct walk walk = {.statistics = &statistics};
+    for (int32_t i = 0; catalogue && i < catalogue->count; i++) {
+        const struct tt_catalogue_entry *entry = &catalogue->entries[i];
+        if (entry->model)
+            add_model(&walk, entry->name, entry->version, entry->stats);
+    }
+    return end_walk(&walk, out_statistics, why);
+}
+
 enum tt_err tt_kserve_statistics_init(struct tt_kserve_statistics *out_statistics,
                                       const struct tt_kserve_service *service,
                                       const struct tt_kserve_target *target, struct tt_error *why) {
@@ -88,12 +111,7 @@ enum tt_err tt_kserve_statistics_init(struct tt_kserve_statistics *out_statistic
         tt_serving_stats(service->port, target ? target->model : NULL,
                          target ? target->version : "", add_model, &walk);
     } while (!walk.failed && generation != tt_port_generation(service->port));
-    if (walk.failed) {
-        tt_kserve_statistics_fini(&statistics);
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the statistics");
-    }
-    *out_statistics = statistics;
-    return TT_OK;
+    return end_walk(&walk, out_statistics, why);
 }
 
 void tt_kserve_statistics_fini(struct tt_kserve_statistics *self) {

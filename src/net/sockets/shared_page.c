@@ -54,19 +54,31 @@ static void on_run(uv_work_t *work, int status) {
         start(self, work->loop);
 }
 
-/* Begins a page for all that wait. An error is reported as the page is, later. */
+static int64_t key_of(struct tt_list_node *node) {
+    return TT_CONTAINER_OF(node, struct tt_page_asker, node)->key;
+}
+
+/* Begins the page of the one that has waited the longest, for all with its key. An error is
+ * reported as the page is, later. */
 static void start(struct tt_page_writer *self, uv_loop_t *loop) {
+    int64_t key = key_of(tt_list_first(&self->waiting));
+    struct tt_list others;
     struct tt_list_node *node;
+    tt_list_init(&others);
     while ((node = tt_list_first(&self->waiting)) != NULL) {
         tt_list_remove(node);
-        tt_list_push_back(&self->served, node);
+        tt_list_push_back(key_of(node) == key ? &self->served : &others, node);
+    }
+    while ((node = tt_list_first(&others)) != NULL) {
+        tt_list_remove(node);
+        tt_list_push_back(&self->waiting, node);
     }
     self->is_writing = true;
     self->has_begun = false;
     self->page = calloc(1, sizeof(*self->page));
     if (self->page) {
         self->page->reference_count = 1;
-        self->err = self->kind->begin(self->context, &self->why);
+        self->err = self->kind->begin(self->context, key, &self->why);
         self->has_begun = !self->err;
     } else {
         self->err = tt_fail(TT_ERR_NO_MEMORY, &self->why, "no memory for the page");

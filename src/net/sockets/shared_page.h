@@ -1,7 +1,7 @@
 /* Pages that take long to write, such as the metrics of many models: a thread of libuv's pool
  * writes them (net/sockets/pool_work.h), one of a kind at a time for each loop. Requests that come
- * meanwhile wait for the next page, and share it. So many clients that ask cost the time and the
- * memory of a few pages, and leave the other threads of the pool alone.
+ * meanwhile wait for the next page with their key, and share it. So many clients that ask cost the
+ * time and the memory of a few pages, and leave the other threads of the pool alone.
  *
  * Life of a page: the first asker begins it on the loop; it is written in the pool; every asker
  * that waited at its beginning is called on the loop, and may keep a reference. An asker cannot
@@ -17,7 +17,10 @@
 
 #include <uv.h>
 
-enum { TT_SHARED_PAGE_MODELS = 8 }; /* versions of models, whose statistics take no time */
+enum {
+    TT_SHARED_PAGE_MODELS = 8,   /* versions of models, whose statistics take no time */
+    TT_SHARED_PAGE_ENTRIES = 128 /* the same of an index */
+};
 
 struct tt_shared_page {
     int32_t reference_count;
@@ -26,6 +29,7 @@ struct tt_shared_page {
 
 struct tt_page_asker {
     struct tt_list_node node;
+    int64_t key; /* which page of the kind; what it means is the kind's */
     /* `page`: borrowed; not looked at after an error. */
     void (*done)(struct tt_page_asker *asker, struct tt_shared_page *page, enum tt_err err,
                  const struct tt_error *why);
@@ -33,7 +37,7 @@ struct tt_page_asker {
 
 struct tt_page_kind {
     /* On the loop: what is short, and what only its thread may read. */
-    enum tt_err (*begin)(void *context, struct tt_error *why);
+    enum tt_err (*begin)(void *context, int64_t key, struct tt_error *why);
     /* In the pool; after a `begin` without an error. */
     enum tt_err (*write)(void *context, struct tt_text *out, struct tt_error *why);
     /* On the loop; after a `begin` without an error. */

@@ -458,6 +458,7 @@ static void test_every_method(void **state) {
         case TT_GRPC_EACH: wanted = TT_OPERATION_METADATA; break;
         case TT_GRPC_UNARY:
         case TT_GRPC_STATISTICS:
+        case TT_GRPC_INDEX:
             wanted = strstr(method->name, "Live") || strstr(method->name, "Ready") ||
                              strcmp(method->name, "Check") == 0
                          ? TT_OPERATION_HEALTH

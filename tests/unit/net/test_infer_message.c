@@ -467,6 +467,44 @@ static void test_error_in_stream(void **state) {
     tt_text_fini(&id);
 }
 
+/* What is only copied weighs little, what is read field by field its bytes, and counting stops. */
+static void test_weight(void **state) {
+    (void)state;
+    enum { COUNT = 100000, ENOUGH = 1 << 20 };
+    char *values = calloc(COUNT, 1);
+    struct tt_text contents, input, text;
+    tt_text_init(&contents);
+    tt_text_init(&input);
+    tt_text_init(&text);
+    tt_wire_put_bytes(&text, 7, values, COUNT);
+    size_t raw = tt_infer_message_weight(text.bytes, text.length, ENOUGH);
+    assert_true(raw >= COUNT / 16 && raw < COUNT / 15);
+    tt_text_clear(&text);
+    tt_wire_put_bytes(&contents, 6, values, COUNT);
+    tt_wire_put_bytes(&input, 5, contents.bytes, contents.length);
+    tt_wire_put_bytes(&text, 5, input.bytes, input.length);
+    size_t typed = tt_infer_message_weight(text.bytes, text.length, ENOUGH);
+    assert_true(typed >= COUNT / 4 && typed < COUNT / 3);
+    tt_text_clear(&text);
+    tt_text_clear(&input);
+    for (int i = 0; i < COUNT / 2; i++) {
+        tt_wire_put_bytes(&text, 4, "", 0);  /* parameters of the request */
+        tt_wire_put_bytes(&input, 4, "", 0); /* and of an input */
+    }
+    assert_int_equal(tt_infer_message_weight(text.bytes, text.length, ENOUGH), COUNT);
+    size_t enough = tt_infer_message_weight(text.bytes, text.length, 1000);
+    assert_true(enough >= 1000 && enough < 1100);
+    tt_text_clear(&text);
+    tt_wire_put_bytes(&text, 5, input.bytes, input.length);
+    size_t parameters = tt_infer_message_weight(text.bytes, text.length, ENOUGH);
+    assert_true(parameters >= COUNT && parameters < COUNT + 10);
+    assert_int_equal(tt_infer_message_weight(text.bytes, 0, ENOUGH), 0);
+    tt_text_fini(&contents);
+    tt_text_fini(&input);
+    tt_text_fini(&text);
+    free(values);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_raw),
@@ -476,6 +514,7 @@ int main(void) {
         cmocka_unit_test(test_mutated),
         cmocka_unit_test(test_answers),
         cmocka_unit_test(test_error_in_stream),
+        cmocka_unit_test(test_weight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

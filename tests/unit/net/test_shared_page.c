@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -24,19 +25,21 @@ static struct world {
     struct tt_page_writer writer;
     struct asker askers[ASKERS];
     int begun, ended;
+    int64_t key; /* of the latest page */
     enum tt_err begin_err, write_err;
     bool asks_again; /* the first asker that is answered */
 } world;
 
-static enum tt_err begin(void *context, struct tt_error *why) {
+static enum tt_err begin(void *context, int64_t key, struct tt_error *why) {
     assert_ptr_equal(context, &world);
     world.begun++;
+    world.key = key;
     return world.begin_err ? tt_fail(world.begin_err, why, "not now") : TT_OK;
 }
 
 static enum tt_err write_page(void *context, struct tt_text *out, struct tt_error *why) {
     const struct world *self = context;
-    tt_text_printf(out, "page %d", self->begun);
+    tt_text_printf(out, "page %d: %d", self->begun, (int)self->key);
     return self->write_err ? tt_fail(self->write_err, why, "no page") : TT_OK;
 }
 
@@ -92,11 +95,31 @@ static void test_shared(void **state) {
     uv_run(&world.loop, UV_RUN_DEFAULT);
     assert_int_equal(world.begun, 2);
     assert_int_equal(world.ended, 2);
-    expect_page(0, "page 1");
+    expect_page(0, "page 1: 0");
     for (int i = 1; i < ASKERS; i++) {
-        expect_page(i, "page 2");
+        expect_page(i, "page 2: 0");
         assert_ptr_equal(world.askers[i].page, world.askers[1].page);
         assert_int_equal(world.askers[i].answered, 1);
+    }
+    close_world();
+}
+
+/* Those that want different pages do not share one, and the one that has waited the longest is
+ * next. */
+static void test_keys(void **state) {
+    (void)state;
+    open_world();
+    for (int i = 0; i < ASKERS; i++) {
+        world.askers[i].asker.key = i % 3;
+        ask(i);
+    }
+    uv_run(&world.loop, UV_RUN_DEFAULT);
+    assert_int_equal(world.begun, 4);
+    expect_page(0, "page 1: 0");
+    for (int i = 1; i < ASKERS; i++) {
+        char text[32];
+        snprintf(text, sizeof(text), "page %d: %d", i % 3 ? i % 3 + 1 : 4, i % 3);
+        expect_page(i, text);
     }
     close_world();
 }
@@ -112,7 +135,7 @@ static void test_asks_again(void **state) {
     tt_shared_page_unref(world.askers[0].page);
     uv_run(&world.loop, UV_RUN_DEFAULT);
     assert_int_equal(world.askers[0].answered, 2);
-    expect_page(0, "page 2");
+    expect_page(0, "page 2: 0");
     close_world();
 }
 
@@ -134,13 +157,14 @@ static void test_errors(void **state) {
     world.write_err = TT_OK;
     ask(2);
     uv_run(&world.loop, UV_RUN_DEFAULT);
-    expect_page(2, "page 3");
+    expect_page(2, "page 3: 0");
     close_world();
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_keys),
         cmocka_unit_test(test_asks_again),
         cmocka_unit_test(test_errors),
     };
