@@ -1,5 +1,7 @@
 #include "serve/model_command.h"
 
+#include "base/threads/quota.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +28,25 @@ static void free_files(struct tt_model_command *command) {
     free(command->files);
     command->files = NULL;
     command->file_count = 0;
+    if (command->quota)
+        tt_quota_give(command->quota, command->quota_bytes);
+    command->quota = NULL;
+}
+
+enum tt_err tt_model_command_charge(struct tt_model_command *self, struct tt_quota *quota,
+                                    struct tt_error *why) {
+    int64_t bytes = self->config_json ? (int64_t)strlen(self->config_json) : 0;
+    tt_assert(!self->quota);
+    for (int32_t i = 0; i < self->file_count; i++)
+        bytes += (int64_t)self->files[i].size_bytes;
+    if (!tt_quota_take(quota, bytes))
+        return tt_fail(TT_ERR_BUSY, why,
+                       "bodies and loads that wait take %lld bytes, and with the %lld of this load "
+                       "more than the limit of %lld; try again later",
+                       (long long)tt_quota_used(quota), (long long)bytes, (long long)quota->limit);
+    self->quota = quota;
+    self->quota_bytes = bytes;
+    return TT_OK;
 }
 
 void tt_model_command_free(struct tt_model_command *take_command) {

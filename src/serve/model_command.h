@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 struct tt_command_box;
+struct tt_quota;
 struct tt_model_command;
 struct tt_served_model;
 
@@ -39,6 +40,8 @@ struct tt_model_command {
     char *config_json; /* NULL: the repository's */
     int32_t file_count;
     struct tt_model_file *files;
+    struct tt_quota *quota; /* borrowed; NULL: none. What the files and the configuration hold: */
+    int64_t quota_bytes;
     tt_model_command_done_fn *done;
     void *context;
     /* When it is finished: */
@@ -53,6 +56,10 @@ struct tt_model_command {
 TT_MUST_CHECK enum tt_err tt_model_command_new(const char *name, bool is_load,
                                                struct tt_model_command **out_command);
 void tt_model_command_free(struct tt_model_command *take_command); /* NULL-safe */
+/* Takes from the quota, until the files are freed, what a filled command holds: commands may wait
+ * for long, since one is carried out at a time. Once; any thread. BUSY: the quota is spent. */
+TT_MUST_CHECK enum tt_err tt_model_command_charge(struct tt_model_command *self,
+                                                  struct tt_quota *quota, struct tt_error *why);
 
 /* ---- the controller ---- */
 

@@ -200,6 +200,61 @@ class MessageMemory(HostileCase):
             self.assertLess(self.memory("VmHWM") - before, 64 * MIB)
 
 
+class LoadsThatWait(HostileCase):
+    """One load is carried out at a time. The files of those that wait are bodies still."""
+
+    flags = ["--model-control-mode", "explicit", "--isolate-loads", "false", "--python", sys.executable]
+    flags += ["--max-receive-bytes", str(64 * MIB)]
+    SLOW = """import os, time
+class TritonPythonModel:
+    def initialize(self, args):
+        while not os.path.exists(os.path.join(os.path.dirname(__file__), "go")):
+            time.sleep(0.01)
+    def execute(self, requests):
+        return []
+"""
+
+    def fill(self):
+        super().fill()
+        folder = self.repository.path / "slow"
+        (folder / "1").mkdir(parents=True)
+        tensor = '[ { name: "%s" data_type: TYPE_FP32 dims: [ 4 ] } ]'
+        text = 'backend: "python" max_batch_size: 4 input %s output %s' % (tensor % "x", tensor % "y")
+        (folder / "config.pbtxt").write_text(text)
+        (folder / "1" / "model.py").write_text(self.SLOW)
+
+    def load(self, name, body, headers=None):
+        status, answer = self.ask("POST", "/v2/repository/models/%s/load" % name, body, headers)
+        self.replies.append((status, (answer or {}).get("error", "")))
+
+    def test_memory(self):
+        self.replies, size = [], 12 * MIB
+        first = threading.Thread(target=self.load, args=("slow", "{}"))
+        first.start()
+        self.wait_until(lambda: "LOADING" in str(self.index().get("slow")), "it does not begin")
+        before = self.memory("VmHWM")
+        body = pack(json.dumps({"parameters": {"config": "{}", "file:1/model.onnx": "A" * (size // 3 * 4)}}).encode())
+        threads = []
+        for i in range(16):
+            threads.append(threading.Thread(target=self.load, args=("n%d" % i, body, {"Content-Encoding": "gzip"})))
+            threads[-1].start()
+            waiting = 2 + len(threads) - len(self.replies)
+            self.wait_until(lambda: self.metrics()["tutti_http_in_flight"] <= waiting, "it is not read")
+        self.wait_until(lambda: len(self.replies) >= 10, "they are not refused")
+        self.assertEqual({status for status, _ in self.replies}, {503})
+        self.assertIn("limit of %d" % (64 * MIB), self.replies[-1][1])
+        grown = self.memory("VmHWM") - before
+        (self.repository.path / "slow" / "1" / "go").write_text("")
+        for thread in [first] + threads:
+            thread.join(60)
+        self.assertEqual(len(self.replies), 17)
+        self.assertLessEqual({status for status, _ in self.replies}, {200, 400, 503})
+        self.load("two", json.dumps({"parameters": {"config": "{}", "file:1/model.onnx": base64.b64encode(adder(2.0)).decode()}}))
+        self.assertEqual(self.replies[-1][0], 200, self.replies[-1])
+        if not self.is_sanitized():  # the budget, and what four threads read at a time
+            self.assertLess(grown, 64 * MIB + 4 * 32 * MIB)
+
+
 class Eviction(HostileCase):
     flags = HostileCase.flags + ["--max-receive-bytes", str(8 * MIB)]
 

@@ -56,7 +56,12 @@ static enum tt_err read_there(struct grpc_work *self) {
     size_t count = self->message.length;
     if (self->inference)
         return tt_grpc_inference_read(self->inference, bytes, count, &self->why);
-    return tt_grpc_read_command(true, bytes, count, &self->command, &self->why);
+    enum tt_err err = tt_grpc_read_command(true, bytes, count, &self->command, &self->why);
+    if (!err && (err = tt_model_command_charge(self->command, self->quota, &self->why)) != TT_OK) {
+        tt_model_command_free(self->command);
+        self->command = NULL;
+    }
+    return err;
 }
 
 /* The message is freed where nothing points into it any more: giving its memory back takes the

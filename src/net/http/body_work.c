@@ -120,9 +120,12 @@ static void free_body(struct tt_body_work *self) {
 }
 
 static enum tt_err read_there(struct tt_body_work *self) {
-    if (self->command)
-        return tt_kserve_read_load(self->request.body, self->request.body_bytes, self->command,
-                                   &self->why);
+    struct tt_quota *quota = quota_of(self);
+    if (self->command) {
+        enum tt_err err = tt_kserve_read_load(self->request.body, self->request.body_bytes,
+                                              self->command, &self->why);
+        return err || !quota ? err : tt_model_command_charge(self->command, quota, &self->why);
+    }
     return tt_exchange_read_inputs(self->exchange, tt_served_model_signature(self->model),
                                    &self->request, &self->why);
 }

@@ -180,27 +180,6 @@ static inline void fake_wait(struct tt_serving *self, const int *count, int want
     pthread_mutex_unlock(&self->lock);
 }
 
-enum tt_err tt_model_command_new(const char *name, bool is_load,
-                                 struct tt_model_command **out_command) {
-    *out_command = calloc(1, sizeof(**out_command));
-    (*out_command)->name = strdup(name);
-    (*out_command)->is_load = is_load;
-    return TT_OK;
-}
-
-void tt_model_command_free(struct tt_model_command *command) {
-    for (int32_t i = 0; command && i < command->file_count; i++) {
-        free(command->files[i].path);
-        free(command->files[i].bytes);
-    }
-    if (command) {
-        free(command->files);
-        free(command->config_json);
-        free(command->name);
-    }
-    free(command);
-}
-
 void tt_port_submit_command(struct tt_port *port, struct tt_model_command *command,
                             tt_model_command_done_fn *done, void *context) {
     command->done = done;
