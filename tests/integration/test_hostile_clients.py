@@ -149,6 +149,17 @@ class Memory(HostileCase):
             self.dial().sendall(head(INFER, 4 * MIB))
         self.assertEqual(self.infer("one"), (1.0, "1"))
 
+    def test_configuration(self):
+        """What a load brings becomes a tree, too."""
+        before = self.memory("VmHWM")
+        for tree in ('{"input":[' + "{}," * (5 * MIB) + "{}]}", '{"input":[{"dims":[' + "1," * (5 * MIB) + "1]}]}"):
+            body = pack(json.dumps({"parameters": {"config": tree}}).encode())
+            status, answer = self.ask("POST", "/v2/repository/models/one/load", body, {"Content-Encoding": "gzip"})
+            self.assertEqual(status, 400)
+            self.assertIn("parameter 'config' has %d bytes; the limit is" % len(tree), answer["error"])
+        if not self.is_sanitized():  # of the body as it is unpacked, and of its string
+            self.assertLess(self.memory("VmHWM") - before, 64 * MIB)
+
     def test_many_bombs(self):
         """Together they would unpack to ten times the budget: those beyond it get 503."""
         body = pack(b" " * (40 * MIB) + BODY)

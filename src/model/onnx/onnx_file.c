@@ -101,6 +101,11 @@ static enum tt_err note_initializer(struct tt_onnx_walk *walk, struct tt_onnx_sp
     if (err)
         return err;
     struct reading *reading = walk->context;
+    if (tt_onnx_span_length(name) == 0)
+        return TT_OK;
+    if (reading->initializer_count == TT_ONNX_MAX_CONSTANTS)
+        return tt_fail(TT_ERR_UNSUPPORTED, walk->why, "%s: more than %d initializers",
+                       walk->file_name, (int)TT_ONNX_MAX_CONSTANTS);
     if (!TT_ARRAY_RESERVE(reading->initializers, &reading->initializer_capacity,
                           (int64_t)reading->initializer_count + 1))
         return tt_fail(TT_ERR_NO_MEMORY, walk->why, "%s: out of memory", walk->file_name);

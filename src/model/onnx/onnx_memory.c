@@ -93,6 +93,9 @@ static enum tt_err add_constant(struct tt_onnx_walk *walk, struct tt_onnx_span n
     struct estimate *self = walk->context;
     if (self->is_second || tt_onnx_span_length(name) == 0)
         return TT_OK;
+    if (self->constant_count == TT_ONNX_MAX_CONSTANTS)
+        return tt_fail(TT_ERR_INVALID, walk->why, "%s: more than %d constants", walk->file_name,
+                       (int)TT_ONNX_MAX_CONSTANTS);
     if (!TT_ARRAY_RESERVE(self->constants, &self->constant_capacity, self->constant_count + 1))
         return tt_fail(TT_ERR_NO_MEMORY, walk->why, "%s: out of memory", walk->file_name);
     self->constants[self->constant_count++] = (struct constant){name, product};

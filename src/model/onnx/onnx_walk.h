@@ -13,6 +13,10 @@
 
 enum { TT_ONNX_WIRE_NUMBER = 0, TT_ONNX_WIRE_64 = 1, TT_ONNX_WIRE_BYTES = 2, TT_ONNX_WIRE_32 = 5 };
 
+/* Of a file, with names; real ones have thousands. Hostile ones would fill the memory with names.
+ */
+enum { TT_ONNX_MAX_CONSTANTS = 1 << 18 };
+
 struct tt_onnx_span {
     const uint8_t *at, *end; /* both NULL: there is none */
 };

@@ -153,6 +153,9 @@ enum tt_err tt_kserve_refuse_load_parameter(const char *key, struct tt_error *wh
 }
 
 enum tt_err tt_kserve_check_load_config(const char *text, size_t length, struct tt_error *why) {
+    if (length > TT_KSERVE_MAX_CONFIG_BYTES)
+        return tt_fail(TT_ERR_INVALID, why, "parameter 'config' has %zu bytes; the limit is %d",
+                       length, (int)TT_KSERVE_MAX_CONFIG_BYTES);
     if (memchr(text, '\0', length) || !tt_is_utf8(text, length))
         return tt_fail(TT_ERR_INVALID, why, "parameter 'config' must be UTF-8 text");
     return TT_OK;

@@ -1,5 +1,7 @@
 /* The estimate of a model's memory from its file: what it counts, and that no bytes can harm it. */
+#include "model/onnx/onnx_file.h"
 #include "model/onnx/onnx_memory.h"
+#include "model/onnx/onnx_walk.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -153,12 +155,32 @@ static void test_any_bytes(void **state) {
     tt_text_fini(&model);
 }
 
+/* Few bytes of the file for each would take more of memory. */
+static void test_too_many_constants(void **state) {
+    (void)state;
+    struct tt_text graph = {0}, model = {0};
+    for (int i = 0; i <= TT_ONNX_MAX_CONSTANTS; i++)
+        put_shape(&graph, 5, "w", (const int64_t[]){1}, 1, false);
+    onnx_message(&model, 7, &graph);
+    struct tt_onnx_memory memory;
+    struct tt_onnx_file *file = NULL;
+    struct tt_error why;
+    assert_int_equal(tt_onnx_memory_parse("m", model.bytes, model.length, 1, &memory, &why),
+                     TT_ERR_INVALID);
+    assert_string_equal(why.text, "m: more than 262144 constants");
+    assert_int_equal(tt_onnx_file_parse("m", model.bytes, model.length, &file, &why),
+                     TT_ERR_UNSUPPORTED);
+    assert_string_equal(why.text, "m: more than 262144 initializers");
+    tt_text_fini(&model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_weights_and_annotated_shapes),
         cmocka_unit_test(test_constants_imply_shapes),
         cmocka_unit_test(test_inner_graphs_and_constants_count),
         cmocka_unit_test(test_sizes_saturate),
+        cmocka_unit_test(test_too_many_constants),
         cmocka_unit_test(test_any_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
