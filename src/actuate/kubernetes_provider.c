@@ -2,6 +2,7 @@
 
 #include "client/http_fetch.h"
 #include "client/http_login.h"
+#include "client/json_tree.h"
 #include "net/tls/tls_context.h"
 
 #include <ctype.h>
@@ -150,7 +151,7 @@ static enum tt_err open_server(const struct kubernetes_provider *self,
 static enum tt_err refused(const struct server *server, int32_t status, const struct tt_text *body,
                            struct tt_error *why) {
     json_error_t ignored;
-    json_t *json = json_loads(tt_text_string(body), 0, &ignored);
+    json_t *json = tt_json_tree_load(tt_text_string(body), body->length, 0, &ignored);
     const char *message = json_string_value(json_object_get(json, "message"));
     enum tt_err err = status == CONFLICT ? TT_ERR_BUSY
                       : status >= 500    ? TT_ERR_UNAVAILABLE
@@ -188,7 +189,7 @@ static enum tt_err ask(const struct kubernetes_provider *self, const struct serv
         return err;
     }
     json_error_t problem;
-    json_t *json = json_loads(tt_text_string(&answer), 0, &problem);
+    json_t *json = tt_json_tree_load(tt_text_string(&answer), answer.length, 0, &problem);
     const json_t *replicas = json_object_get(json_object_get(json, "spec"), "replicas");
     const char *version =
         json_string_value(json_object_get(json_object_get(json, "metadata"), "resourceVersion"));

@@ -1,5 +1,6 @@
 #include "client/kserve_client.h"
 
+#include "client/json_tree.h"
 #include "net/json/json_tensor.h"
 
 #include <jansson.h>
@@ -45,7 +46,7 @@ enum tt_err tt_kserve_client_model_read(const char *json, size_t size_bytes,
                                         struct tt_error *why) {
     struct tt_kserve_client_model model = {0};
     json_error_t error;
-    json_t *root = json_loadb(json, size_bytes, 0, &error);
+    json_t *root = tt_json_tree_load(json, size_bytes, 0, &error);
     const char *name = json_string_value(json_object_get(root, "name"));
     const json_t *inputs = json_object_get(root, "inputs");
     enum tt_err err = TT_OK;

@@ -4,6 +4,7 @@
 #include "base/threads/counter.h"
 #include "base/threads/flag.h"
 #include "client/http_fetch.h"
+#include "client/json_tree.h"
 #include "client/kserve_client.h"
 
 #include <jansson.h>
@@ -41,7 +42,7 @@ struct tt_chaos_clients {
 /* The first model that is ready; NULL: none. The caller frees it. */
 static char *first_ready(const struct tt_text *index) {
     json_error_t ignored;
-    json_t *models = json_loadb(index->bytes, index->length, 0, &ignored), *model;
+    json_t *models = tt_json_tree_load(index->bytes, index->length, 0, &ignored), *model;
     size_t i;
     char *name = NULL;
     json_array_foreach(models, i, model) {

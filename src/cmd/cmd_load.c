@@ -7,6 +7,7 @@
 #include "base/instant.h"
 #include "base/threads/eventcount.h"
 #include "client/http_client.h"
+#include "client/json_tree.h"
 #include "cmd/load_plan.h"
 #include "lab/report/load_report.h"
 #include "lab/scenario/allocate.h"
@@ -111,7 +112,7 @@ static void cancel_due(struct run *run, int64_t now) {
 /* The text of {"error": "..."} if the response has one. */
 static void describe(const struct tt_http_call *http, char *out, size_t capacity) {
     json_t *json =
-        http->body.length ? json_loadb(http->body.bytes, http->body.length, 0, NULL) : NULL;
+        http->body.length ? tt_json_tree_load(http->body.bytes, http->body.length, 0, NULL) : NULL;
     const char *text = json_string_value(json_object_get(json, "error"));
     snprintf(out, capacity, "%s", text ? text : "");
     json_decref(json);

@@ -1,5 +1,6 @@
 #include "cmd/top_view.h"
 
+#include "client/json_tree.h"
 #include "client/metrics_page.h"
 #include "lab/scenario/allocate.h"
 
@@ -113,7 +114,7 @@ static void take_domain(struct tt_top_snapshot *self, const struct tt_metric *me
 }
 
 static void take_states(struct tt_top_snapshot *self, const char *index, size_t index_bytes) {
-    json_t *root = json_loadb(index, index_bytes, 0, NULL), *entry;
+    json_t *root = tt_json_tree_load(index, index_bytes, 0, NULL), *entry;
     size_t i;
     json_array_foreach(root, i, entry) {
         const char *name = json_string_value(json_object_get(entry, "name"));

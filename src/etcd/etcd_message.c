@@ -2,6 +2,7 @@
 
 #include "base/base64.h"
 #include "base/clock.h"
+#include "client/json_tree.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -165,7 +166,7 @@ static enum tt_err misread(const char *what, struct tt_error *why) {
 
 static enum tt_err parse(const char *body, size_t length, json_t **out_root, struct tt_error *why) {
     json_error_t problem;
-    *out_root = json_loadb(body, length, JSON_REJECT_DUPLICATES, &problem);
+    *out_root = tt_json_tree_load(body, length, JSON_REJECT_DUPLICATES, &problem);
     if (!*out_root || !json_is_object(*out_root)) {
         json_decref(*out_root);
         *out_root = NULL;

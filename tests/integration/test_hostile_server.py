@@ -32,6 +32,7 @@ ANSWERS = {
     "chunks": (OK + b"Transfer-Encoding: chunked\r\n\r\n", b"%x\r\n%s\r\n" % (len(BLOCK), BLOCK)),
     "chunk's length": (OK + b"Transfer-Encoding: chunked\r\n\r\n", b"0" * 65536),
     "nesting": (OK + b"Content-Length: 12000000\r\n\r\n" + b"[" * 12000000, b""),
+    "values": (OK + b"Content-Length: 12000009\r\n\r\n" + b'{"a":[' + b"{}," * 4000000 + b"1]}", b""),
     "silence": (b"", b""),
 }
 MODEL = {
@@ -136,7 +137,7 @@ class Clients(unittest.TestCase):
         self.check_all(["load", "URL", *flags, str(metadata)], {0, 1})  # 0: a status is enough for it
 
     def test_metadata(self):
-        self.check_all(["load", "URL", "--model", "m", "--requests", "1"], {1, 2}, ("length", "no length", "chunks", "nesting"))
+        self.check_all(["load", "URL", "--model", "m", "--requests", "1"], {1, 2}, ("length", "no length", "chunks", "nesting", "values"))
 
     def test_metrics(self):
         self.check_all(["top", "--once", "URL"], {0, 1})  # 0: a page without a metric is an empty table

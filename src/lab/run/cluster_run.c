@@ -4,6 +4,7 @@
 #include "base/instant.h"
 #include "base/threads/eventcount.h"
 #include "client/http_client.h"
+#include "client/json_tree.h"
 #include "client/kserve_client.h"
 #include "lab/processes/process_cluster.h"
 #include "lab/run/cluster_batches.h"
@@ -77,7 +78,7 @@ static int64_t since(const struct player *self, int64_t now) { return now - self
 static enum tt_ending refused(struct player *self, const struct tt_http_call *http,
                               enum tt_drop_reason *out_reason) {
     json_t *json =
-        http->body.length ? json_loadb(http->body.bytes, http->body.length, 0, NULL) : NULL;
+        http->body.length ? tt_json_tree_load(http->body.bytes, http->body.length, 0, NULL) : NULL;
     const char *text = json_string_value(json_object_get(json, "error"));
     text = text ? text : "";
     enum tt_ending ending = TT_ENDING_DROPPED;
