@@ -25,7 +25,8 @@ sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "soak"))
 
-KINDS = ["slow_loris", "promise", "bomb", "answers", "smuggle", "reset", "flood", "reload", "h2_reset", "h2_deaf", "h2_endless", "h2_promise"]
+KINDS = ["slow_loris", "promise", "bomb", "answers", "smuggle", "reset", "flood", "reload", "h2_reset", "h2_deaf", "h2_endless", "h2_promise",
+         "messages", "pages"]  # fmt: skip
 
 
 def arguments():

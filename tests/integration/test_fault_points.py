@@ -246,6 +246,8 @@ class FaultPoints(unittest.TestCase):
         failed = [case for case in reached if self.fail_once(case)]
         self.settle()
         print("%d of %d points failed" % (len(failed), len(reached)))
+        kinds = sorted({KINDS[self.board.points[index].kind] for index, _, _ in failed})
+        print(", ".join("%s %d" % (kind, len({index for index, _, _ in failed if KINDS[self.board.points[index].kind] == kind})) for kind in kinds))
         self.assertTrue(any(b"jansson" in self.board.points[index].object for index, _, _ in failed))
         self.assertGreater(len(failed), len(reached) * 3 // 4)  # what the clock causes comes or not
         in_use = [self.blocks()]

@@ -60,7 +60,15 @@ def body(values):
     ).encode()
 
 
-BOMBS = [pack(b" " * (30 * MIB)), pack(b'{"inputs":[' + b"{}," * (8 * MIB)), pack(b"[" * (20 * MIB)), pack(body([0] * 16) + b" " * (60 * MIB))]
+BOMBS = [pack(b" " * (30 * MIB)), pack(b'{"inputs":[' + b"{}," * (8 * MIB)), pack(b"[" * (20 * MIB)), pack(body([0] * 16) + b" " * (60 * MIB)),
+         pack(json.dumps({"parameters": {"config": '{"input":[' + "{}," * (8 * MIB)}}).encode())]  # fmt: skip
+MESSAGES = [("RepositoryModelLoad", pack(b"\x1a\0" * (8 * MIB))), ("ModelInfer", pack(b"\x22\0" * (8 * MIB))),
+            ("LogSettings", pack(b"\x0a\0" * 16000)), ("ModelInfer", pack(b"\xf8\7\1" * 100_000))]  # fmt: skip
+
+
+def is_echo(found, sent):
+    """The same as numbers of 32 bits."""
+    return struct.pack("16f", *found) == struct.pack("16f", *sent) if len(found) == 16 else False
 
 
 END_STREAM, END_HEADERS = 1, 4  # flags of frames of HTTP/2
@@ -121,13 +129,14 @@ class Soak:
             try:
                 connection = connection or http.client.HTTPConnection(*self.address, timeout=30)
                 began, phase = time.monotonic(), self.phase
-                connection.request("POST", INFER, body([draw.random()] * 16))
+                values = [draw.random() for _ in range(16)]
+                connection.request("POST", INFER, body(values))
                 answer = connection.getresponse()
                 content = json.loads(answer.read())
                 took = time.monotonic() - began
                 with self.lock:
                     self.latencies_s.setdefault(phase, []).append(took if answer.status == 200 else None)
-                if answer.status == 200 and len(content["outputs"][0]["data"]) != 16:
+                if answer.status == 200 and not is_echo(content["outputs"][0]["data"], values):
                     self.find("a wrong answer: %s" % content)
                 elif answer.status not in (200, 503, 500):
                     self.find("good: %d %s" % (answer.status, content))
@@ -250,6 +259,26 @@ class Soak:
             for _ in range(200):  # without reading, until the server has closed or reads no more
                 found.sendall(again)
 
+    def messages(self, draw):
+        """A few bytes of gRPC that unpack to many fields."""
+        method, packed = draw.choice(MESSAGES)
+        fields = head("POST", "/inference.GRPCInferenceService/" + method, te="trailers", content_type="application/grpc", grpc_encoding="gzip")
+        message = b"\1" + struct.pack(">I", len(packed)) + packed
+        pieces = [message[i : i + 16384] for i in range(0, len(message), 16384)]
+        with self.dial_h2(self.grpc_address) as found:
+            found.sendall(frame(HEADERS, END_HEADERS, 1, fields) + b"".join(frame(DATA, 0, 1, piece) for piece in pieces[:-1]))
+            found.sendall(frame(DATA, END_STREAM, 1, pieces[-1]))
+            for _ in range(draw.randrange(4)):
+                found.recv(65536)
+
+    def pages(self, draw):
+        """Those that take long to write."""
+        path = draw.choice(["/v2/debug/trace?seconds=%d" % draw.randrange(1, 3601), "/metrics", "/v2/models/stats"])
+        with self.dial() as found:
+            found.sendall(b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n" % path.encode() * draw.randrange(1, 20))
+            for _ in range(draw.randrange(4)):
+                found.recv(65536)
+
     def h2_promise(self, draw):
         """Bodies that begin on many streams, and stop."""
         with self.dial_h2(self.address) as found:
@@ -356,7 +385,7 @@ def run(soak):
     time.sleep(CALM_S)
     soak.phase, soak.ends_at = "hostile", began + SECONDS
     loads = [soak.slow_loris, soak.promise, soak.bomb, soak.answers, soak.smuggle, soak.reset, soak.flood, soak.reload, soak.descriptors]
-    loads += [soak.h2_reset, soak.h2_deaf, soak.h2_endless, soak.h2_promise]
+    loads += [soak.h2_reset, soak.h2_deaf, soak.h2_endless, soak.h2_promise, soak.messages, soak.pages]
     loads += [] if soak.is_sanitized else [soak.fault]
     for load in loads:
         if not ONLY or load.__name__ in ONLY:
