@@ -30,7 +30,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { ACCESS_LOG_BYTES = 1 << 20 };          /* of lines that are not written yet */
+enum { ACCESS_LOG_BYTES = 1 << 20 }; /* of lines that are not written yet */
+enum { HOUR_MS = 3600000, GRACE_MS = 5000 };
 enum { GRPC_PORT = 8001, GRPC_DEFAULT = -1 }; /* the latter: the flag is not given */
 
 enum isolate { ISOLATE_AUTO, ISOLATE_TRUE, ISOLATE_FALSE };
@@ -112,10 +113,10 @@ static const struct tt_flag_row flag_rows[] = {
         "let the live page load and unload models (mode explicit); every client that reaches its "
         "port can"),
     TT_INTEGER(
-        "drain-ms", "MS", listener.drain_ms, 0, 3600000, 0,
+        "drain-ms", "MS", listener.drain_ms, 0, HOUR_MS, 0,
         "time after a signal to stop, during which /v2/health/ready is 503 and everything is still "
         "served; a second signal ends it"),
-    TT_INTEGER("grace-ms", "MS", grace_ms, 0, 3600000, 5000,
+    TT_INTEGER("grace-ms", "MS", grace_ms, 0, HOUR_MS, GRACE_MS,
                "time to finish accepted requests after that"),
     TT_INTEGER(
         "connection-threads", "N", listener.threads, 1, TT_SOCKET_GROUP_MAX, 1,
@@ -262,31 +263,51 @@ static void say(void *context, enum tt_log_level level, const char *line) {
     tt_log_write(context, level, NULL, "%s", line);
 }
 
-/* What the flags and the processors come to. */
-static void show_threads(const struct flags *self) {
+struct shown {
+    const char *name, *unit, *meaning;
+    int64_t value, default_value, lowest, highest;
+    bool by_processors;
+};
+
+static void show(const struct shown *row, bool as_json, int32_t processors) {
+    if (as_json)
+        printf(",\n {\"flag\": \"--%s\", \"value\": %lld, \"unit\": \"%s\", \"default\": %lld, "
+               "\"lowest\": %lld, \"highest\": %lld, \"meaning\": \"%s\"}",
+               row->name, (long long)row->value, row->unit, (long long)row->default_value,
+               (long long)row->lowest, (long long)row->highest, row->meaning);
+    else if (row->by_processors)
+        printf("--%-20s %12lld %-5s  %s (%d processors)\n", row->name, (long long)row->value,
+               row->unit, row->meaning, processors);
+    else
+        printf("--%-20s %12lld %-5s  %s\n", row->name, (long long)row->value, row->unit,
+               row->meaning);
+}
+
+/* Those that are no struct tt_limits: threads, as the processors allow them, and the end. */
+static void show_others(const struct flags *self) {
     int32_t processors = tt_processors_usable();
     struct tt_processor_plan plan =
         tt_processor_plan_of(processors, self->control.loader.executors);
-    const struct {
-        const char *name, *meaning;
-        int32_t value, default_value, lowest, highest;
-    } rows[] = {
-        {"executors", "batches at once per scheduling domain, each on one thread", plan.executors,
-         tt_processor_plan_of(processors, 0).executors, 1, TT_DOMAIN_MAX_EXECUTORS},
-        {"scheduler-threads", "threads of each domain that schedules on its own; 0: none",
-         self->control.scheduler_threads, 0, 0, 64},
-        {"connection-threads", "threads for HTTP, and as many for gRPC", self->listener.threads, 1,
-         1, TT_SOCKET_GROUP_MAX},
+    const struct shown rows[] = {
+        {"executors", "", "batches at once per scheduling domain, each on one thread",
+         plan.executors, tt_processor_plan_of(processors, 0).executors, 1, TT_DOMAIN_MAX_EXECUTORS,
+         true},
+        {"scheduler-threads", "", "threads of each domain that schedules on its own; 0: none",
+         self->control.scheduler_threads, 0, 0, 64, true},
+        {"connection-threads", "", "threads for HTTP, and as many for gRPC", self->listener.threads,
+         1, 1, TT_SOCKET_GROUP_MAX, true},
+        {"drain-ms", "ms",
+         "time after a signal to stop in which everything is still served, and not ready",
+         self->listener.drain_ms, 0, 0, HOUR_MS, false},
+        {"grace-ms", "ms",
+         "time to finish accepted requests after that; then they are given up, and the server ends",
+         self->grace_ms, GRACE_MS, 0, HOUR_MS, false},
+        {"record-max-bytes", "bytes",
+         "a recording (--record) ends before it grows beyond this; 0: no limit", self->record_bytes,
+         0, 0, INT64_MAX / 2, false},
     };
     for (size_t i = 0; i < TT_COUNT(rows); i++)
-        if (self->as_json)
-            printf(",\n {\"flag\": \"--%s\", \"value\": %d, \"unit\": \"\", \"default\": %d, "
-                   "\"lowest\": %d, \"highest\": %d, \"meaning\": \"%s\"}",
-                   rows[i].name, rows[i].value, rows[i].default_value, rows[i].lowest,
-                   rows[i].highest, rows[i].meaning);
-        else
-            printf("--%-20s %12d %-5s  %s (%d processors)\n", rows[i].name, rows[i].value, "",
-                   rows[i].meaning, processors);
+        show(&rows[i], self->as_json, processors);
 }
 
 static void show_limits(struct flags *self) {
@@ -304,7 +325,7 @@ static void show_limits(struct flags *self) {
         else
             printf("--%-20s %12lld %-5s  %s\n", limit->name, value, limit->unit, limit->help);
     }
-    show_threads(self);
+    show_others(self);
     fputs(as_json ? "]\n" : "", stdout);
 }
 

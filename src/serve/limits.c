@@ -31,13 +31,13 @@ static const struct tt_limit limit_rows[] = {
      OF(body_bytes), 64 * MIB, 1, 64 * GIB},
     {"max-management-bytes", "bytes",
      "body of a request other than inference and load, which is read on the connections' thread; a "
-     "longer one: 413",
+     "longer one: 413; a load brings at most 1000 files and 256 KiB of configuration: else 400",
      OF(management_bytes), 64 * KIB, 1, GIB},
     {"max-unpacked-bytes", "bytes", "compressed body after decompression; a longer one: 413",
      OF(unpacked_bytes), 64 * MIB, 1, 64 * GIB},
     {"max-receive-bytes", "bytes",
-     "all bodies in receipt, together, as they have arrived or unpacked; beyond it the largest "
-     "gets 503",
+     "all bodies in receipt, together, as they have arrived or unpacked, and the files of loads "
+     "that wait; beyond it the largest body, or the load, gets 503",
      OF(receive_bytes), GIB, 1, 1024 * GIB},
     {"max-send-bytes", "bytes",
      "all answers that clients do not take, together, by the bytes that wait in the server; beyond "
@@ -90,7 +90,9 @@ static const struct tt_limit limit_rows[] = {
      OF(load_ms), 600000, 100, 24 * HOUR_MS},
     {"idle-timeout-ms", "ms", "time until an idle connection is closed", OF(idle_timeout_ms), 75000,
      10, 24 * HOUR_MS},
-    {"header-timeout-ms", "ms", "time to receive the request line and headers; then 408",
+    {"header-timeout-ms", "ms",
+     "time to receive the request line and headers; then 408; also for a handshake of TLS, which "
+     "is ended",
      OF(header_timeout_ms), 10000, 10, HOUR_MS},
     {"body-timeout-ms", "ms", "time to receive a body; then 408", OF(body_timeout_ms), 60000, 10,
      HOUR_MS},

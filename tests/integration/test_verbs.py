@@ -233,9 +233,13 @@ class BadRequests(unittest.TestCase):
         self.assertEqual((threads["--executors"], threads["--connection-threads"]), (7, 2))
         shown = run("serve", "--help").stdout
         for flag, entry in limits.items():
-            self.assertIn(flag + " N", shown)
+            self.assertRegex(shown, r"%s (N|MS)\b" % flag)
+            self.assertTrue(entry["meaning"])
             self.assertLessEqual(entry["lowest"], entry["default"])
             self.assertLessEqual(entry["default"], entry["highest"])
+        bounds = re.findall(r"^ *(--(?:max-\S+|limit-\S+|\S+-(?:max-bytes|ms))) (?:N|MS)\b", shown, re.M)
+        self.assertGreater(len(bounds), 20)
+        self.assertLessEqual(set(bounds), set(limits))  # each is explained
 
     def test_serve_bad_port(self):
         self.assert_refused(
