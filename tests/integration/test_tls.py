@@ -4,6 +4,8 @@ import http.client
 import json
 import os
 import pathlib
+import select
+import signal
 import socket
 import ssl
 import subprocess
@@ -24,6 +26,7 @@ import grpc  # noqa: E402
 import numpy as np  # noqa: E402
 import tritonclient.grpc  # noqa: E402
 import tritonclient.http  # noqa: E402
+from plain_grpc import HEADERS, PREFACE, SETTINGS, frame, literal  # noqa: E402
 from access_case import BODY, PROGRAM, Case, tensor, until  # noqa: E402
 from tritonclient.utils import InferenceServerException  # noqa: E402
 
@@ -75,6 +78,78 @@ class TlsTest(Case):
             np.testing.assert_array_equal(got, many)
         with self.assertRaises(InferenceServerException):
             client.infer("floats", [tensor(tritonclient.grpc)])
+        self.stop()
+
+    def one_turn(self, prepare):
+        """What `prepare` sends while the server stands still is there when it goes on."""
+        os.kill(self.server.process.pid, signal.SIGSTOP)
+        try:
+            prepare()
+        finally:
+            os.kill(self.server.process.pid, signal.SIGCONT)
+
+    def hello(self):
+        """The first bytes of a handshake."""
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        session = self.context().wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+        with self.assertRaises(ssl.SSLWantReadError):
+            session.do_handshake()
+        return outgoing.read()
+
+    def test_handshakes_in_turns(self):
+        """Many at a time hold up a connection that is there for some of them only."""
+        self.serve(*self.with_tls())
+        good = self.connection(self.context())
+        self.assertEqual(self.ask(good, "GET", "/v2/health/live")[0], 200)
+        hello, before = self.hello(), 0
+        for _ in range(20):
+            others = [socket.create_connection(("127.0.0.1", self.port), 60) for _ in range(200)]
+            self.assertEqual(self.ask(good, "GET", "/v2/health/live")[0], 200)  # they are accepted
+
+            def prepare():
+                for other in others:
+                    other.sendall(hello)
+                good.request("GET", "/v2/health/live")
+
+            self.one_turn(prepare)
+            self.assertEqual(good.getresponse().read(), b"")
+            before = len(select.select(others, [], [], 0)[0])
+            for other in others:
+                self.assertTrue(other.recv(1))  # each gets its turn
+                other.close()
+            if before < len(others) // 2:  # else this client was late to look
+                break
+        self.assertLess(before, len(others) // 2)
+        self.stop()
+
+    def test_requests_in_many_records(self):
+        """More requests than a turn answers, in more records than TLS keeps, beside another connection that is read."""
+        self.serve(*self.with_tls())
+        context = self.context()
+        context.set_alpn_protocols(["h2"])
+        fields = {":method": "GET", ":scheme": "https", ":path": "/v2/health/live", ":authority": "x", "x": "y" * 50}
+        block = b"".join(literal(name, value) for name, value in fields.items())
+        count = 400
+
+        def dial():
+            made = context.wrap_socket(socket.create_connection(("127.0.0.1", self.port), 60), server_hostname="127.0.0.1")
+            made.sendall(PREFACE + frame(SETTINGS, 0, 0))
+            return made, made.recv(65536)
+
+        one, other = dial(), dial()
+        text = b"".join(frame(HEADERS, 5, stream, block) for stream in range(1, 2 * count, 2))
+        self.assertGreater(len(text), 3 * 16384)
+        self.one_turn(lambda: (one[0].sendall(text), other[0].sendall(text)))
+        for connection, received in (one, other):
+            ended = 0
+            while ended < count:
+                some = connection.recv(65536)
+                self.assertTrue(some, "the connection ended after %d answers" % ended)
+                received += some
+                while len(received) >= 9 and len(received) >= 9 + int.from_bytes(received[:3], "big"):
+                    ended += received[3] in (0, HEADERS) and received[4] & 1
+                    received = received[9 + int.from_bytes(received[:3], "big") :]
+            connection.close()
         self.stop()
 
     def test_wrong_certificates(self):

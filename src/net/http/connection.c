@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "net/http/http1.h"
+#include "net/sockets/short_write.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -164,43 +165,10 @@ static void connection_close(struct tt_connection *self) {
     uv_close((uv_handle_t *)&self->tcp, on_closed);
 }
 
-/* --- short bytes that are no reply --- */
-
-struct short_write {
-    uv_write_t write;
-    struct tt_text text;
-};
-
-static void short_write_free(struct short_write *self) {
-    tt_text_fini(&self->text);
-    free(self);
-}
-
-static void on_short_written(uv_write_t *write, int status) {
-    (void)status; /* a broken connection shows itself when it is read */
-    short_write_free(write->data);
-}
-
 /* Writes the bytes, or closes the connection. */
 static void write_short(struct tt_connection *self, const char *bytes, size_t count) {
-    uv_buf_t buffer = {.base = (char *)(uintptr_t)bytes, .len = count};
-    uv_stream_t *stream = (uv_stream_t *)&self->tcp;
-    int sent = uv_try_write(stream, &buffer, 1);
-    size_t done = sent > 0 ? (size_t)sent : 0;
-    if (done == count)
-        return;
-    struct short_write *later = calloc(1, sizeof(*later));
-    if (later) {
-        tt_text_append(&later->text, bytes + done, count - done);
-        buffer = (uv_buf_t){.base = later->text.bytes, .len = later->text.length};
-        later->write.data = later;
-    }
-    if (!later || later->text.failed ||
-        uv_write(&later->write, stream, &buffer, 1, on_short_written) < 0) {
-        if (later)
-            short_write_free(later);
+    if (!tt_short_write((uv_stream_t *)&self->tcp, bytes, count))
         connection_close(self);
-    }
 }
 
 /* Writes what TLS has to say by itself: the handshake, the end. */
@@ -714,10 +682,6 @@ static void process(struct tt_connection *self) {
         set_reading(self, true);
 }
 
-static void go_on_behind(struct tt_loop_behind *behind) {
-    process(TT_CONTAINER_OF(behind, struct tt_connection, behind));
-}
-
 static void keep_ahead(struct tt_connection *self, const char *bytes, size_t count) {
     tt_text_append(&self->ahead, bytes, count);
     if (self->ahead.failed)
@@ -781,6 +745,40 @@ static void receive_tls(struct tt_connection *self, const char *bytes, size_t co
         connection_close(self);
 }
 
+static bool is_in_handshake(const struct tt_connection *self) {
+    return self->tls && !self->tls->is_established;
+}
+
+/* A handshake takes milliseconds. True: what came of it, which `ahead` keeps, waits for the loop's
+ * next turn. */
+static bool defer_handshake(struct tt_connection *self, const char *bytes, size_t count) {
+    struct tt_loop_turn *turn = self->all->turn;
+    if (!turn || !is_in_handshake(self) || !tt_loop_turn_is_over(turn))
+        return false;
+    tt_text_append(&self->ahead, bytes, count);
+    if (self->ahead.failed) {
+        connection_close(self);
+        return true;
+    }
+    set_reading(self, false);
+    tt_loop_turn_defer(turn, &self->behind);
+    return true;
+}
+
+static void go_on_behind(struct tt_loop_behind *behind) {
+    struct tt_connection *self = TT_CONTAINER_OF(behind, struct tt_connection, behind);
+    struct tt_text kept = self->ahead;
+    if (!is_in_handshake(self)) {
+        process(self);
+        return;
+    }
+    tt_text_init(&self->ahead);
+    set_reading(self, true);
+    if (self->wait != TT_WAIT_CLOSED)
+        receive_tls(self, kept.bytes, kept.length);
+    tt_text_fini(&kept);
+}
+
 static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer) {
     struct tt_connection *self = stream->data;
     if (count == 0 || self->wait == TT_WAIT_CLOSED)
@@ -791,9 +789,9 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer) 
     }
     if (self->wait == TT_WAIT_LINGER)
         return;
-    if (self->tls)
+    if (self->tls && !defer_handshake(self, buffer->base, (size_t)count))
         receive_tls(self, buffer->base, (size_t)count);
-    else
+    else if (!self->tls)
         receive(self, buffer->base, (size_t)count);
 }
 
@@ -808,10 +806,6 @@ static void set_reading(struct tt_connection *self, bool reading) {
 }
 
 /* --- all connections --- */
-
-static bool is_in_handshake(const struct tt_connection *self) {
-    return self->tls && !self->tls->is_established;
-}
 
 static void expire(struct tt_connection *self) {
     bool has_limit = self->wait == TT_WAIT_HEAD || self->wait == TT_WAIT_BODY;

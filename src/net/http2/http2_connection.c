@@ -307,17 +307,21 @@ static void receive_plain(struct connection *self, const char *bytes, size_t cou
         keep_ahead(self, bytes + used, count - used);
 }
 
-/* Takes what was fed to TLS. */
+/* Takes all that was fed to TLS: it lies where the next read of any connection goes. */
 static void receive_fed(struct connection *self) {
     char *plain = self->all->tls->plain;
-    enum tt_tls_event event = TT_TLS_MORE;
+    enum tt_tls_event event;
     size_t count;
-    while (self->ahead.length == 0 &&
-           (event = tt_tls_session_read(self->tls, plain, TT_TLS_PLAIN_BYTES, &count)) ==
-               TT_TLS_DATA)
+    while ((event = tt_tls_session_read(self->tls, plain, TT_TLS_PLAIN_BYTES, &count)) ==
+           TT_TLS_DATA)
         receive_plain(self, plain, count);
     if (self->ahead.length == 0 && event != TT_TLS_MORE)
         self->is_broken = true;
+}
+
+/* Kept bytes are those of TLS during a handshake, else plain ones. */
+static bool is_in_handshake(const struct connection *self) {
+    return self->tls && !self->tls->is_established;
 }
 
 static void receive(struct connection *self, const char *bytes, size_t count) {
@@ -325,7 +329,9 @@ static void receive(struct connection *self, const char *bytes, size_t count) {
     self->pinged_at_ms = 0;
     tt_list_remove(&self->node);
     tt_list_push_back(&self->all->all, &self->node);
-    if (self->tls) {
+    if (is_in_handshake(self) && self->all->turn && tt_loop_turn_is_over(self->all->turn)) {
+        keep_ahead(self, bytes, count); /* it takes milliseconds */
+    } else if (self->tls) {
         tt_tls_session_feed(self->tls, bytes, count);
         receive_fed(self);
     } else {
@@ -342,10 +348,13 @@ static void go_on(struct tt_loop_behind *behind) {
         return;
     self->all->timers.now_ms = (int64_t)uv_now(self->all->loop);
     tt_text_init(&self->ahead);
-    receive_plain(self, ahead.bytes, ahead.length);
-    tt_text_fini(&ahead);
+    if (is_in_handshake(self))
+        tt_tls_session_feed(self->tls, ahead.bytes, ahead.length);
+    else
+        receive_plain(self, ahead.bytes, ahead.length);
     if (self->tls)
         receive_fed(self);
+    tt_text_fini(&ahead);
     if (self->ahead.length == 0)
         set_reading(self, true);
     if (!self->is_closing)
