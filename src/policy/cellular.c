@@ -187,8 +187,17 @@ static bool paced_before(struct tt_policy *self, int64_t now, int32_t executor,
     return goes_before(self, executor, a, b);
 }
 
+static bool is_any_in_flight(const struct tt_policy *self) {
+    const struct tt_mechanism *domain = self->queues.domain;
+    for (int32_t e = 0; e < domain->executor_capacity; e++)
+        if (domain->executors[e].queued > 0)
+            return true;
+    return false;
+}
+
 /* The same, one task at a time: of the types that may run without harm to the tokens of requests
- * that have begun. False: none may. */
+ * that have begun. Where none may and no task is in flight, prompts wait for each other, and no
+ * event would come: the first type in order runs. False: none may. */
 static bool submit_paced(struct tt_policy *self, int64_t now, struct tt_mechanism *actions,
                          int32_t executor) {
     struct tt_cell_type *best = NULL;
@@ -203,6 +212,10 @@ static bool submit_paced(struct tt_policy *self, int64_t now, struct tt_mechanis
             continue;
         best = type;
         best_rows = rows;
+    }
+    if (!best && !is_any_in_flight(self)) {
+        best = choose_type(self, executor);
+        best_rows = tt_token_pace_forced_rows(best, executor);
     }
     if (!best)
         return false;

@@ -331,6 +331,17 @@ int32_t tt_token_pace_rows(struct tt_token_pace *self, int64_t now, int32_t exec
     return task.rows;
 }
 
+int32_t tt_token_pace_forced_rows(const struct tt_cell_type *type, int32_t executor) {
+    struct tt_cell_cursor cursor = tt_cell_type_cursor(type, executor);
+    const struct tt_cell_subgraph *next = tt_cell_cursor_next(&cursor);
+    int64_t rows = next->rows;
+    if (next->request->begun)
+        rows = (int64_t)next->ready * next->rows;
+    while (rows < type->max_rows && (next = tt_cell_cursor_next(&cursor)) && next->request->begun)
+        rows += (int64_t)next->ready * next->rows;
+    return rows < type->max_rows ? (int32_t)rows : type->max_rows;
+}
+
 /* ---- what happens ---- */
 
 void tt_token_pace_submitted(struct tt_token_pace *self, int64_t now, const struct tt_task *task) {

@@ -18,6 +18,9 @@
  * objectives. By beliefs (core/belief.h) the tails of times count. With several executors a round
  * is that of the largest batch that keeps TPOT, of which there is one on each.
  *
+ * Prompts of several cells may hold each other back while no decoder has a cell. So that they do
+ * not wait for ever, one of them runs where no task is in flight.
+ *
  * Life of a request: _begins when its first cell is submitted; _forget when it leaves. It allocates
  * at init only. O(requests that have begun) per decision. It decides nothing: the policy asks how
  * many rows of a type may run. */
@@ -63,6 +66,9 @@ bool tt_token_pace_is_decoder(const struct tt_token_pace *self, const struct tt_
  * submitted to the executor now; 0: none. Some are ready for the executor. */
 int32_t tt_token_pace_rows(struct tt_token_pace *self, int64_t now, int32_t executor,
                            const struct tt_cell_type *type);
+/* The same of a task that runs although none may: the rows of the first request, and of those
+ * behind it that have begun. */
+int32_t tt_token_pace_forced_rows(const struct tt_cell_type *type, int32_t executor);
 /* The earliest due of the requests whose decoder is of this type; TT_NEVER: none has one there. */
 int64_t tt_token_pace_decoder_due(struct tt_token_pace *self, int64_t now, int32_t executor,
                                   const struct tt_cell_type *type);

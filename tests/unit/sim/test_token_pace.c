@@ -148,6 +148,60 @@ static void a_request_without_hope_for_its_first_token_is_dropped(void **state) 
     expect_tokens(1, 62, 62, 1, false);
 }
 
+/* Prompts of two models are read element by element, then in one cell of 50. At 30 request 0 is due
+ * at 105 - 50 and 1 at 125 - 70, each less 22 for the round of both: a task of either delays the
+ * other, and no decoder can run. */
+static void prompts_do_not_wait_for_each_other(void **state) {
+    (void)state;
+    begin("cellular", NULL, 0);
+    world.model_count = 2;
+    for (int32_t m = 0; m < 2; m++) {
+        world.models[m] =
+            (struct step_world_model){.steps = 3,
+                                      .kinds = {TT_STEP_ENCODER, TT_STEP_STATIC, TT_STEP_DECODER},
+                                      .alpha = {0, 0, 1},
+                                      .beta = {10, 50, 10},
+                                      .slo_ns = TT_NEVER,
+                                      .tokens = {m == 0 ? 105 : 110, 0},
+                                      .max_batch = 8,
+                                      .output = 16};
+        struct tt_sim_arrival *arrival = step_world_arrival(&world, m * 15, m);
+        arrival->length = 2 + m;
+        arrival->output_length = 1;
+    }
+    step_world_open(&world);
+    step_world_run(&world);
+    for (int32_t i = 0; i < 2; i++)
+        assert_int_equal(world.ends[i].ending, TT_ENDING_DONE);
+    step_world_close(&world);
+}
+
+/* Request 1 goes first, but may not begin: a round of two takes longer than the objective. The
+ * prompt of 0, half read, is behind it in the queue. */
+static void a_prompt_ends_behind_one_that_may_not_begin(void **state) {
+    (void)state;
+    begin("cellular", NULL, 0);
+    world.models[0] = (struct step_world_model){.steps = 2,
+                                                .kinds = {TT_STEP_ENCODER, TT_STEP_DECODER},
+                                                .alpha = {0, 1},
+                                                .beta = {10, 10},
+                                                .slo_ns = TT_NEVER,
+                                                .tokens = {0, 11},
+                                                .max_batch = 8,
+                                                .output = 16};
+    for (int32_t i = 0; i < 2; i++) {
+        struct tt_sim_arrival *arrival = step_world_arrival(&world, i * 5, 0);
+        arrival->length = 2;
+        arrival->output_length = 1;
+        arrival->priority = 2 - i;
+    }
+    step_world_open(&world);
+    step_world_run(&world);
+    for (int32_t i = 0; i < 2; i++)
+        assert_int_equal(world.ends[i].ending, TT_ENDING_DONE);
+    step_world_close(&world);
+}
+
 /* ---- random cases ---- */
 
 static int32_t between(struct tt_prng *prng, int32_t low, int32_t high) {
@@ -291,6 +345,8 @@ int main(void) {
         cmocka_unit_test(objectives_are_told_apart_at_the_end),
         cmocka_unit_test(padding_is_no_token),
         cmocka_unit_test(a_request_without_hope_for_its_first_token_is_dropped),
+        cmocka_unit_test(prompts_do_not_wait_for_each_other),
+        cmocka_unit_test(a_prompt_ends_behind_one_that_may_not_begin),
         cmocka_unit_test(requests_that_begin_keep_both),
         cmocka_unit_test(all_requests_end_where_nothing_is_promised),
     };
