@@ -50,6 +50,7 @@ static void ended_inside(void *context, const struct tt_sim_ending *ending) {
     struct tt_task *task = tt_mechanism_oldest(&outer->mechanism, index);
     struct tt_task_item *item = &task->items[ending->number - executor->inside_first];
     executor->inside_left--;
+    outer->requests[item->request->handle.index].tokens = ending->tokens;
     if (ending->ending != TT_ENDING_DONE)
         item->fate = TT_FATE_FAILS;
     else if (executor->inside_left > 0 && !item->request->cancelled)
@@ -115,6 +116,11 @@ void tt_sim_insides_fini(struct tt_simulation *self) {
         free(self->insides[d].waiting);
     }
     free(self->insides);
+}
+
+const struct tt_token_slo *tt_sim_inside_token_slo(const struct tt_simulation *self,
+                                                   int32_t model) {
+    return &self->insides[0].inner->models[model].step_model->tokens;
 }
 
 /* ---- time ---- */

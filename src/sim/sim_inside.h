@@ -22,6 +22,9 @@ TT_MUST_CHECK enum tt_err tt_sim_insides_init(struct tt_simulation *self,
                                               const struct tt_sim_options *options,
                                               struct tt_error *why);
 void tt_sim_insides_fini(struct tt_simulation *self);
+/* The objectives for the tokens of the model's answers. The steps that give them are inside, so the
+ * scheduler before it does not decide by them. */
+const struct tt_token_slo *tt_sim_inside_token_slo(const struct tt_simulation *self, int32_t model);
 /* The next instant at which anything happens inside; TT_NEVER: none. */
 int64_t tt_sim_insides_next_at(const struct tt_simulation *self);
 /* What happens inside at this instant. */

@@ -49,7 +49,9 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
     const struct tt_sim_request *known =
         self->admitting ? &refused : &self->requests[request->handle.index];
     bool is_done = ending == TT_ENDING_DONE;
-    const struct tt_token_slo *slo = &self->models[request->model].step_model->tokens;
+    const struct tt_token_slo *slo = self->insides
+                                         ? tt_sim_inside_token_slo(self, request->model)
+                                         : &self->models[request->model].step_model->tokens;
     struct tt_sim_ending report = {
         .number = known->number,
         .arrived_at = request->arrived_at - known->elapsed_ns,

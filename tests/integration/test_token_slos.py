@@ -141,6 +141,16 @@ class Experiments(unittest.TestCase):
         self.assertGreater(late["late"], 0)
         self.assertEqual(late["ok"], 0)
 
+    def test_tokens_of_a_device_with_a_policy_inside(self):
+        """The scheduler before it sees whole requests, which take longer than TTFT; the tokens come from inside."""
+        text = DECODER.replace("device { }", 'device { executors: 4 } inside { policy { name: "cellular" } }')
+        text = re.sub(r'policy \{ name: "cellular" option.*?\} \} ', 'policy { name: "deferred" } ', text)
+        kept = self.tokens(text % "ttft_ms: 40 tpot_ms: 40", "--set", "rate=1")
+        self.assertEqual((kept["ok"], kept["tokens"]["count"]), (kept["arrived"], 5 * kept["arrived"]))
+        missed = self.tokens(text % "ttft_ms: 40 tpot_ms: 8.9", "--set", "rate=1")
+        self.assertEqual((missed["ok"], missed["late"]), (0, missed["tokens"]["late"]))
+        self.assertGreater(missed["late"], 0)
+
     def test_objectives_need_a_decoder(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "e.pbtxt"

@@ -36,6 +36,7 @@ static enum tt_err make_whole(struct tt_inside_run *self, int32_t m, int32_t gra
     self->step_models[m].steps = &self->steps[m];
     self->step_models[m].whole = self->profiles[m];
     self->step_models[m].output_quantiles = NULL;
+    self->step_models[m].tokens = (struct tt_token_slo){0};
     self->step_models[m].slots = 0;
     self->models[m] = (struct tt_sim_model){.step_model = &self->step_models[m]};
     return TT_OK;
