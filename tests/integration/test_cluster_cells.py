@@ -43,8 +43,9 @@ def make_models(models):
     subprocess.run(maker, check=True, capture_output=True)
     settings = (models / SEQUENCE / "tutti.pbtxt").read_text()
     endless = re.sub(r"threshold: \d+ eos: \d+", "threshold: %d eos: 1000000" % ENDLESS_WORDS, settings)
-    streams = settings + "\ndevice { }\n"
-    for name, text in ("lazy", settings + '\npolicy { name: "lazy" }\n'), ("endless", endless), ("streams", streams):
+    streams, lazy = settings + "\ndevice { }\n", settings + '\npolicy { name: "lazy" }\n'
+    first = settings + "\nttft_ms: 1\n"  # more than its first word takes, less than the whole
+    for name, text in ("lazy", lazy), ("endless", endless), ("streams", streams), ("first", first):
         (models / name).mkdir()
         (models / name / "1").symlink_to(models / SEQUENCE / "1")
         (models / name / "tutti.pbtxt").write_text(text)
@@ -123,6 +124,9 @@ class Cells(unittest.TestCase):
         for request, one, other in zip(requests, wanted, found):
             self.assertEqual(one[0], 200, (request, one))
             self.assertEqual(one, other, request)
+        self.assertEqual(self.infer("first", {"tokens": [5, 6, 7]})[0], 200)
+        self.assertNotIn("ttft_ms", cluster.processes["f1"].said() + cluster.processes["b1"].said())
+        self.assertEqual(self.metrics_of("f1", "first")["tutti_requests_late_total"], 0)
         once = self.infer(TREE, tree, self.alone.address)
         self.assertEqual(self.infer(TREE, tree), once)
         for model in SEQUENCE, "lazy":
