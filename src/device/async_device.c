@@ -345,10 +345,26 @@ enum tt_err tt_async_launch(struct tt_async_stream *stream, const struct tt_asyn
     return submit(stream, &op, kernel->name, kernel->ranges, kernel->range_count, why);
 }
 
+static enum tt_err submit_call(struct tt_async_stream *stream, void (*call)(void *context),
+                               void *context, enum tt_async_call_kind kind, struct tt_error *why) {
+    const struct tt_async_op op = {
+        .kind = TT_ASYNC_CALL, .call = call, .call_context = context, .call_kind = kind};
+    return submit(stream, &op, "call", NULL, 0, why);
+}
+
 enum tt_err tt_async_call(struct tt_async_stream *stream, void (*call)(void *context),
                           void *context, struct tt_error *why) {
-    const struct tt_async_op op = {.kind = TT_ASYNC_CALL, .call = call, .call_context = context};
-    return submit(stream, &op, "call", NULL, 0, why);
+    return submit_call(stream, call, context, TT_ASYNC_CALL_ANY, why);
+}
+
+enum tt_err tt_async_call_short(struct tt_async_stream *stream, void (*call)(void *context),
+                                void *context, struct tt_error *why) {
+    return submit_call(stream, call, context, TT_ASYNC_CALL_SHORT, why);
+}
+
+enum tt_err tt_async_call_note(struct tt_async_stream *stream, void (*call)(void *context),
+                               void *context, struct tt_error *why) {
+    return submit_call(stream, call, context, TT_ASYNC_CALL_NOTE, why);
 }
 
 /* ---- waiting ---- */

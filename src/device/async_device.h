@@ -98,6 +98,13 @@ enum tt_async_op_kind {
 
 struct tt_async_event;
 
+/* What is known of a function that is called on a stream. */
+enum tt_async_call_kind {
+    TT_ASYNC_CALL_ANY,
+    TT_ASYNC_CALL_SHORT, /* it returns in microseconds, whatever the sizes are */
+    TT_ASYNC_CALL_NOTE,  /* it only notes something, and makes no call of the device but of _now */
+};
+
 struct tt_async_op {
     enum tt_async_op_kind kind;
     uint8_t value; /* FILL */
@@ -118,6 +125,7 @@ struct tt_async_op {
         struct {                       /* CALL */
             void (*call)(void *context);
             void *call_context;
+            enum tt_async_call_kind call_kind;
         };
     };
 };
@@ -152,6 +160,8 @@ struct tt_async_ops {
     void (*event_close)(struct tt_async_event *take_event);
     enum tt_err (*submit)(struct tt_async_stream *stream, const struct tt_async_op *op,
                           struct tt_error *why);
+    void (*hold)(struct tt_async_device *device); /* see tt_async_hold; NULL: nothing to do */
+    void (*let_go)(struct tt_async_device *device);
     enum tt_err (*query)(struct tt_async_event *event, struct tt_error *why);
     enum tt_err (*wait)(struct tt_async_event *event, int64_t until_at, struct tt_error *why);
     enum tt_err (*instant)(struct tt_async_event *event, uint64_t turn, int64_t *out_at,
@@ -274,6 +284,16 @@ void tt_async_event_close(struct tt_async_event *take_event);
 /* Submissions. Errors of all: UNAVAILABLE (the device has failed), BUSY (the stream's queue is
  * full); then nothing was submitted. */
 
+/* Between the two the calling thread submits operations that belong together, and waits for none:
+ * the device may begin them at the end. Pairs may be nested. */
+static inline void tt_async_hold(struct tt_async_device *self) {
+    if (self->ops->hold)
+        self->ops->hold(self);
+}
+static inline void tt_async_let_go(struct tt_async_device *self) {
+    if (self->ops->let_go)
+        self->ops->let_go(self);
+}
 /* Marks this place of the stream. If the event was recorded before, this place comes after that
  * one: on the same stream, or since the stream or the host has waited for it. */
 TT_MUST_CHECK enum tt_err tt_async_record(struct tt_async_stream *stream,
@@ -300,6 +320,14 @@ TT_MUST_CHECK enum tt_err tt_async_launch(struct tt_async_stream *stream,
  * that is held during such calls. */
 TT_MUST_CHECK enum tt_err tt_async_call(struct tt_async_stream *stream, void (*call)(void *context),
                                         void *context, struct tt_error *why);
+/* The same of a short function: the host device may let other streams wait for it. */
+TT_MUST_CHECK enum tt_err tt_async_call_short(struct tt_async_stream *stream,
+                                              void (*call)(void *context), void *context,
+                                              struct tt_error *why);
+/* The same of a note: the host device may call it on the submitting thread, before this returns. */
+TT_MUST_CHECK enum tt_err tt_async_call_note(struct tt_async_stream *stream,
+                                             void (*call)(void *context), void *context,
+                                             struct tt_error *why);
 
 /* Has the event, as recorded last, happened? OK: yes, or never recorded. BUSY: not yet.
  * UNAVAILABLE: the device has failed. Never blocks. */

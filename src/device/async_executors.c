@@ -365,7 +365,7 @@ static enum tt_err put_end(struct tt_async_executors *self, const struct executo
         task->refused = put_more(task, TT_ASYNC_PUT_NOTICE, executor->notices);
     task->head.outcome = task->refused ? TT_OUTCOME_FAILED : TT_OUTCOME_DONE;
     if (!err)
-        err = tt_async_call(executor->notices, ended, task, why);
+        err = tt_async_call_short(executor->notices, ended, task, why);
     tt_assert(err != TT_ERR_BUSY);
     return err;
 }

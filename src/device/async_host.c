@@ -2,35 +2,42 @@
 
 #include "base/clock.h"
 #include "base/line.h"
+#include "base/threads/backlog.h"
 #include "base/threads/eventcount.h"
-#include "base/threads/flag.h"
-#include "base/threads/ring.h"
 #include "device/async_move.h"
 #include "device/async_order.h"
+#include "device/async_threads.h"
 #include "device/async_turns.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { DEFAULT_MEMORY_MIB = 256, DEFAULT_STREAMS = 64, DEFAULT_DEPTH = 256 };
+/* Copies of no more bytes take less time than what they would wait for. */
+enum { SUBMITTED_BYTES = 4 << 10, SHORT_BYTES = 64 << 10 };
+enum { SHORT_IN_A_ROW = 16 }; /* then others need not wait any more */
 
 struct host_device {
     struct tt_async_device device;
     struct tt_async_host_options options;
     struct tt_async_arena arena;
     struct tt_async_turns turns;
+    struct tt_async_threads threads;
 };
 
+/* The owner of the backlog does the operations: a thread, the event it waits for, or the submitting
+ * thread, which does short ones itself if it finds the stream empty. */
 struct host_stream {
     struct tt_async_stream stream;
-    pthread_t thread;
-    struct tt_ring queue;
-    struct tt_eventcount eventcount;
-    struct tt_async_op *ops; /* [ring's capacity + 2]: those in the ring, one that runs, one more */
-    uint32_t next, count;
-    struct tt_flag closing;
+    struct tt_async_runnable runnable;
+    struct tt_async_turn_waiter parked; /* at a wait, which is the first operation */
+    struct tt_backlog backlog;
+    struct tt_async_op *ops; /* [count] */
+    int32_t count;
+    int32_t next;                 /* the submitting thread's */
+    int32_t first;                /* the owner's */
+    struct tt_eventcount *closer; /* waits for the last operation; NULL: none; threads.lock */
 };
 
 static struct host_device *host_of(struct tt_async_device *device) {
@@ -41,7 +48,11 @@ static struct tt_async_turn_event *turn_of(struct tt_async_event *event) {
     return TT_CONTAINER_OF(event, struct tt_async_turn_event, event);
 }
 
-/* ---- a stream's thread ---- */
+static struct host_stream *stream_of(struct tt_async_runnable *runnable) {
+    return TT_CONTAINER_OF(runnable, struct host_stream, runnable);
+}
+
+/* ---- operations ---- */
 
 static bool is_move(const struct tt_async_op *op) {
     return op->kind == TT_ASYNC_COPY_IN || op->kind == TT_ASYNC_COPY_OUT ||
@@ -69,9 +80,7 @@ static void execute(struct host_stream *stream, const struct tt_async_op *op) {
     case TT_ASYNC_RECORD:
         tt_async_turns_reach(&self->turns, turn_of(op->event), op->turn, tt_clock_now());
         break;
-    case TT_ASYNC_WAIT: /* it fails only with the device */
-        (void)tt_async_turns_wait(&self->turns, turn_of(op->event), op->turn, TT_NEVER, NULL);
-        break;
+    case TT_ASYNC_WAIT: break; /* it has happened */
     case TT_ASYNC_COPY_IN:
     case TT_ASYNC_COPY_OUT:
     case TT_ASYNC_COPY_WITHIN:
@@ -83,81 +92,169 @@ static void execute(struct host_stream *stream, const struct tt_async_op *op) {
         tt_async_device_fail(&self->device, why.text);
 }
 
-static void *stream_main(void *argument) {
-    struct host_stream *self = argument;
-    char name[16];
-    snprintf(name, sizeof(name), "tutti-strm-%d", self->stream.index % 1000);
-    pthread_setname_np(pthread_self(), name);
-    for (;;) {
-        const struct tt_async_op *op = tt_ring_pop(&self->queue);
-        if (op) {
-            execute(self, op);
-            continue;
-        }
-        if (tt_flag_is_raised(&self->closing) && tt_ring_is_empty(&self->queue))
-            return NULL;
-        tt_eventcount_wait(&self->eventcount, TT_NEVER);
+/* How long it may take. */
+enum length { AT_SUBMISSION, SHORT, LONG };
+
+static enum length length_of(const struct host_device *self, const struct tt_async_op *op) {
+    size_t bytes = op->bytes;
+    switch (op->kind) {
+    case TT_ASYNC_WAIT: return AT_SUBMISSION;
+    case TT_ASYNC_RECORD: /* a thread that sleeps would make its instant too early */
+        return turn_of(op->event)->is_timed ? SHORT : AT_SUBMISSION;
+    case TT_ASYNC_COPY_IN:
+    case TT_ASYNC_COPY_OUT:
+    case TT_ASYNC_COPY_WITHIN:
+    case TT_ASYNC_FILL:
+        if (self->options.moving || bytes > SHORT_BYTES)
+            return LONG;
+        return bytes > SUBMITTED_BYTES ? SHORT : AT_SUBMISSION;
+    case TT_ASYNC_CALL:
+        if (op->call_kind == TT_ASYNC_CALL_ANY)
+            return LONG;
+        return op->call_kind == TT_ASYNC_CALL_SHORT ? SHORT : AT_SUBMISSION;
+    case TT_ASYNC_LAUNCH: break;
     }
+    return LONG;
 }
+
+/* Does the first operation. True: there is another one, and the stream is still the caller's. */
+static bool advance(struct host_stream *stream, const struct tt_async_op *op, bool is_submitter) {
+    struct host_device *self = host_of(stream->stream.device);
+    /* From the moment it is parked it belongs to the event, which adds it again. */
+    if (op->kind == TT_ASYNC_WAIT &&
+        tt_async_turns_park(&self->turns, &stream->parked, turn_of(op->event), op->turn))
+        return false;
+    execute(stream, op);
+    stream->first = (stream->first + 1) % stream->count;
+    if (is_submitter || tt_backlog_count(&stream->backlog) > 1)
+        return tt_backlog_done(&stream->backlog);
+    /* Perhaps the last one, and then the submitting thread may close the stream and free it. */
+    tt_lock_take(&self->threads.lock);
+    bool goes_on = tt_backlog_done(&stream->backlog);
+    if (!goes_on && stream->closer)
+        tt_eventcount_notify(stream->closer);
+    tt_lock_give(&self->threads.lock);
+    return goes_on;
+}
+
+static bool run(struct tt_async_runnable *runnable, bool only_short) {
+    struct host_stream *stream = stream_of(runnable);
+    struct tt_async_threads *threads = &host_of(stream->stream.device)->threads;
+    bool goes_on = true;
+    for (int32_t i = 1; goes_on; i++) {
+        const struct tt_async_op *op = &stream->ops[stream->first];
+        bool is_long = length_of(host_of(stream->stream.device), op) == LONG;
+        if (only_short && (is_long || i > SHORT_IN_A_ROW))
+            return true;
+        if (is_long)
+            is_long = tt_async_threads_begin_long(threads, true);
+        else if (i % SHORT_IN_A_ROW == 0)
+            tt_async_threads_offer(threads);
+        goes_on = advance(stream, op, false);
+        if (is_long)
+            tt_async_threads_end_long(threads);
+    }
+    return false;
+}
+
+/* The event that it waited for has happened, or the device has failed. */
+static void resume(struct tt_async_turn_waiter *waiter) {
+    struct host_stream *stream = TT_CONTAINER_OF(waiter, struct host_stream, parked);
+    tt_async_threads_add(&host_of(stream->stream.device)->threads, &stream->runnable);
+}
+
+/* ---- streams ---- */
 
 static enum tt_err stream_open(struct tt_async_device *device, int32_t index,
                                struct tt_async_stream **out_stream, struct tt_error *why) {
-    int32_t depth = host_of(device)->options.queue_depth;
+    int32_t count = host_of(device)->options.queue_depth + 1; /* one of them is under way */
     struct host_stream *self = tt_line_alloc(sizeof(*self));
-    struct tt_async_op *ops = calloc((size_t)depth + 2, sizeof(*ops));
-    if (!self || !ops || tt_ring_init(&self->queue, depth) != TT_OK) {
+    struct tt_async_op *ops = calloc((size_t)count, sizeof(*ops));
+    enum tt_err err = self && ops
+                          ? tt_async_threads_open(&host_of(device)->threads, why)
+                          : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for stream %d", index);
+    if (err) {
         free(self);
         free(ops);
-        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for stream %d", index);
+        return err;
     }
     self->stream = (struct tt_async_stream){.device = device, .index = index};
+    self->parked.over = resume;
     self->ops = ops;
-    self->count = (uint32_t)depth + 2;
-    tt_eventcount_init(&self->eventcount);
-    int failed = pthread_create(&self->thread, NULL, stream_main, self);
-    if (failed) {
-        tt_ring_fini(&self->queue);
-        free(ops);
-        free(self);
-        return tt_fail(TT_ERR_IO, why, "cannot start the thread of stream %d: %s", index,
-                       strerror(failed));
-    }
+    self->count = count;
+    tt_backlog_init(&self->backlog);
     *out_stream = &self->stream;
     return TT_OK;
 }
 
+static void await_end(struct host_stream *self) {
+    struct tt_async_threads *threads = &host_of(self->stream.device)->threads;
+    struct tt_eventcount ended;
+    tt_eventcount_init(&ended);
+    tt_lock_take(&threads->lock);
+    self->closer = &ended;
+    while (tt_backlog_count(&self->backlog) > 0) {
+        tt_lock_give(&threads->lock);
+        tt_eventcount_wait(&ended, TT_NEVER);
+        tt_lock_take(&threads->lock);
+    }
+    tt_lock_give(&threads->lock);
+}
+
 static void stream_close(struct tt_async_stream *take_stream) {
     struct host_stream *self = TT_CONTAINER_OF(take_stream, struct host_stream, stream);
-    tt_flag_raise(&self->closing);
-    tt_eventcount_notify(&self->eventcount);
-    int failed = pthread_join(self->thread, NULL);
-    tt_assert(failed == 0);
-    tt_ring_fini(&self->queue);
+    struct tt_async_threads *threads = &host_of(take_stream->device)->threads;
+    bool is_long = tt_async_threads_begin_long(threads, false);
+    await_end(self);
+    if (is_long)
+        tt_async_threads_end_long(threads);
+    tt_async_threads_close(threads);
     free(self->ops);
     free(self);
+}
+
+/* The submitting thread has found the stream empty. */
+static void begin(struct host_stream *self) {
+    struct host_device *device = host_of(self->stream.device);
+    bool goes_on = true;
+    while (goes_on) {
+        const struct tt_async_op *op = &self->ops[self->first];
+        if (length_of(device, op) != AT_SUBMISSION) {
+            tt_async_threads_add(&device->threads, &self->runnable);
+            return;
+        }
+        goes_on = advance(self, op, true);
+    }
 }
 
 static enum tt_err submit(struct tt_async_stream *stream, const struct tt_async_op *op,
                           struct tt_error *why) {
     struct host_stream *self = TT_CONTAINER_OF(stream, struct host_stream, stream);
-    struct tt_async_op *slot = &self->ops[self->next];
-    *slot = *op;
-    if (!tt_ring_push(&self->queue, slot))
+    if (tt_backlog_count(&self->backlog) >= self->count)
         return tt_fail(TT_ERR_BUSY, why, "the queue of stream %d is full", stream->index);
+    self->ops[self->next] = *op;
     self->next = (self->next + 1) % self->count;
-    tt_eventcount_notify(&self->eventcount);
+    if (tt_backlog_add(&self->backlog))
+        begin(self);
     return TT_OK;
+}
+
+static void hold(struct tt_async_device *device) {
+    tt_async_threads_hold(&host_of(device)->threads);
+}
+static void let_go(struct tt_async_device *device) {
+    tt_async_threads_release(&host_of(device)->threads);
 }
 
 /* ---- events ---- */
 
 static enum tt_err event_open(struct tt_async_device *device, bool is_timed,
                               struct tt_async_event **out_event, struct tt_error *why) {
-    (void)is_timed; /* all are */
     struct tt_async_turn_event *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for an event");
     self->event.device = device;
+    self->is_timed = is_timed;
     *out_event = &self->event;
     return TT_OK;
 }
@@ -179,7 +276,12 @@ static enum tt_err instant(struct tt_async_event *event, uint64_t turn, int64_t 
 
 static enum tt_err wait(struct tt_async_event *event, int64_t until_at, struct tt_error *why) {
     struct host_device *self = host_of(event->device);
-    return tt_async_turns_wait(&self->turns, turn_of(event), event->turns, until_at, why);
+    bool is_long = tt_async_threads_begin_long(&self->threads, false);
+    enum tt_err err =
+        tt_async_turns_wait(&self->turns, turn_of(event), event->turns, until_at, why);
+    if (is_long)
+        tt_async_threads_end_long(&self->threads);
+    return err;
 }
 
 /* ---- memory ---- */
@@ -232,6 +334,7 @@ static enum tt_err restart(struct tt_async_device *device, struct tt_error *why)
 static void close_device(struct tt_async_device *take_device) {
     struct host_device *self = host_of(take_device);
     tt_async_device_fini(&self->device);
+    tt_async_threads_fini(&self->threads);
     tt_async_turns_fini(&self->turns);
     tt_async_arena_fini(&self->arena);
     free(self);
@@ -250,6 +353,8 @@ static const struct tt_async_ops host_ops = {
     .event_open = event_open,
     .event_close = event_close,
     .submit = submit,
+    .hold = hold,
+    .let_go = let_go,
     .query = query,
     .wait = wait,
     .instant = instant,
@@ -289,6 +394,7 @@ enum tt_err tt_async_host_open(const struct tt_async_host_options *options,
         return tt_fail(err, why, "out of memory for a host device");
     }
     tt_async_turns_init(&self->turns);
+    tt_async_threads_init(&self->threads, run);
     *out_device = &self->device;
     return TT_OK;
 }

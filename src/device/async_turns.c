@@ -3,12 +3,16 @@
 #include "base/clock.h"
 #include "base/threads/eventcount.h"
 
-/* A thread that waits; on its stack, and linked under the lock. */
-struct waiter {
-    struct tt_list_node link;
-    struct tt_async_turn_event *event;
+/* A thread that waits; on its stack. */
+struct thread_waiter {
+    struct tt_async_turn_waiter waiter;
     struct tt_eventcount eventcount;
 };
+
+static void notify(struct tt_async_turn_waiter *waiter) {
+    struct thread_waiter *self = TT_CONTAINER_OF(waiter, struct thread_waiter, waiter);
+    tt_eventcount_notify(&self->eventcount);
+}
 
 void tt_async_turns_init(struct tt_async_turns *self) {
     tt_lock_init(&self->lock);
@@ -20,13 +24,24 @@ void tt_async_turns_fini(struct tt_async_turns *self) {
     tt_lock_fini(&self->lock);
 }
 
-/* Wakes the threads that wait for the event; NULL: all. */
-static void wake(struct tt_async_turns *self, const struct tt_async_turn_event *event) {
-    struct tt_list_node *node = tt_list_first(&self->waiting);
-    for (; node; node = tt_list_next(&self->waiting, node)) {
-        struct waiter *waiter = TT_CONTAINER_OF(node, struct waiter, link);
-        if (!event || waiter->event == event)
-            tt_eventcount_notify(&waiter->eventcount);
+/* Under the lock. */
+static void add(struct tt_async_turns *self, struct tt_async_turn_waiter *waiter,
+                const struct tt_async_turn_event *event, uint64_t turn) {
+    waiter->event = event;
+    waiter->turn = turn;
+    tt_list_push_back(&self->waiting, &waiter->link);
+}
+
+/* Under the lock: ends the waiting for the event as far as it has happened; NULL: for all. */
+static void end_waiting(struct tt_async_turns *self, const struct tt_async_turn_event *event) {
+    for (struct tt_list_node *next, *node = tt_list_first(&self->waiting); node; node = next) {
+        struct tt_async_turn_waiter *waiter =
+            TT_CONTAINER_OF(node, struct tt_async_turn_waiter, link);
+        next = tt_list_next(&self->waiting, node);
+        if (event && (waiter->event != event || waiter->turn > event->reached))
+            continue;
+        tt_list_remove(node);
+        waiter->over(waiter);
     }
 }
 
@@ -36,7 +51,7 @@ void tt_async_turns_reach(struct tt_async_turns *self, struct tt_async_turn_even
     tt_assert(turn > event->reached);
     event->reached = turn;
     event->reached_at = now;
-    wake(self, event);
+    end_waiting(self, event);
     tt_lock_give(&self->lock);
 }
 
@@ -60,33 +75,43 @@ enum tt_err tt_async_turns_instant(struct tt_async_turns *self, struct tt_async_
 
 void tt_async_turns_wake_all(struct tt_async_turns *self) {
     tt_lock_take(&self->lock);
-    wake(self, NULL);
+    end_waiting(self, NULL);
     tt_lock_give(&self->lock);
+}
+
+bool tt_async_turns_park(struct tt_async_turns *self, struct tt_async_turn_waiter *waiter,
+                         const struct tt_async_turn_event *event, uint64_t turn) {
+    tt_lock_take(&self->lock);
+    /* Before the wait: a thread that fails the device raises the flag and then takes the lock. */
+    bool parks =
+        event->reached < turn && tt_async_device_status(event->event.device, NULL) == TT_OK;
+    if (parks)
+        add(self, waiter, event, turn);
+    tt_lock_give(&self->lock);
+    return parks;
 }
 
 enum tt_err tt_async_turns_wait(struct tt_async_turns *self, struct tt_async_turn_event *event,
                                 uint64_t turn, int64_t until_at, struct tt_error *why) {
-    struct waiter waiter = {.event = event};
-    tt_eventcount_init(&waiter.eventcount);
+    struct thread_waiter own = {.waiter.over = notify};
+    tt_eventcount_init(&own.eventcount);
     tt_lock_take(&self->lock);
     bool reached = event->reached >= turn, is_late = false;
     enum tt_err failed = TT_OK;
-    if (!reached)
-        tt_list_push_back(&self->waiting, &waiter.link);
     while (!reached && !failed && !is_late) {
-        /* Before the wait: a thread that fails the device raises the flag and then takes the lock.
-         */
-        failed = tt_async_device_status(event->event.device, why);
+        failed = tt_async_device_status(event->event.device, why); /* as above */
         if (failed)
             break;
+        if (!tt_list_linked(&own.waiter.link))
+            add(self, &own.waiter, event, turn);
         tt_lock_give(&self->lock);
-        tt_eventcount_wait(&waiter.eventcount, until_at);
+        tt_eventcount_wait(&own.eventcount, until_at);
         tt_lock_take(&self->lock);
         reached = event->reached >= turn;
         is_late = !reached && until_at != TT_NEVER && tt_clock_now() >= until_at;
     }
-    if (tt_list_linked(&waiter.link))
-        tt_list_remove(&waiter.link);
+    if (tt_list_linked(&own.waiter.link))
+        tt_list_remove(&own.waiter.link);
     tt_lock_give(&self->lock);
     if (reached)
         return TT_OK;

@@ -1,8 +1,8 @@
 /* Events of devices without hardware of their own, and the threads that wait for them.
  *
  * Each record of an event has a number, its turn. The event has happened up to `reached`. A thread
- * waits for a turn; _reach and _wake_all wake it. One lock for all events of a device. Any thread.
- * Implemented in async_turns.c. */
+ * waits for a turn, or a waiter is parked and its function called; _reach and _wake_all end both.
+ * One lock for all events of a device. Any thread. Implemented in async_turns.c. */
 #ifndef TT_DEVICE_ASYNC_TURNS_H
 #define TT_DEVICE_ASYNC_TURNS_H
 
@@ -12,8 +12,17 @@
 /* First member of an event of these devices. */
 struct tt_async_turn_event {
     struct tt_async_event event;
+    bool is_timed;      /* constant: its instants are wanted */
     uint64_t reached;   /* under the lock, as: */
     int64_t reached_at; /* when that was */
+};
+
+/* What is called when a turn is reached, or the device has failed. */
+struct tt_async_turn_waiter {
+    struct tt_list_node link; /* all zero */
+    const struct tt_async_turn_event *event;
+    uint64_t turn;
+    void (*over)(struct tt_async_turn_waiter *self); /* under the lock: no other call of these */
 };
 
 struct tt_async_turns {
@@ -35,7 +44,10 @@ bool tt_async_turns_reached(struct tt_async_turns *self, struct tt_async_turn_ev
  * TIMEOUT, UNAVAILABLE. */
 enum tt_err tt_async_turns_wait(struct tt_async_turns *self, struct tt_async_turn_event *event,
                                 uint64_t turn, int64_t until_at, struct tt_error *why);
-/* All threads that wait look again: the device has failed. */
+/* False: the turn is reached, or the device has failed. True: `over` will be called, or was. */
+bool tt_async_turns_park(struct tt_async_turns *self, struct tt_async_turn_waiter *waiter,
+                         const struct tt_async_turn_event *event, uint64_t turn);
+/* All that wait look again: the device has failed. */
 void tt_async_turns_wake_all(struct tt_async_turns *self);
 
 #endif

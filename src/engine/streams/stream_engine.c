@@ -333,9 +333,11 @@ static void put_task(struct tt_stream_engine *self, struct tt_device_task *head)
 
 static void submit(void *engine, struct tt_device_task *head) {
     struct tt_stream_engine *self = engine;
+    tt_async_hold(self->device);
     order_begin(self);
     put_task(self, head);
     order_end(self);
+    tt_async_let_go(self->device);
 }
 
 /* ---- inputs that are copied when they arrive ---- */
@@ -358,10 +360,12 @@ static enum tt_err open_inputs(struct tt_engine_model *engine_model, int32_t slo
 
 static void send_inputs(struct tt_engine_model *model, int32_t first_slot, int32_t rows) {
     struct tt_stream_engine *self = engine_of(model->engine);
+    tt_async_hold(self->device);
     order_begin(self);
     note_returned(self);
     tt_stream_inputs_send(model_of(model)->inputs, first_slot, rows);
     order_end(self);
+    tt_async_let_go(self->device);
 }
 
 static void settle_inputs(struct tt_engine_model *model, int32_t first_slot, int32_t rows) {

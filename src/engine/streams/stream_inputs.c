@@ -194,7 +194,7 @@ static bool copy(struct tt_stream_inputs *self, int32_t first, int32_t rows) {
     struct slot *last = &self->slots[first + rows - 1];
     if (!stream || !find_room(self, last))
         return false;
-    enum tt_err err = tt_async_call(stream, begun, last, NULL);
+    enum tt_err err = tt_async_call_note(stream, begun, last, NULL);
     for (int32_t i = 0; !err && i < self->count; i++) {
         size_t offset = self->at[i] + (size_t)first * self->row_bytes[i];
         err = tt_async_copy_in(stream, self->reserved + offset, self->pinned + offset,
@@ -203,7 +203,7 @@ static bool copy(struct tt_stream_inputs *self, int32_t first, int32_t rows) {
     if (!err)
         err = tt_async_record(stream, last->came, NULL);
     if (!err)
-        err = tt_async_call(stream, arrived, last, NULL);
+        err = tt_async_call_note(stream, arrived, last, NULL);
     tt_assert(err != TT_ERR_BUSY);
     return err == TT_OK;
 }

@@ -260,7 +260,7 @@ void tt_stream_place_bring(struct tt_stream_place *place, struct tt_async_stream
         place->brought = each ? bring_each(stream, place, &place->why)
                               : move_all(stream, place, true, &place->why);
     if (!place->brought)
-        place->brought = tt_async_call(stream, note_inputs, place, &place->why);
+        place->brought = tt_async_call_note(stream, note_inputs, place, &place->why);
     tt_assert(place->brought != TT_ERR_BUSY);
     if (each)
         record_or_fail(stream, place->inputs_came);
@@ -287,7 +287,7 @@ static enum tt_err send_each(struct tt_async_stream *stream, struct tt_stream_pl
         answer->completion = (struct tt_async_completion){.call = place->answer, .context = answer};
         err = move_member(stream, place, i, (size_t)row, false, why);
         if (!err && place->task->answered && i + 1 < place->valid.count)
-            err = tt_async_call(stream, member_left, answer, why);
+            err = tt_async_call_short(stream, member_left, answer, why);
         row += place->valid.members[i]->rows;
     }
     return err;
@@ -296,7 +296,7 @@ static enum tt_err send_each(struct tt_async_stream *stream, struct tt_stream_pl
 static enum tt_err send(struct tt_stream_place *place, struct tt_async_stream *stream,
                         struct tt_error *why) {
     bool each = place->transfer == TT_STREAM_EACH;
-    enum tt_err err = tt_async_call(stream, note_outputs, place, why);
+    enum tt_err err = tt_async_call_note(stream, note_outputs, place, why);
     if (!err && !tt_stream_place_ends_model(place))
         err = tt_stream_exits_read_back(place, stream, why);
     else if (!err)
