@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { FLOATS = 16, MOST = 8, DEPTH = 4, SLOTS = 64, ROUNDS = 15, WARM = 500 };
+enum { FLOATS = 16, MOST = 8, DEPTH = 4, SLOTS = 64, ROUNDS = 51, WARM = 100 };
 
 static const struct tt_signature signature = {
     .batched = true,
@@ -209,7 +209,7 @@ static void measure(struct way *ways, int32_t count, int32_t in_flight, int32_t 
 }
 
 int main(int argc, char **argv) {
-    int32_t tasks = argc > 1 ? atoi(argv[1]) : 4000;
+    int32_t tasks = argc > 1 ? atoi(argv[1]) : 1000;
     static struct way ways[] = {{.name = "an executor's thread"},
                                 {.name = "this thread", .is_here = true},
                                 {.name = "a stream, inputs sent when they arrive", .rings = true},

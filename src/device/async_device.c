@@ -67,9 +67,7 @@ void tt_async_device_fail(struct tt_async_device *self, const char *reason) {
         self->ops->failed(self);
 }
 
-enum tt_err tt_async_device_status(struct tt_async_device *self, struct tt_error *why) {
-    if (tt_counter_get(&self->has_failed) == 0)
-        return TT_OK;
+enum tt_err tt_async_device_reason(struct tt_async_device *self, struct tt_error *why) {
     tt_lock_take(&self->lock);
     enum tt_err err = tt_fail(TT_ERR_UNAVAILABLE, why, "device %s has failed: %s", self->info.name,
                               self->reason.text);

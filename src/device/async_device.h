@@ -220,8 +220,13 @@ static inline bool tt_async_device_keeps(struct tt_async_device *self) {
 static inline void tt_async_device_keep(struct tt_async_device *self, void *thing) {
     self->ops->keep(self, thing);
 }
-/* OK, or UNAVAILABLE and the reason. Any thread. */
-enum tt_err tt_async_device_status(struct tt_async_device *self, struct tt_error *why);
+/* It has failed: UNAVAILABLE, and the reason. Any thread. */
+enum tt_err tt_async_device_reason(struct tt_async_device *self, struct tt_error *why);
+/* OK, or the same. */
+static inline enum tt_err tt_async_device_status(struct tt_async_device *self,
+                                                 struct tt_error *why) {
+    return tt_counter_get(&self->has_failed) == 0 ? TT_OK : tt_async_device_reason(self, why);
+}
 /* The same, and finds a failure that no call has reported yet: a device that is gone, with work
  * under way and none to come. It may take microseconds. Any thread. */
 enum tt_err tt_async_device_probe(struct tt_async_device *self, struct tt_error *why);

@@ -527,7 +527,7 @@ static enum tt_err open_streams(struct tt_stream_engine *self,
     self->arrivals.is_used = !err;
     for (int32_t i = 0; !err && i < tt_stream_engine_places(self); i++) {
         err = tt_async_event_open(self->device, &self->places[i].inputs_came, why);
-        if (!err)
+        if (!err && self->device->order)
             err = tt_async_event_open(self->device, &self->places[i].outputs_left, why);
     }
     return err;

@@ -31,7 +31,8 @@ struct tt_stream_place {
     struct tt_engine_task *task;
     struct tt_stream_model *model;
     struct tt_stream_arena arena; /* the model's, for this place */
-    /* TT_STREAM_EACH: behind the copies of the inputs, and behind those of the outputs. */
+    /* TT_STREAM_EACH: behind the copies of the inputs, and, with the order checker, behind those of
+     * the outputs; else NULL. */
     struct tt_async_event *inputs_came, *outputs_left;
     struct tt_async_task *after; /* the task named */
     struct tt_engine_valid_members valid;

@@ -80,18 +80,21 @@ static void copy_rows(const struct tensors *in, const struct tensors *out, int32
         }
 }
 
-static struct tensors rows_from(const struct tensors *tensors, int32_t row) {
-    struct tensors rows = *tensors;
-    for (int32_t t = 0; t < rows.count; t++)
-        rows.at[t] += (uint64_t)row * rows.row_bytes[t];
-    return rows;
+/* Only what is used is written: this runs per step. */
+static void find_rows(const struct tensors *tensors, int32_t row, struct tensors *out) {
+    out->count = tensors->count;
+    for (int32_t t = 0; t < tensors->count; t++) {
+        out->row_bytes[t] = tensors->row_bytes[t];
+        out->at[t] = tensors->at[t] + (uint64_t)row * tensors->row_bytes[t];
+    }
 }
 
 static enum tt_err run_rows(const struct work *work, int32_t first_row, int32_t rows,
                             struct tt_error *why) {
     const struct tt_stream_program *program = program_of(work);
-    const struct tensors in = rows_from(&work->in, first_row);
-    const struct tensors out = rows_from(&work->out, first_row);
+    struct tensors in, out;
+    find_rows(&work->in, first_row, &in);
+    find_rows(&work->out, first_row, &out);
     if (work->native_stream)
         return program->enqueue(program->context, work->place->async.head.executor,
                                 work->native_stream, work->step, rows, in.at, out.at, why);
@@ -167,7 +170,8 @@ static void reject(struct tt_engine_member *member, const struct tt_error *why) 
 static enum tt_err run_step(struct work *work) {
     struct tt_engine_member **members = work->place->valid.members;
     int32_t row = 0, rows, count;
-    struct tt_error why = {""};
+    struct tt_error why;
+    why.text[0] = '\0';
     for (int32_t i = 0; i < work->place->valid.count;) {
         count = neighbours(work, i, &rows);
         enum tt_err err = count > 0 ? run_rows(work, row, rows, &why) : TT_OK;
@@ -283,8 +287,13 @@ static enum tt_err run_here(struct tt_stream_place *place, struct tt_async_devic
     char *arena = tt_async_pointer(device, place->arena.device);
     if (!arena)
         return TT_ERR_INTERNAL;
-    struct work work = {
-        .place = place, .arena = (uint64_t)(uintptr_t)arena, .most = place->valid.count};
+    struct work work; /* `in` and `out` are a step's */
+    work.place = place;
+    work.native_stream = NULL;
+    work.why = NULL;
+    work.arena = (uint64_t)(uintptr_t)arena;
+    work.step = place->async.head.first_step;
+    work.most = place->valid.count;
     enum tt_err err = tt_stream_states_gather(place, move_here, &work, NULL);
     if (!err)
         err = run_steps(&work);
