@@ -252,10 +252,20 @@ static void record_or_fail(struct tt_async_stream *stream, struct tt_async_event
         tt_async_device_fail(stream->device, why.text); /* no effect if it has failed before */
 }
 
+/* Copying few bytes takes no longer than what waits for it. */
+static enum tt_err stage(struct tt_stream_place *place, struct tt_async_stream *stream) {
+    enum { FEW_BYTES = 32 << 10 };
+    size_t bytes = 0;
+    for (int32_t i = 0; bytes <= FEW_BYTES && i < place->valid.count; i++)
+        bytes += place->ring_slots[i] < 0 ? member_bytes(place->model, place->valid.members[i]) : 0;
+    return bytes <= FEW_BYTES ? tt_async_call_short(stream, stage_inputs, place, &place->why)
+                              : tt_async_call(stream, stage_inputs, place, &place->why);
+}
+
 /* What was put on the stream reads the members' inputs, so the task must not come back before. */
 void tt_stream_place_bring(struct tt_stream_place *place, struct tt_async_stream *stream) {
     bool each = place->transfer == TT_STREAM_EACH;
-    place->brought = tt_async_call(stream, stage_inputs, place, &place->why);
+    place->brought = stage(place, stream);
     if (!place->brought)
         place->brought = each ? bring_each(stream, place, &place->why)
                               : move_all(stream, place, true, &place->why);
