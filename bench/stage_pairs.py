@@ -7,9 +7,14 @@ computes on the thread of the stream. With two cores the second pair is worth at
 generator need them, too: beside the rates stands the processor time per request of the stages, of all else, and what follows from
 these for two cores that are never idle. More --layers make all else small.
 
-    scripts/test_python.sh bench/stage_pairs.py [--rounds N] [--seconds S] [--layers N] [--trace FILE]
+With --in-process there is neither HTTP nor a load generator of its own: `tutti experiment` runs the model, and each request is a whole
+batch, more per second than two pairs can run. The rate is that of the middle eight tenths of the answers. --prefix is put before the
+program: `chrt -f 1` gives it both cores on a machine with other work.
+
+    scripts/test_python.sh bench/stage_pairs.py [--rounds N] [--seconds S] [--layers N] [--trace FILE] [--in-process [--rate R]]
 """
 import argparse
+import csv
 import json
 import os
 import pathlib
@@ -29,6 +34,14 @@ from own_server import ROOT, Server  # noqa: E402
 
 WIDTH, BATCH, CLIENTS, WARM_UP_S = 512, 8, 32, 1
 SETTINGS = """slo_ms: 60000 stages { after: "half" } device { }
+policy { name: "diversity"
+  option { key: "ahead" value: "on" } option { key: "stretch" value: "off" } option { key: "split" value: "off" }
+  option { key: "bs_max" value: "%d" } option { key: "pairs" value: "%d" } }
+"""
+
+
+EXPERIMENT = """title: "two equal stages" world: REAL repository: "%s" seed: 1 duration_s: %g warm_up_s: 0.5 device { count: 2 }
+model { name: "pairs%d" slo_ms: 60000 rows: %d } load { rate: %g }
 policy { name: "diversity"
   option { key: "ahead" value: "on" } option { key: "stretch" value: "off" } option { key: "split" value: "off" }
   option { key: "bs_max" value: "%d" } option { key: "pairs" value: "%d" } }
@@ -79,6 +92,26 @@ def per_request(before, after, requests):
     return sum(times[-2:]), sum(times[:-2])
 
 
+def in_process(options, folder):
+    """Batches per second of each turn, by pairs."""
+    rates = {1: [], 2: []}
+    for pairs in rates:
+        subprocess.run([options.tutti, "profile", str(folder / ("pairs%d" % pairs))], check=True, capture_output=True)
+        settings = (folder, options.seconds, pairs, BATCH, options.rate, BATCH, pairs)
+        (folder / ("pairs%d.pbtxt" % pairs)).write_text(EXPERIMENT % settings)
+    for _ in range(options.rounds):
+        for pairs, found in rates.items():
+            command = [*options.prefix.split(), options.tutti, "experiment", str(folder / ("pairs%d.pbtxt" % pairs))]
+            subprocess.run([*command, "--outcomes", str(folder / "out.csv")], check=True, capture_output=True)
+            with open(folder / "out.csv") as rows:
+                ends = sorted(int(row["finished_ns"]) for row in csv.DictReader(rows) if row["outcome"] == "ok")
+            first, last = len(ends) // 10, len(ends) - len(ends) // 10 - 1
+            found.append((last - first) / (ends[last] - ends[first]) * 1e9)
+            print("pairs %d: %.0f batches per second" % (pairs, found[-1]), flush=True)
+    ratios = [two / one for one, two in zip(rates[1], rates[2])]
+    print("two pairs over one, turn by turn: %s; median %.2f" % (", ".join("%.2f" % r for r in ratios), statistics.median(ratios)))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tutti", default=str(ROOT / "build" / "tutti"), help="the program (build/tutti)")
@@ -86,7 +119,15 @@ def main():
     parser.add_argument("--seconds", type=int, default=5)
     parser.add_argument("--layers", type=int, default=24)
     parser.add_argument("--trace", help="writes the trace of the last turn there, for bench/traces.py")
+    parser.add_argument("--in-process", action="store_true", help="without HTTP, by tutti experiment")
+    parser.add_argument("--rate", type=float, default=600, help="batches per second, with --in-process (600)")
+    parser.add_argument("--prefix", default="", help="a command to run the program by, with --in-process")
     options = parser.parse_args()
+    if options.in_process:
+        with tempfile.TemporaryDirectory() as folder:
+            make_models(pathlib.Path(folder), options.layers)
+            in_process(options, pathlib.Path(folder))
+        return
     with tempfile.TemporaryDirectory() as folder:
         make_models(pathlib.Path(folder), options.layers)
         server = Server(options.tutti, folder, executors=2)

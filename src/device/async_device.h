@@ -6,7 +6,7 @@
  * without the host. Every submission returns at once.
  *
  * Kinds of device, each with a header of its own that opens it:
- * - async_host.h: streams are threads of this process, kernels are C functions;
+ * - async_host.h: threads of this process run the streams, kernels are C functions;
  * - async_emulated.h: operations take the time of a description, in virtual or real time;
  * - async_cuda.h: an NVIDIA GPU, through its driver.
  *

@@ -123,6 +123,150 @@ static void test_a_failed_copy_fails_the_device(void **state) {
     suite_fini(&self);
 }
 
+/* ---- streams share threads ---- */
+
+enum { MANY = 6 };
+
+static enum tt_err kernel_posts(struct tt_async_device *device, void *context) {
+    (void)device;
+    sem_post(context);
+    return TT_OK;
+}
+
+static enum tt_err kernel_awaits(struct tt_async_device *device, void *context) {
+    (void)device;
+    while (sem_wait(context) != 0)
+        ;
+    return TT_OK;
+}
+
+static void call_posts(void *context) { sem_post(context); }
+
+/* What an event makes ready goes on while the stream that recorded it computes, whether it is a
+ * call, a short one, a note or a kernel. The test would hang if it waited for the kernel. */
+static void test_a_kernel_holds_up_no_other_stream(void **state) {
+    (void)state;
+    struct suite self;
+    suite_init(&self, 4, 64);
+    struct tt_error why;
+    struct tt_async_stream *first = open_stream(&self), *second = open_stream(&self);
+    struct tt_async_event *event = open_event(&self);
+    sem_t came;
+    sem_init(&came, 0, 0);
+    const struct tt_async_kernel waits = {.name = "a", .run = kernel_awaits, .context = &came};
+    const struct tt_async_kernel posts = {.name = "b", .run = kernel_posts, .context = &came};
+    for (int32_t i = 0; i < 200; i++) {
+        ok(tt_async_record(first, event, &why), &why);
+        tt_async_hold(self.device);
+        ok(tt_async_launch(first, &waits, &why), &why);
+        ok(tt_async_wait(second, event, &why), &why);
+        if (i % 4 == 0)
+            ok(tt_async_launch(second, &posts, &why), &why);
+        else if (i % 4 == 1)
+            ok(tt_async_call(second, call_posts, &came, &why), &why);
+        else if (i % 4 == 2)
+            ok(tt_async_call_short(second, call_posts, &came, &why), &why);
+        else
+            ok(tt_async_call_note(second, call_posts, &came, &why), &why);
+        tt_async_let_go(self.device);
+        if (i % 3 == 0) /* else the streams may be at work when the next ones come */
+            drain(&self, second);
+        drain(&self, first);
+    }
+    tt_async_stream_close(first);
+    tt_async_stream_close(second);
+    tt_async_event_close(event);
+    suite_fini(&self);
+}
+
+struct round_table {
+    sem_t came[MANY];
+};
+
+struct guest {
+    struct round_table *table;
+    int32_t index;
+};
+
+/* Waits until the kernels of all streams are under way. */
+static enum tt_err meet_all(struct tt_async_device *device, void *context) {
+    const struct guest *self = context;
+    (void)device;
+    for (int32_t i = 0; i < MANY; i++)
+        if (i != self->index)
+            sem_post(&self->table->came[i]);
+    for (int32_t i = 0; i < MANY - 1; i++)
+        while (sem_wait(&self->table->came[self->index]) != 0)
+            ;
+    return TT_OK;
+}
+
+/* One event makes all of them ready at once. */
+static void test_kernels_of_all_streams_overlap(void **state) {
+    (void)state;
+    struct suite self;
+    suite_init(&self, MANY + 1, 64);
+    struct tt_error why;
+    struct tt_async_stream *streams[MANY], *first = open_stream(&self);
+    struct tt_async_event *event = open_event(&self);
+    struct round_table table;
+    struct guest guests[MANY];
+    sem_t gate;
+    sem_init(&gate, 0, 0);
+    const struct tt_async_kernel waits = {.name = "gate", .run = kernel_awaits, .context = &gate};
+    for (int32_t i = 0; i < MANY; i++) {
+        streams[i] = open_stream(&self);
+        sem_init(&table.came[i], 0, 0);
+        guests[i] = (struct guest){&table, i};
+    }
+    for (int32_t round = 0; round < 20; round++) {
+        ok(tt_async_launch(first, &waits, &why), &why);
+        ok(tt_async_record(first, event, &why), &why);
+        for (int32_t i = 0; i < MANY; i++) {
+            const struct tt_async_kernel meets = {
+                .name = "meet", .run = meet_all, .context = &guests[i]};
+            ok(tt_async_wait(streams[i], event, &why), &why);
+            ok(tt_async_launch(streams[i], &meets, &why), &why);
+        }
+        sem_post(&gate);
+        for (int32_t i = 0; i < MANY; i++)
+            drain(&self, streams[i]);
+        drain(&self, first);
+    }
+    for (int32_t i = 0; i < MANY; i++)
+        tt_async_stream_close(streams[i]);
+    tt_async_stream_close(first);
+    tt_async_event_close(event);
+    suite_fini(&self);
+}
+
+static void note_thread(void *context) { *(pthread_t *)context = pthread_self(); }
+
+/* The submitting thread does notes and short copies of a stream with nothing to do. */
+static void test_what_is_short_needs_no_thread(void **state) {
+    (void)state;
+    struct suite self;
+    suite_init(&self, 2, 64);
+    struct tt_error why;
+    struct tt_async_stream *stream = open_stream(&self);
+    uint64_t a = reserve(&self, BLOCK);
+    uint8_t *host = pin(&self, 2 * BLOCK);
+    pthread_t noted_by = 0, called_by = 0;
+    memset(host, 7, BLOCK);
+    ok(tt_async_call_note(stream, note_thread, &noted_by, &why), &why);
+    ok(tt_async_copy_in(stream, a, host, BLOCK, &why), &why);
+    ok(tt_async_copy_out(stream, host + BLOCK, a, BLOCK, &why), &why);
+    assert_true(pthread_equal(noted_by, pthread_self()));
+    assert_memory_equal(host + BLOCK, host, BLOCK);
+    ok(tt_async_call(stream, note_thread, &called_by, &why), &why);
+    drain(&self, stream);
+    assert_false(pthread_equal(called_by, pthread_self()));
+    tt_async_stream_close(stream);
+    tt_async_release(self.device, a, BLOCK);
+    tt_async_unpin(self.device, host);
+    suite_fini(&self);
+}
+
 /* ---- failures end all waiting ---- */
 
 struct waiting_thread {
@@ -253,6 +397,9 @@ int main(void) {
         SUITE_TESTS,
         cmocka_unit_test(test_copies_of_two_directions_overlap),
         cmocka_unit_test(test_a_failed_copy_fails_the_device),
+        cmocka_unit_test(test_a_kernel_holds_up_no_other_stream),
+        cmocka_unit_test(test_kernels_of_all_streams_overlap),
+        cmocka_unit_test(test_what_is_short_needs_no_thread),
         cmocka_unit_test(test_a_failure_ends_all_waiting),
         cmocka_unit_test(test_a_kernel_touches_what_it_states),
         cmocka_unit_test(test_host_code_cannot_touch_device_memory),
