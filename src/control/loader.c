@@ -754,6 +754,7 @@ static enum tt_err new_served(const struct tt_repository_model *model,
     const struct tt_policy_kind *kind = tt_placing_kind(placing);
     struct tt_queue_rule rules[TT_MODEL_MAX_PRIORITIES + 1];
     bool is_unsaid = settings->late == TUTTI__MODEL_LATE__LATE_UNSPECIFIED;
+    const struct tt_token_slo no_tokens = {0};
     struct tt_served_model_spec spec = {
         .name = model->name,
         .version = version,
@@ -761,7 +762,7 @@ static enum tt_err new_served(const struct tt_repository_model *model,
         .config_json = config_json,
         .slo_ns = settings->slo_ns > 0 ? settings->slo_ns : TT_NEVER,
         /* A node that runs models elsewhere has no steps to say when tokens come. */
-        .tokens = placing->runs_whole ? (struct tt_token_slo){0} : settings->tokens,
+        .tokens = placing->runs_whole ? no_tokens : settings->tokens,
         .window_ns = batching->max_delay_ns,
         .preferred_count = batching->preferred_count,
         .preferred = batching->preferred,

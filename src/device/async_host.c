@@ -2,8 +2,8 @@
 
 #include "base/clock.h"
 #include "base/line.h"
-#include "base/threads/backlog.h"
 #include "base/threads/eventcount.h"
+#include "base/threads/queue_owner.h"
 #include "device/async_move.h"
 #include "device/async_order.h"
 #include "device/async_threads.h"
@@ -26,18 +26,19 @@ struct host_device {
     struct tt_async_threads threads;
 };
 
-/* The owner of the backlog does the operations: a thread, the event it waits for, or the submitting
+/* The owner of the queue does its operations: a thread, the event it waits for, or the submitting
  * thread, which does short ones itself if it finds the stream empty. */
 struct host_stream {
     struct tt_async_stream stream;
     struct tt_async_runnable runnable;
     struct tt_async_turn_waiter parked; /* at a wait, which is the first operation */
-    struct tt_backlog backlog;
+    struct tt_queue_owner owner;
     struct tt_async_op *ops; /* [count] */
     int32_t count;
-    int32_t next;                 /* the submitting thread's */
-    int32_t first;                /* the owner's */
-    struct tt_eventcount *closer; /* waits for the last operation; NULL: none; threads.lock */
+    int32_t next;               /* the submitting thread's */
+    int32_t first;              /* the owner's */
+    bool is_closing;            /* _close waits for `ended`; under threads.lock */
+    struct tt_eventcount ended; /* the last operation */
 };
 
 static struct host_device *host_of(struct tt_async_device *device) {
@@ -126,13 +127,13 @@ static bool advance(struct host_stream *stream, const struct tt_async_op *op, bo
         return false;
     execute(stream, op);
     stream->first = (stream->first + 1) % stream->count;
-    if (is_submitter || tt_backlog_count(&stream->backlog) > 1)
-        return tt_backlog_done(&stream->backlog);
+    if (is_submitter || tt_queue_owner_count(&stream->owner) > 1)
+        return tt_queue_owner_done(&stream->owner);
     /* Perhaps the last one, and then the submitting thread may close the stream and free it. */
     tt_lock_take(&self->threads.lock);
-    bool goes_on = tt_backlog_done(&stream->backlog);
-    if (!goes_on && stream->closer)
-        tt_eventcount_notify(stream->closer);
+    bool goes_on = tt_queue_owner_done(&stream->owner);
+    if (!goes_on && stream->is_closing)
+        tt_eventcount_notify(&stream->ended);
     tt_lock_give(&self->threads.lock);
     return goes_on;
 }
@@ -182,20 +183,19 @@ static enum tt_err stream_open(struct tt_async_device *device, int32_t index,
     self->parked.over = resume;
     self->ops = ops;
     self->count = count;
-    tt_backlog_init(&self->backlog);
+    tt_queue_owner_init(&self->owner);
+    tt_eventcount_init(&self->ended);
     *out_stream = &self->stream;
     return TT_OK;
 }
 
 static void await_end(struct host_stream *self) {
     struct tt_async_threads *threads = &host_of(self->stream.device)->threads;
-    struct tt_eventcount ended;
-    tt_eventcount_init(&ended);
     tt_lock_take(&threads->lock);
-    self->closer = &ended;
-    while (tt_backlog_count(&self->backlog) > 0) {
+    self->is_closing = true;
+    while (tt_queue_owner_count(&self->owner) > 0) {
         tt_lock_give(&threads->lock);
-        tt_eventcount_wait(&ended, TT_NEVER);
+        tt_eventcount_wait(&self->ended, TT_NEVER);
         tt_lock_take(&threads->lock);
     }
     tt_lock_give(&threads->lock);
@@ -230,11 +230,11 @@ static void begin(struct host_stream *self) {
 static enum tt_err submit(struct tt_async_stream *stream, const struct tt_async_op *op,
                           struct tt_error *why) {
     struct host_stream *self = TT_CONTAINER_OF(stream, struct host_stream, stream);
-    if (tt_backlog_count(&self->backlog) >= self->count)
+    if (tt_queue_owner_count(&self->owner) >= self->count)
         return tt_fail(TT_ERR_BUSY, why, "the queue of stream %d is full", stream->index);
     self->ops[self->next] = *op;
     self->next = (self->next + 1) % self->count;
-    if (tt_backlog_add(&self->backlog))
+    if (tt_queue_owner_add(&self->owner))
         begin(self);
     return TT_OK;
 }

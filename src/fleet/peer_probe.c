@@ -10,7 +10,7 @@ struct tt_peer_probe {
     void *context;
     uint16_t number;
     int8_t handles; /* open ones */
-    char byte;      /* that nobody sends */
+    char byte;      /* that no peer sends */
 };
 
 static void on_closed(uv_handle_t *handle) {

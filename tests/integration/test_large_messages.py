@@ -207,7 +207,7 @@ class LargeMessages(Beside):
 
                 invalid = grpc.StatusCode.INVALID_ARGUMENT
                 named = service_pb2.ModelInferRequest(model_name="same").SerializeToString()
-                for part in (b"\x22\0", b"\x32\0", b"\xf8\7\1"):  # parameters, outputs, fields that nobody knows
+                for part in (b"\x22\0", b"\x32\0", b"\xf8\7\1"):  # parameters, outputs, unknown fields
                     self.in_pool(call, "ModelInfer", named + part * (100_000 // len(part)), invalid)
                 one = service_pb2.ModelInferRequest(model_name="same")
                 one.inputs.add(name="x", datatype="BYTES", shape=[1, 1]).contents.bytes_contents.extend([b""] * 100_000)

@@ -1,7 +1,7 @@
 /* threaded */
 /* Operations that one thread brings and several do, one at a time: none is lost, none is done
  * twice, and they are done in order. */
-#include "base/threads/backlog.h"
+#include "base/threads/queue_owner.h"
 
 #include "base/err.h"
 #include "base/threads/ring.h"
@@ -18,7 +18,7 @@
 enum { OPERATIONS = 100000, SLOTS = 64 };
 
 struct queue {
-    struct tt_backlog backlog;
+    struct tt_queue_owner owner;
     int32_t slots[SLOTS];
     int32_t first, done;   /* the owner's; not atomic: ownership orders them */
     struct tt_ring handed; /* the queue, when its producer leaves it to the other thread */
@@ -29,7 +29,7 @@ static bool do_one(struct queue *self) {
     tt_assert(self->slots[self->first] == self->done);
     self->first = (self->first + 1) % SLOTS;
     self->done++;
-    return tt_backlog_done(&self->backlog);
+    return tt_queue_owner_done(&self->owner);
 }
 
 static void *other_main(void *argument) {
@@ -51,24 +51,24 @@ static void test_every_operation_is_done_once(void **state) {
     (void)state;
     static struct queue self;
     pthread_t other;
-    tt_backlog_init(&self.backlog);
+    tt_queue_owner_init(&self.owner);
     assert_int_equal(tt_ring_init(&self.handed, 4), TT_OK);
     assert_int_equal(pthread_create(&other, NULL, other_main, &self), 0);
     for (int32_t i = 0; i < OPERATIONS; i++) {
-        while (tt_backlog_count(&self.backlog) >= SLOTS)
+        while (tt_queue_owner_count(&self.owner) >= SLOTS)
             sched_yield();
         self.slots[i % SLOTS] = i;
-        if (!tt_backlog_add(&self.backlog))
+        if (!tt_queue_owner_add(&self.owner))
             continue; /* its owner sees it */
         bool is_own = i % 3 == 0 && i < OPERATIONS - 1;
         if (is_own)
-            assert_false(do_one(&self)); /* nobody else adds */
+            assert_false(do_one(&self)); /* no other thread adds */
         else
             assert_true(tt_ring_push(&self.handed, &self));
     }
     pthread_join(other, NULL);
     assert_int_equal(self.done, OPERATIONS);
-    assert_int_equal(tt_backlog_count(&self.backlog), 0);
+    assert_int_equal(tt_queue_owner_count(&self.owner), 0);
     tt_ring_fini(&self.handed);
 }
 
