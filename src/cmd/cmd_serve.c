@@ -60,6 +60,16 @@ struct flags {
     struct tt_serve_telemetry telemetry;
 };
 
+/* On one processor a thread that watches keeps those it watches for from running. */
+static bool take_busy_poll(void *options, char *text) {
+    struct flags *self = options;
+    int64_t *busy_poll_us = &self->listener.busy_poll_us;
+    if (strcmp(text, "auto") != 0)
+        return tt_flags_integer(text, 0, 1000000, busy_poll_us);
+    *busy_poll_us = tt_processors_usable() > 1 ? -1 : 0;
+    return true;
+}
+
 static const struct tt_flag_row flag_rows[] = {
     TT_HEADING("Models"),
     TT_LIST("model-repository", "DIR", repositories, 64,
@@ -122,11 +132,15 @@ static const struct tt_flag_row flag_rows[] = {
         "connection-threads", "N", listener.threads, 1, TT_SOCKET_GROUP_MAX, 1,
         "threads that serve HTTP connections, and as many for gRPC; a connection stays on the "
         "thread with the fewest when it comes"),
-    TT_INTEGER(
-        "busy-poll-us", "US", listener.busy_poll_us, 0, 1000000, 0,
-        "time for which these threads watch their connections before they sleep, after a wait that "
-        "was about as short: a client with one request at a time gets its answers sooner, for "
-        "processor time; 0: they sleep at once"),
+    TT_CALL(
+        "busy-poll-us", "auto|US", take_busy_poll, "auto, or a whole number from 0 to 1000000",
+        "auto",
+        "time for which these threads watch their connections before they sleep: a client with one "
+        "request at a time gets its answers sooner, for processor time; a number: after a wait "
+        "that "
+        "was about as short; 0: never; auto: 50, while nearly all recent waits for clients were "
+        "shorter, and only if there are several processors",
+        .choices = "auto"),
     TT_HEADING("Access"),
     TT_TEXT("tls-cert", "FILE", access.tls_cert, NULL,
             "certificate in PEM for HTTP and gRPC, then those that sign it; read again when it "

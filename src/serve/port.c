@@ -575,6 +575,10 @@ void tt_port_drain(struct tt_port *port) {
         tt_port_lag_answered(&port->lag, computed_at, tt_clock_now());
 }
 
+bool tt_port_has_requests(const struct tt_port *port) {
+    return port->requests.used > port->lost_count;
+}
+
 void tt_port_hold_back(struct tt_port *port) { port->holds_back = true; }
 
 void tt_port_flush(struct tt_port *port) {

@@ -61,6 +61,8 @@ void tt_port_drain(struct tt_port *port);
 void tt_port_hold_back(struct tt_port *port);
 void tt_port_flush(struct tt_port *port);
 void tt_port_rest(struct tt_port *port);
+/* Requests are in flight, or their answers are not sent. */
+bool tt_port_has_requests(const struct tt_port *port);
 
 /* The earliest instant at which a request that is read at `now` may have come, and how long an
  * answer lies here until it is written, at most, as learnt (serve/port_lag.h). */

@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -350,6 +351,7 @@ class BusyPolling(Case):
     """--busy-poll-us: between short waits a thread watches its connections, and does not sleep."""
 
     REQUESTS = 200
+    ROUNDS = 40
 
     def sleeps(self):
         status = pathlib.Path(f"/proc/{self.server.process.pid}/status").read_text()
@@ -371,6 +373,42 @@ class BusyPolling(Case):
     def test_a_thread_that_watches_does_not_sleep(self):
         self.assertGreaterEqual(self.sleeps_for_requests(0), self.REQUESTS)
         self.assertLess(self.sleeps_for_requests(1000000), self.REQUESTS // 2)
+
+    def sleeps_of_a_quick_client(self, client):
+        """For requests that ask for nothing; the client does as little as it can between them."""
+        request = b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n"
+        before = self.sleeps()
+        for _ in range(self.REQUESTS):
+            client.sendall(request)
+            self.assertEqual(client.recv(65536)[:12], b"HTTP/1.1 200")
+        return self.sleeps() - before
+
+    def test_by_default_it_watches_for_a_quick_client(self):
+        """Only where the machine lets the client be quick: where a thread that watches for 50 us after each short wait finds
+        nearly all requests, one that decides by itself to watch finds most of them, too."""
+        if len(os.sched_getaffinity(0)) < 2:
+            self.skipTest("one processor: nothing is watched")
+        servers = []
+        for flags in ((), ("--busy-poll-us", "50")):
+            self.start(1, *flags)
+            host, port = self.address.rsplit(":", 1)
+            client = socket.create_connection((host, int(port)), 60)
+            self.addCleanup(client.close)
+            servers.append((self.server, client))
+        quick_rounds, watches = 0, False
+        for _ in range(self.ROUNDS):
+            found = []
+            for self.server, client in servers:
+                found.append(self.sleeps_of_a_quick_client(client))
+            quick_rounds += found[1] < self.REQUESTS // 20
+            watches = found[0] < self.REQUESTS // 2
+            if watches or quick_rounds == 10:
+                break
+        for self.server, client in servers:
+            client.close()
+            self.stop()
+        print("sleeps for %d requests: %d by default, %d with 50 us" % (self.REQUESTS, *found))
+        self.assertTrue(watches or quick_rounds < 10)
 
 
 if __name__ == "__main__":

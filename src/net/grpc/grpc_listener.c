@@ -141,7 +141,7 @@ static enum tt_err add_worker(struct tt_grpc_listener *self, struct tt_serving *
             return tt_fail(TT_ERR_NO_MEMORY, why, "no memory for TLS");
         }
     }
-    worker->server.busy_poll_ns = self->options.busy_poll_us * 1000;
+    tt_busy_poll_init(&worker->server.busy_poll, self->options.busy_poll_us * TT_US);
     worker->server.drain_ms = self->worker_count ? 0 : self->options.drain_ms;
     worker->server.is_quiet = true;
     start(self, worker, serving);

@@ -20,10 +20,11 @@ struct tt_tls_server;
 struct tt_tracer;
 
 struct tt_grpc_listener_options {
-    const char *host;     /* a name or an address to bind to; borrowed for the call to _open */
-    int32_t tcp_port;     /* 0: any free one */
-    int32_t threads;      /* at most TT_SOCKET_GROUP_MAX; 0 or 1: the caller's of _run alone */
-    int64_t busy_poll_us; /* how long a thread watches its sockets before it sleeps */
+    const char *host; /* a name or an address to bind to; borrowed for the call to _open */
+    int32_t tcp_port; /* 0: any free one */
+    int32_t threads;  /* at most TT_SOCKET_GROUP_MAX; 0 or 1: the caller's of _run alone */
+    int64_t
+        busy_poll_us; /* how long a thread watches its sockets before it sleeps; < 0: adaptive */
     const char *server_version;
     int64_t drain_ms;   /* after the first _stop: not ready, but everything is served */
     struct tt_log *log; /* borrowed; clients may change its settings; NULL: silent */

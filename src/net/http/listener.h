@@ -36,7 +36,8 @@ struct tt_listener_options {
     int32_t tcp_port;         /* 0: any free one */
     int32_t metrics_tcp_port; /* answers only /metrics; 0: none */
     int32_t threads;          /* at most TT_SOCKET_GROUP_MAX; 0 or 1: the caller's of _run alone */
-    int64_t busy_poll_us;     /* how long a thread watches its sockets before it sleeps */
+    int64_t
+        busy_poll_us; /* how long a thread watches its sockets before it sleeps; < 0: adaptive */
     const char *server_version;
     int64_t drain_ms; /* after the first tt_listener_stop(): not ready, but everything is served */
     struct tt_shared_memory *memory;   /* borrowed; NULL: none is shared with clients */

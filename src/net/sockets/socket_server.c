@@ -191,22 +191,26 @@ static void on_after_wait(uv_check_t *check) {
     tt_loop_turn_next(&self->turn);
     if (!self->port)
         return;
-    /* The time to wake up is a part of what it waited. */
-    if (self->busy_poll_ns > 0)
-        self->waited_shortly = tt_clock_now() - self->waits_since <= 2 * self->busy_poll_ns;
+    if (self->busy_poll.limit_ns > 0)
+        tt_busy_poll_after(&self->busy_poll, tt_clock_now());
     tt_port_flush(self->port);
     flush(self);
 }
 
-/* To wake a thread of another processor takes tens of microseconds. So it watches its sockets
- * before it sleeps, if its last wait was short: this one probably is, too. */
+/* A new socket is not watched before the loop has waited once. */
 static void watch(struct tt_socket_server *self) {
     struct pollfd sockets = {.fd = uv_backend_fd(&self->loop), .events = POLLIN};
-    int64_t until = self->waits_since + self->busy_poll_ns;
-    bool may_wait = uv_backend_timeout(&self->loop) != 0 && !self->has_new_socket;
+    int64_t now = tt_clock_now();
+    bool is_new = self->has_new_socket;
     self->has_new_socket = false;
-    while (may_wait && self->waited_shortly && poll(&sockets, 1, 0) == 0 && tt_clock_now() < until)
-        continue;
+    int64_t for_ns = tt_busy_poll_before(&self->busy_poll, now, tt_port_has_requests(self->port));
+    if (for_ns == 0 || is_new || uv_backend_timeout(&self->loop) == 0)
+        return;
+    while (poll(&sockets, 1, 0) == 0)
+        if (tt_clock_now() - now >= for_ns) {
+            tt_busy_poll_in_vain(&self->busy_poll);
+            return;
+        }
 }
 
 static void on_before_wait(uv_prepare_t *prepare) {
@@ -218,10 +222,8 @@ static void on_before_wait(uv_prepare_t *prepare) {
         tt_port_rest(self->port);
     while (flush(self));
     tt_counter_set(&self->answer_ns, tt_port_answer_ns(self->port));
-    if (self->busy_poll_ns > 0) {
-        self->waits_since = tt_clock_now();
+    if (self->busy_poll.limit_ns > 0)
         watch(self);
-    }
 }
 
 void tt_socket_server_check_stopped(struct tt_socket_server *self) {

@@ -19,6 +19,7 @@
 #include "base/err.h"
 #include "base/loop_turn.h"
 #include "base/threads/counter.h"
+#include "net/sockets/busy_poll.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -73,14 +74,12 @@ struct tt_socket_server {
     struct tt_serving *serving;
     struct tt_port *port; /* NULL before _open_port */
     struct tt_log *log;
-    struct tt_loop_turn turn;    /* what its connections may still do in this one */
-    struct tt_counter turns;     /* of the loop so far; any thread reads it */
-    struct tt_counter answer_ns; /* tt_port_answer_ns(); any thread reads it */
-    int64_t drain_ms, grace_ms;  /* grace: of the last _stop */
-    int64_t busy_poll_ns; /* it watches its sockets for so long before it sleeps; set before _run */
-    int64_t waits_since;
-    bool waited_shortly; /* the last time */
-    bool has_new_socket; /* the loop does not watch it yet */
+    struct tt_loop_turn turn;      /* what its connections may still do in this one */
+    struct tt_counter turns;       /* of the loop so far; any thread reads it */
+    struct tt_counter answer_ns;   /* tt_port_answer_ns(); any thread reads it */
+    int64_t drain_ms, grace_ms;    /* grace: of the last _stop */
+    struct tt_busy_poll busy_poll; /* initialised before _run; zero: it sleeps at once */
+    bool has_new_socket;           /* the loop does not watch it yet */
     bool has_loop, draining, stopping, stopped;
     bool is_local; /* its sockets are Unix sockets; set before _init */
     bool is_quiet; /* logs no stop: another server of the process does; set before _init */
