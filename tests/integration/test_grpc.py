@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import queue
+import struct
 import sys
 import tempfile
 import unittest
@@ -22,6 +23,7 @@ import numpy as np  # noqa: E402
 import tritonclient.grpc  # noqa: E402
 import tritonclient.http  # noqa: E402
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory  # noqa: E402
+from plain_grpc import DATA, GOAWAY, HEADERS, PING, PlainGrpc  # noqa: E402
 from server_process import Server, free_port  # noqa: E402
 from tritonclient.utils import InferenceServerException  # noqa: E402
 
@@ -322,6 +324,28 @@ class GrpcTest(unittest.TestCase):
             self.assertEqual(states[1], b"\x08\x01")
             self.assertNotIn(b"\x08\x01", (states[0], states[2]))
             watch.cancel()
+
+    def test_keepalive(self):
+        """The pings of a client, also of one without a call, get their answers, and the connection goes on."""
+        client = PlainGrpc(self.grpc_port)
+        wanted = [struct.pack(">q", number) for number in range(20)]
+        for payload in wanted:
+            client.frame(PING, 0, 0, payload)
+        found = []
+        while len(found) < len(wanted):
+            length, kind, flags, _ = struct.unpack(">IBBI", b"\0" + client.exactly(9))
+            payload = client.exactly(length)
+            self.assertNotEqual(kind, GOAWAY)
+            if kind == PING:
+                self.assertEqual(flags, 1)
+                found.append(payload)
+        self.assertEqual(found, wanted)
+        client.begin("/inference.GRPCInferenceService/ServerLive", 0)
+        client.frame(DATA, 1, 1, b"")
+        while kind != HEADERS:
+            length, kind, flags, _ = struct.unpack(">IBBI", b"\0" + client.exactly(9))
+            client.exactly(length)
+        client.socket.close()
 
     def reflect(self, channel, version, request):
         call = channel.stream_stream("/grpc.reflection.%s.ServerReflection/ServerReflectionInfo" % version)
