@@ -119,7 +119,6 @@ static struct tt_ticket_entry *entry_of(struct tt_scheduler_role *self, uint16_t
 
 static void on_ended(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,
                      enum tt_drop_reason reason) {
-    (void)now;
     struct tt_scheduler_pool *pool = context;
     struct tt_scheduler_role *self = pool->role;
     const struct tt_ticket_origin *origin = &pool->origins[request->handle.index];
@@ -128,6 +127,8 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
     if (entry->pool == pool->number && entry->handle.index == request->handle.index &&
         entry->handle.generation == request->handle.generation)
         entry->id = 0;
+    if (ending == TT_ENDING_DONE && now > request->deadline_at)
+        pool->late += request->rows;
     if (ending != TT_ENDING_DROPPED || self->is_closing)
         return;
     if (reason == TT_DROP_DEADLINE || reason == TT_DROP_EARLY)

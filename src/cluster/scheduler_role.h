@@ -77,9 +77,9 @@ struct tt_scheduler_pool {
     int32_t *devices; /* [device_count]: by executor, the role's number of the device */
     int32_t device_count;
     struct tt_ticket_origin *origins; /* [role->origin_count], by handle */
-    /* Rows that came, and those of them that were dropped for want of time or room, since this
-     * process started. */
-    int64_t came, dropped;
+    /* Rows that came, those of them that were dropped for want of time or room, and those that were
+     * computed after their deadline, since this process started. */
+    int64_t came, dropped, late;
 };
 
 /* The latest attempt of a request of one frontend, by the index in the request's id. */

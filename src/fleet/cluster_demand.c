@@ -105,17 +105,18 @@ void tt_demand_copy_fini(struct tt_demand_copy *self) {
     *self = (struct tt_demand_copy){.models = NULL};
 }
 
-void tt_cluster_demand_starts(struct tt_cluster_demand *self, double start_up_s) {
+void tt_cluster_demand_starts(struct tt_cluster_demand *self, double start_up_s,
+                              struct tt_devices_feedback feedback) {
     tt_lock_take(&self->lock);
     self->load.start_up_s = start_up_s;
+    self->feedback = feedback;
     tt_lock_give(&self->lock);
 }
 
-struct tt_devices_wanted tt_demand_copy_advise(const struct tt_demand_copy *self,
-                                               const uint16_t *homes, uint16_t pool,
-                                               double start_up_s) {
+void tt_demand_copy_advise(const struct tt_demand_copy *self, const uint16_t *homes, uint16_t pool,
+                           struct tt_pool_advice *advice) {
     struct tt_devices_load load = self->load;
-    load.start_up_s = start_up_s;
+    load.start_up_s = advice->start_up_s;
     struct tt_devices_model *models = malloc((size_t)load.model_count * sizeof(*models));
     int32_t count = 0;
     for (int32_t m = 0; models && m < load.model_count; m++)
@@ -124,9 +125,11 @@ struct tt_devices_wanted tt_demand_copy_advise(const struct tt_demand_copy *self
     load.models =
         models ? models : self->models; /* without memory: too many devices, not too few */
     load.model_count = models ? count : load.model_count;
-    struct tt_devices_wanted wanted = tt_devices_wanted(&load, NULL);
+    if (advice->span_s > 0)
+        tt_devices_feedback_learn(&advice->feedback, &load, advice->in_force, advice->bad,
+                                  advice->span_s);
+    advice->wanted = tt_devices_wanted(&load, &advice->feedback);
     free(models);
-    return wanted;
 }
 
 struct tt_cluster_advice tt_cluster_demand_advise(struct tt_cluster_demand *self) {
@@ -135,10 +138,11 @@ struct tt_cluster_advice tt_cluster_demand_advise(struct tt_cluster_demand *self
     struct tt_cluster_advice advice = {.devices = self->is_primary ? self->devices : 0,
                                        .is_primary = self->is_primary};
     struct tt_demand_copy copy = copy_to(self, models);
+    struct tt_devices_feedback feedback = self->feedback;
     tt_lock_give(&self->lock);
     advice.is_known = copy.is_known;
     if (advice.is_known)
-        advice.wanted = tt_devices_wanted(&copy.load, NULL);
+        advice.wanted = tt_devices_wanted(&copy.load, &feedback);
     tt_demand_copy_fini(&copy);
     return advice;
 }

@@ -6,9 +6,8 @@
  * is no advice before the primary has seen requests for the whole window of the rates: a scheduler
  * that took over a moment ago must not shrink the cluster.
  *
- * It learns nothing from late answers: a scheduler does not see them. What it drops counts where
- * devices are asked for (fleet/scaling_service.h). Implemented in
- * cluster_demand.c. */
+ * What a pool's advice teaches (struct tt_devices_feedback) is kept where devices are asked for
+ * (fleet/scaling_service.h). Implemented in cluster_demand.c. */
 #ifndef TT_FLEET_CLUSTER_DEMAND_H
 #define TT_FLEET_CLUSTER_DEMAND_H
 
@@ -25,6 +24,7 @@ struct tt_cluster_demand {
     struct tt_lock lock;
     struct tt_devices_model *models; /* [capacity]; under the lock, as all that follows */
     struct tt_devices_load load;
+    struct tt_devices_feedback feedback; /* of the pool that needs the most reserve */
     int32_t devices;
     bool is_primary;
 };
@@ -33,6 +33,17 @@ struct tt_cluster_advice {
     int32_t devices; /* that the primary grants batches to */
     bool is_primary, is_known;
     struct tt_devices_wanted wanted; /* if is_known */
+};
+
+/* What is asked about a pool, and the answer. */
+struct tt_pool_advice {
+    double start_up_s;                   /* of its devices; 0: not known */
+    struct tt_devices_feedback feedback; /* the pool's; it is changed */
+    /* Learnt from: `in_force` devices served for `span_s`, and so many rows were bad. span_s 0: there
+     * is nothing to learn. */
+    int32_t in_force;
+    double bad, span_s;
+    struct tt_devices_wanted wanted; /* the answer */
 };
 
 /* The load at one instant, to be read without the lock. */
@@ -68,17 +79,18 @@ void tt_cluster_demand_note(struct tt_cluster_demand *self, int64_t now, int32_t
 
 /* ---- any thread ---- */
 
-/* The longest time from the order of a device until it serves; 0: not known. */
-void tt_cluster_demand_starts(struct tt_cluster_demand *self, double start_up_s);
+/* The longest time from the order of a device until it serves, 0: not known; and what the pool that
+ * needs the most reserve has learnt. */
+void tt_cluster_demand_starts(struct tt_cluster_demand *self, double start_up_s,
+                              struct tt_devices_feedback feedback);
 
 /* is_known is false without memory, too. */
 struct tt_demand_copy tt_cluster_demand_copy(struct tt_cluster_demand *self);
 void tt_demand_copy_fini(struct tt_demand_copy *self); /* also of zeroed memory */
-/* What the models of one pool need, if is_known. `homes`[model_count]: the pool of each.
- * `start_up_s`: of its devices; 0: not known. */
-struct tt_devices_wanted tt_demand_copy_advise(const struct tt_demand_copy *self,
-                                               const uint16_t *homes, uint16_t pool,
-                                               double start_up_s);
+/* What the models of one pool need, if is_known. `homes`[model_count]: the pool of each. First the
+ * feedback learns. */
+void tt_demand_copy_advise(const struct tt_demand_copy *self, const uint16_t *homes, uint16_t pool,
+                           struct tt_pool_advice *advice);
 
 /* is_known is false without memory, too. */
 struct tt_cluster_advice tt_cluster_demand_advise(struct tt_cluster_demand *self);

@@ -29,8 +29,7 @@ void tt_scaling_job_free(struct tt_scaling_job *take_job) {
         return;
     tt_demand_copy_fini(&take_job->demand);
     free(take_job->homes);
-    free(take_job->wanted);
-    free(take_job->start_up_s);
+    free(take_job->advice);
     free((void *)(uintptr_t)take_job->request.names);
     free(take_job->voters);
     free(take_job);
@@ -96,8 +95,7 @@ static enum tt_err confirm(void *context, struct tt_error *why) {
 
 static void advise(struct tt_scaling_job *self) {
     for (int32_t i = 0; i < self->pool_count; i++)
-        self->wanted[i] =
-            tt_demand_copy_advise(&self->demand, self->homes, (uint16_t)i, self->start_up_s[i]);
+        tt_demand_copy_advise(&self->demand, self->homes, (uint16_t)i, &self->advice[i]);
 }
 
 /* A node that obeys a later primary refuses. */

@@ -28,9 +28,8 @@ struct tt_scaling_job {
     uint16_t drained; /* DRAIN: the node */
     /* ADVICE: */
     struct tt_demand_copy demand;
-    uint16_t *homes;                  /* [model_count] */
-    double *start_up_s;               /* [pool_count] */
-    struct tt_devices_wanted *wanted; /* [pool_count]: the answer */
+    uint16_t *homes;               /* [model_count] */
+    struct tt_pool_advice *advice; /* [pool_count]; with the answers */
     int32_t pool_count;
     /* CALL, LOOK: */
     const struct tt_scale_provider *provider;

@@ -390,8 +390,8 @@ static void act(struct tt_scaling_service *self, struct tt_scaling_pool *pool, i
 
 /* ---- advice ---- */
 
-/* The share of rows that were dropped in the last seconds; 0 while devices come or go, and after
- * that until they have served so long. */
+/* The share of rows that were dropped or late in the last seconds; 0 while devices come or go, and
+ * after that until they have served so long. */
 static double count_bad(const struct tt_scaling_service *self, struct tt_scaling_pool *pool) {
     const struct tt_scheduler_pool *seen = &self->role->pools[pool->number];
     if (!tt_pool_scaler_is_settled(&pool->scaler)) {
@@ -400,18 +400,34 @@ static double count_bad(const struct tt_scaling_service *self, struct tt_scaling
     }
     int32_t place = pool->counts++ % TT_RATE_WINDOW_S;
     int64_t came = seen->came - pool->counted[place].came;
-    int64_t dropped = seen->dropped - pool->counted[place].dropped;
+    int64_t bad = seen->dropped + seen->late - pool->counted[place].bad;
     pool->counted[place].came = seen->came;
-    pool->counted[place].dropped = seen->dropped;
-    return pool->counts > TT_RATE_WINDOW_S && came > 0 ? (double)dropped / (double)came : 0;
+    pool->counted[place].bad = seen->dropped + seen->late;
+    bool is_counted = pool->counts > TT_RATE_WINDOW_S && came > 0;
+    return is_counted ? (double)(bad < came ? bad : came) / (double)came : 0; /* some came before */
+}
+
+static struct tt_pool_advice ask_pool(const struct tt_scaling_service *self,
+                                      struct tt_scaling_pool *pool) {
+    struct tt_pool_advice advice = {
+        .start_up_s = tt_start_up_time_of(&pool->scaler.start_up).seconds,
+        .feedback = pool->feedback,
+        .in_force = tt_pool_scaler_serving(&pool->scaler),
+        .bad = count_bad(self, pool)};
+    bool is_new = pool->counts > TT_RATE_WINDOW_S && pool->counts % TT_RATE_WINDOW_S == 1;
+    if (is_new && advice.in_force > 0)
+        advice.span_s = TT_RATE_WINDOW_S;
+    return advice;
 }
 
 static void on_advised(void *owner, struct tt_scaling_job *job) {
     struct tt_scaling_service *self = owner;
     self->advice = NULL;
-    for (int32_t i = 0; job->epoch == self->epoch && i < self->pool_count; i++)
-        tt_pool_scaler_advise(&self->pools[i].scaler, tt_clock_now(), &job->wanted[i],
-                              count_bad(self, &self->pools[i]));
+    for (int32_t i = 0; job->epoch == self->epoch && i < self->pool_count; i++) {
+        const struct tt_pool_advice *advice = &job->advice[i];
+        self->pools[i].feedback = advice->feedback;
+        tt_pool_scaler_advise(&self->pools[i].scaler, tt_clock_now(), &advice->wanted, advice->bad);
+    }
 }
 
 static void ask_advice(struct tt_scaling_service *self) {
@@ -424,18 +440,21 @@ static void ask_advice(struct tt_scaling_service *self) {
     job->pool_count = self->pool_count;
     job->demand = tt_cluster_demand_copy(self->demand);
     job->homes = calloc(models, sizeof(*job->homes));
-    job->wanted = calloc((size_t)self->pool_count, sizeof(*job->wanted));
-    job->start_up_s = calloc((size_t)self->pool_count, sizeof(*job->start_up_s));
-    if (!job->homes || !job->wanted || !job->start_up_s || !job->demand.is_known) {
+    job->advice = calloc((size_t)self->pool_count, sizeof(*job->advice));
+    if (!job->homes || !job->advice || !job->demand.is_known) {
         tt_scaling_job_free(job);
         return;
     }
     double longest_s = 0;
+    struct tt_devices_feedback feedback = {0};
     for (int32_t i = 0; i < self->pool_count; i++) {
-        job->start_up_s[i] = tt_start_up_time_of(&self->pools[i].scaler.start_up).seconds;
-        longest_s = job->start_up_s[i] > longest_s ? job->start_up_s[i] : longest_s;
+        const struct tt_pool_advice *advice = &job->advice[i];
+        job->advice[i] = ask_pool(self, &self->pools[i]);
+        longest_s = advice->start_up_s > longest_s ? advice->start_up_s : longest_s;
+        if (advice->feedback.factor > feedback.factor)
+            feedback = advice->feedback;
     }
-    tt_cluster_demand_starts(self->demand, longest_s);
+    tt_cluster_demand_starts(self->demand, longest_s, feedback);
     memcpy(job->homes, self->role->models.placement.homes, models * sizeof(*job->homes));
     self->advice = job;
     tt_scaling_job_start(job);

@@ -2,8 +2,9 @@
  * load of each pool needs, and lets a provider run so many (scale/pool_scaler.h decides, and
  * actuate/scale_provider.h is asked).
  *
- * The advice alone grows a pool if it is sure. Where requests are dropped although all devices in
- * force serve, it need not be.
+ * The advice alone grows a pool if it is sure. Where requests are dropped or late although all
+ * devices in force serve, it need not be; and the pool learns how much more than the model it needs
+ * (scale/devices_wanted.h), whatever the reason: bursts, or devices that end their batches late.
  *
  * Only a primary acts. Two that both believe to be primary cannot both act: a drain has the epoch,
  * and a backend that obeys a later one refuses; before a call most nodes must answer that they obey
@@ -34,9 +35,10 @@ struct tt_scaling_pool {
     int64_t look_at;     /* when it is asked, if it was not */
     /* What the scheduler had counted at the latest looks while the pool was settled; a ring. */
     struct {
-        int64_t came, dropped;
+        int64_t came, bad;
     } counted[TT_RATE_WINDOW_S];
     int32_t counts; /* since the pool is settled */
+    struct tt_devices_feedback feedback;
 };
 
 enum { TT_SCALING_LANES = 2 }; /* drains, calls */

@@ -25,11 +25,30 @@ static int32_t within(const struct tt_autoscaler *self, int32_t count) {
     return count < self->least ? self->least : count > self->most ? self->most : count;
 }
 
+static void forget_failure(struct tt_autoscaler *self, double now_s,
+                           const struct tt_devices_wanted *wanted) {
+    bool is_less = wanted->work * (1 + wanted->error) < self->failed_work;
+    if (is_less || now_s - self->failed_at_s >= TT_AUTOSCALER_FAILURE_S)
+        self->failed = 0;
+}
+
+static void note_failure(struct tt_autoscaler *self, double now_s,
+                         const struct tt_devices_wanted *wanted) {
+    self->failed = self->target;
+    self->failed_work = wanted->work * (1 - wanted->error);
+    self->failed_at_s = now_s;
+}
+
 int32_t tt_autoscaler_step(struct tt_autoscaler *self, double now_s,
                            const struct tt_devices_wanted *wanted, double bad) {
     tt_assert(now_s >= 0);
-    int32_t count = within(self, wanted->count);
-    bool is_short = wanted->fewest > self->target || bad > TT_DEVICES_BAD_SHARE;
+    forget_failure(self, now_s, wanted);
+    bool failed = bad > TT_DEVICES_BAD_SHARE;
+    if (failed)
+        note_failure(self, now_s, wanted);
+    int32_t floor = self->failed < self->target ? self->failed + 1 : 1;
+    int32_t count = within(self, wanted->count > floor ? wanted->count : floor);
+    bool is_short = wanted->fewest > self->target || failed;
     if (count > self->target && is_short) {
         aim(self, count);
     } else if (count >= self->target || wanted->most >= self->target) {

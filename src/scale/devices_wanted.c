@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-enum { PSI_STEPS = 20 };
+enum { PSI_STEPS = 20, LEARNING_HALVINGS = 8 };
 /* Of growth during the start-up time: what is measured over seconds need not continue for minutes.
  */
 static const double most_growth = 1;
@@ -12,8 +12,10 @@ static const double forgetting_s = 3600; /* half-life of the feedback */
 static const double least_kept = 0.5;
 /* A factor that exceeds 1 by less is forgotten. */
 static const double least_excess = 1e-3;
-/* Of the devices in force, per lesson: a short spike must not double the advice for an hour. */
-static const double most_lacked = 0.25;
+/* Of the factor, per lesson: a short spike must not double the advice for an hour. */
+static const double most_learnt = 1.25;
+/* Of the devices that the model wants: where so many do not help, the reason is another one. */
+static const double most_reserve = 1.25;
 
 /* What devices meet if batches are `psi` of the largest that are in time. */
 struct traffic {
@@ -131,11 +133,6 @@ static double rate_error(const struct tt_devices_load *load, const struct traffi
     return sqrt(traffic->variance / load->window_s) / traffic->work;
 }
 
-static int32_t corrected(int32_t devices, double factor) {
-    double count = ceil((double)devices * factor - 1e-9);
-    return count < TT_DEVICES_MOST ? (int32_t)count : TT_DEVICES_MOST;
-}
-
 static double growth_of(const struct tt_devices_load *load) {
     return 1 + fmin(fmax(load->growth_per_s, 0) * load->start_up_s, most_growth);
 }
@@ -155,15 +152,43 @@ struct tt_devices_wanted tt_devices_wanted(const struct tt_devices_load *load,
     if (traffic.work <= 0)
         return out;
     double grown = growth_of(load), factor = factor_of(feedback);
-    double error = fmin(2 * rate_error(load, &traffic), 1);
-    out.count = corrected(fewest_devices(load, grown), factor);
-    out.fewest = out.most = out.count;
+    double error = out.error = fmin(2 * rate_error(load, &traffic), 1);
+    out.count = out.fewest = out.most = fewest_devices(load, grown * factor);
     out.confidence = (1 - error) / factor;
     if (error <= 0)
         return out;
-    out.fewest = error < 1 ? corrected(fewest_devices(load, grown * (1 - error)), factor) : 1;
-    out.most = corrected(fewest_devices(load, grown * (1 + error)), factor);
+    int32_t fewest = error < 1 ? fewest_devices(load, grown * factor * (1 - error)) : 1;
+    int32_t most = fewest_devices(load, grown * factor * (1 + error));
+    out.fewest = fewest < out.count ? fewest : out.count;
+    out.most = most > out.count ? most : out.count;
     return out;
+}
+
+/* The bad share on so many devices with the best batches. */
+static double least_bad(const struct tt_devices_load *load, double scale, int32_t devices) {
+    double least = 1;
+    for (int32_t i = PSI_STEPS; i > 0; i--) {
+        double psi = (double)i / PSI_STEPS;
+        struct traffic traffic = traffic_of(load, scale, psi);
+        if (traffic.work < devices)
+            least = fmin(least, bad_share(load, scale, psi, &traffic, devices,
+                                          all_busy(traffic.work, devices)));
+    }
+    return least;
+}
+
+/* The factor of the rates with which the model expects the bad share that was seen. */
+static double learnt(const struct tt_devices_load *load, double factor, int32_t devices,
+                     double bad) {
+    double low = factor, high = factor * most_learnt;
+    for (int32_t i = 0; i < LEARNING_HALVINGS; i++) {
+        double middle = (low + high) / 2;
+        if (least_bad(load, middle, devices) < bad)
+            low = middle;
+        else
+            high = middle;
+    }
+    return high;
 }
 
 void tt_devices_feedback_learn(struct tt_devices_feedback *self, const struct tt_devices_load *load,
@@ -171,13 +196,14 @@ void tt_devices_feedback_learn(struct tt_devices_feedback *self, const struct tt
     tt_assert(in_force >= 1);
     tt_assert(bad >= 0 && bad <= 1);
     double factor = factor_of(self);
+    if (bad > TT_DEVICES_BAD_SHARE && in_force < fewest_devices(load, factor))
+        return;
     int32_t modelled = fewest_devices(load, 1);
-    bool sufficed = bad <= TT_DEVICES_BAD_SHARE;
-    if (sufficed) {
+    bool is_full = in_force > modelled && in_force >= most_reserve * modelled;
+    if (bad > TT_DEVICES_BAD_SHARE && !is_full) {
+        self->factor = learnt(load, factor, in_force, bad);
+    } else {
         double left = (factor - 1) * exp2(-span_s / forgetting_s);
         self->factor = left < least_excess ? 1 : 1 + left;
-    } else if (in_force >= corrected(modelled, factor)) {
-        double lacked = fmax(1, in_force * fmin(bad / (1 - fmin(bad, 0.5)), most_lacked));
-        self->factor = fmax(factor, (in_force + lacked) / modelled);
     }
 }

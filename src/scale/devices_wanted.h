@@ -4,18 +4,25 @@
  *
  * The model. A batch of model m gathers b rows while its first one waits (b - 1) / rate, then runs.
  * The largest b in time is the batch at the objective. Batches of a share psi of it leave slack,
- * and cost more work: a = sum rate l(b) / b devices are busy. N devices suffice if at most 5 % of
- * the rows find no device within their slack (then about 1 % are bad). The share that does is
+ * and cost more work: a = sum rate l(b) / b devices are busy. A batch waits longer than t for a
+ * device with the probability
  *
- *     C(N, a) exp(-2 (N - a) N slack / v)       v = sum rate (l(b) / b)^2 dispersion
+ *     C(N, a) exp(-d t)       d = 2 (N - a) N / v,  v = sum rate (l(b) / b)^2 dispersion
  *
  * with Erlang's C, the probability that all are busy, and the tail of a queue whose work per second
- * has variance v. The smallest N over all psi is wanted.
+ * has variance v. A batch that waits first runs fewer rows, down to half. Then its rows are late one
+ * after another, in the order in which they came within g = (b - 1) / rate. So the share
+ *
+ *     C(N, a) exp(-d slack) (1 - exp(-d g)) / (d g)       slack = objective - g - l(b / 2)
+ *
+ * of its rows is bad. N devices suffice if at most 1 % of all rows are; the smallest N over all psi
+ * is wanted.
  *
  * Growth: devices that are ordered now serve after their start-up time, so growing rates count as
  * they will be then. Feedback: if the devices in force are as many as were wanted and more than 1 %
- * of the requests was bad, the model was wrong for this load. `tt_devices_feedback` keeps the
- * factor by which, and lets it decay.
+ * of the requests was bad, the model was wrong for this load. `tt_devices_feedback` keeps a factor
+ * of the rates with which the model expects what was seen, and lets it decay. It learns no more once
+ * a quarter more devices serve than the model wants: not every late request is for want of devices.
  *
  * It never reads a clock, allocates nothing and keeps no state except the feedback, which is the
  * caller's. It decides nothing: hysteresis belongs to the actuator
@@ -48,13 +55,14 @@ struct tt_devices_load {
 };
 
 struct tt_devices_feedback {
-    double factor; /* >= 1; 0 counts as 1 */
+    double factor; /* of the rates, >= 1; 0 counts as 1 */
 };
 
 struct tt_devices_wanted {
     int32_t count;        /* wanted; at least 1 */
     int32_t fewest, most; /* the same for rates two standard errors lower and higher */
     double work;          /* busy devices at the batches of the objectives, if arrivals were even */
+    double error;         /* two standard errors of the rates, as a share; at most 1 */
     double confidence;    /* 0 .. 1: 1 less two standard errors of the rates as a share, over the
                              feedback's factor; 0: nothing was counted */
     double keep_s;        /* an idle device is cheaper to keep for so long than to start again */

@@ -124,6 +124,32 @@ static void a_batch_goes_where_its_model_is(void **state) {
     alone_fini(&alone);
 }
 
+/* S9: rows that a backend ends after their deadline are counted, for advice; others are not. */
+static void late_rows_are_counted(void **state) {
+    (void)state;
+    for (int32_t late = 0; late < 2; late++) {
+        struct alone alone;
+        uint16_t backend;
+        alone_init(&alone);
+        ticket(&alone, 1, 1);
+        while (pass(&alone, TT_MS, 1, &backend) == 0)
+            assert_true(alone.now < WORLD_SLO);
+        const struct tt_outbox_frame *frame = alone.role.outbox.frames;
+        while (frame->type != TT_FRAME_GRANT)
+            frame++;
+        struct tt_frame_record done = alone.role.outbox.records[frame->first];
+        done.code = 1;
+        alone.now = TT_MS + WORLD_SLO + (late ? 1 : -1);
+        from(&alone, backend, TT_FRAME_DONE, 1, &done);
+        int64_t counted = 0;
+        for (int32_t i = 0; i < alone.role.pool_count; i++)
+            counted += alone.role.pools[i].late;
+        assert_int_equal(alone.role.peers[backend].state, TT_PEER_KNOWN);
+        assert_int_equal(counted, late);
+        alone_fini(&alone);
+    }
+}
+
 /* Both devices of the only holder are busy with another model: the batch waits for one of them. */
 static void a_batch_waits_for_its_model(void **state) {
     (void)state;
@@ -351,6 +377,7 @@ static void models_come_and_are_loaded(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_batch_goes_where_its_model_is),
+        cmocka_unit_test(late_rows_are_counted),
         cmocka_unit_test(a_batch_waits_for_its_model),
         cmocka_unit_test(a_parked_batch_does_not_end),
         cmocka_unit_test(a_load_ends_the_wait),

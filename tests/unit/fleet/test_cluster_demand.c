@@ -142,6 +142,13 @@ static void idleness_is_known(void **state) {
     assert_int_equal(advice.wanted.count, 1);
 }
 
+static int32_t asked(const struct tt_demand_copy *copy, const uint16_t *homes, uint16_t pool,
+                     double start_up_s) {
+    struct tt_pool_advice advice = {.start_up_s = start_up_s};
+    tt_demand_copy_advise(copy, homes, pool, &advice);
+    return advice.wanted.count;
+}
+
 /* The advice for a pool is that for its models alone; a copy does not change. */
 static void a_pool_wants_what_its_models_need(void **state) {
     struct world *self = *state;
@@ -163,13 +170,32 @@ static void a_pool_wants_what_its_models_need(void **state) {
     load.model_count = 2;
     int32_t second = tt_devices_wanted(&load, NULL).count;
     assert_true(first > 1 && second > 1);
-    assert_int_equal(tt_demand_copy_advise(&copy, homes, 0, 0).count, first);
-    assert_int_equal(tt_demand_copy_advise(&copy, homes, 1, 0).count, second);
-    assert_int_equal(tt_demand_copy_advise(&copy, homes, 2, 0).count, 1); /* has no model */
+    assert_int_equal(asked(&copy, homes, 0, 0), first);
+    assert_int_equal(asked(&copy, homes, 1, 0), second);
+    assert_int_equal(asked(&copy, homes, 2, 0), 1); /* has no model */
     /* What grows needs devices for the time that they take to start. */
     copy.load.growth_per_s = 0.05;
-    assert_int_equal(tt_demand_copy_advise(&copy, homes, 1, 0).count, second);
-    assert_true(tt_demand_copy_advise(&copy, homes, 1, 10).count > second);
+    assert_int_equal(asked(&copy, homes, 1, 0), second);
+    assert_true(asked(&copy, homes, 1, 10) > second);
+    tt_demand_copy_fini(&copy);
+}
+
+/* A pool in which rows were bad learns, and wants more; so does the page. */
+static void a_pool_learns_from_bad_rows(void **state) {
+    struct world *self = *state;
+    const uint16_t homes[MODELS] = {0};
+    tt_cluster_demand_begin(&self->demand, TT_S, true);
+    play(self, TT_S, 21 * TT_S, 1000);
+    struct tt_demand_copy copy = tt_cluster_demand_copy(&self->demand);
+    struct tt_pool_advice advice = {.in_force = asked(&copy, homes, 0, 0), .bad = 0.05};
+    tt_demand_copy_advise(&copy, homes, 0, &advice);
+    assert_int_equal(advice.wanted.count, advice.in_force);
+    advice.span_s = 10;
+    tt_demand_copy_advise(&copy, homes, 0, &advice);
+    assert_true(advice.wanted.count > advice.in_force);
+    assert_true(advice.feedback.factor > 1);
+    tt_cluster_demand_starts(&self->demand, 0, advice.feedback);
+    assert_int_equal(tt_cluster_demand_advise(&self->demand).wanted.count, advice.wanted.count);
     tt_demand_copy_fini(&copy);
 }
 
@@ -223,6 +249,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_primary_waits_for_its_window, set_up, tear_down),
         cmocka_unit_test_setup_teardown(it_is_the_advice_for_these_rates, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_pool_wants_what_its_models_need, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_pool_learns_from_bad_rows, set_up, tear_down),
         cmocka_unit_test_setup_teardown(idleness_is_known, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_page_says_what_is_known, set_up, tear_down),
         cmocka_unit_test_setup_teardown(readers_may_come_at_any_time, set_up, tear_down),

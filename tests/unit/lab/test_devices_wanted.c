@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-enum { MAX_MODELS = 8, MAX_BATCH = 64, CAPACITY = 160, SETS = 16, ROUNDS = 5, REQUESTS = 6000 };
+enum { MAX_MODELS = 8, MAX_BATCH = 64, CAPACITY = 160, SETS = 48, ROUNDS = 5, REQUESTS = 6000 };
 
 struct set {
     int32_t count;
@@ -153,35 +153,49 @@ static struct course follow(const struct set *set, const double *per_s, int32_t 
     return (struct course){.settled = scaler.target, .adjustments = scaler.adjustments};
 }
 
+/* Within a tenth of the fewest, or one device, since there are no parts of one. */
+static bool is_near(int32_t devices, int32_t least) {
+    return abs(devices - least) <= fmax(1, 0.1 * least);
+}
+
+static struct course change_load(struct tt_prng *prng, int32_t *out_least) {
+    static const double steps[] = {0.3, 0.6, 1.7, 3};
+    struct set set;
+    struct tt_devices_model models[MAX_MODELS];
+    set_init(&set, prng, log_uniform(prng, 1, 12));
+    struct tt_devices_load load = load_of(&set, set.per_s, models);
+    int32_t before = tt_devices_wanted(&load, NULL).count;
+    double per_s[MAX_MODELS], step = steps[tt_prng_below(prng, TT_COUNT(steps))];
+    for (int32_t m = 0; m < set.count; m++)
+        per_s[m] = step * set.per_s[m];
+    struct course course = follow(&set, per_s, before);
+    *out_least = fewest(&set, per_s, course.settled);
+    set_fini(&set);
+    return course;
+}
+
+/* A window of REQUESTS shows more than 1 % bad now and then where the mean is less, so that some
+ * courses take one adjustment more. Rates of few rows per second are less bursty at a batch's
+ * scale than in the mean; their advice is too high. */
 static void settles_near_the_fewest(void **state) {
     (void)state;
-    static const double steps[] = {0.3, 0.6, 1.7, 3};
     struct tt_prng prng;
     tt_prng_init(&prng, test_seed(1), 0);
-    int32_t near = 0, quick = 0, courses = 0;
+    int32_t near = 0, quick = 0;
     for (int32_t i = 0; i < SETS; i++) {
-        struct set set;
-        struct tt_devices_model models[MAX_MODELS];
-        set_init(&set, &prng, log_uniform(&prng, 1, 12));
-        struct tt_devices_load load = load_of(&set, set.per_s, models);
-        int32_t before = tt_devices_wanted(&load, NULL).count;
-        double per_s[MAX_MODELS], step = steps[tt_prng_below(&prng, TT_COUNT(steps))];
-        for (int32_t m = 0; m < set.count; m++)
-            per_s[m] = step * set.per_s[m];
-        struct course course = follow(&set, per_s, before);
-        int32_t least = fewest(&set, per_s, course.settled);
-        int32_t allowed = (int32_t)ceil(1.1 * least);
-        if (course.settled > allowed + 1 || course.settled < least - 1 || course.adjustments > 4)
-            fail_msg("set %d, load x %g: %d devices, then %d after %d adjustments; %d suffice", i,
-                     step, before, course.settled, course.adjustments, least);
-        near += course.settled <= allowed;
+        int32_t least;
+        struct course course = change_load(&prng, &least);
+        int32_t allowed = (int32_t)ceil(1.2 * least) + 1;
+        if (course.settled > allowed || course.settled < 0.9 * least - 1 || course.adjustments > 4)
+            fail_msg("set %d: %d devices after %d adjustments; %d suffice", i, course.settled,
+                     course.adjustments, least);
+        near += is_near(course.settled, least);
         quick += course.adjustments <= 2;
-        courses++;
-        set_fini(&set);
     }
-    printf("%d of %d within 10 %%, %d after at most two adjustments\n", near, courses, quick);
-    assert_true(near * 10 >= courses * 8);
-    assert_true(quick * 10 >= courses * 8);
+    printf("%d of %d within 10 %% or one device, %d after at most two adjustments\n", near, SETS,
+           quick);
+    assert_true(near * 10 >= SETS * 9);
+    assert_true(quick * 10 >= SETS * 9);
 }
 
 int main(void) {

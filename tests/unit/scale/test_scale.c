@@ -151,6 +151,9 @@ static void feedback_corrects_what_the_model_missed(void **state) {
     struct tt_devices_wanted more = tt_devices_wanted(&load, &feedback);
     assert_true(more.count > modelled);
     assert_true(more.count <= (int32_t)ceil(modelled * 1.06) + 1);
+    struct tt_devices_feedback worse = {0};
+    tt_devices_feedback_learn(&worse, &load, modelled, 0.2, 10);
+    assert_true(worse.factor > feedback.factor);
     assert_true(more.confidence < 1);
     for (int32_t i = 0; i < 20; i++) /* hours without a fault */
         tt_devices_feedback_learn(&feedback, &load, more.count, 0, 3600);
@@ -158,8 +161,28 @@ static void feedback_corrects_what_the_model_missed(void **state) {
     tt_profile_free(profile);
 }
 
+/* What devices cannot mend does not ask for them without end. */
+static void feedback_ends_where_devices_do_not_help(void **state) {
+    (void)state;
+    struct tt_profile *profile = linear(1000000, 5000000);
+    for (int32_t k = 0; k < 40; k++) {
+        struct tt_devices_model model = model_of(profile, 0.024, 100 * pow(1.2, k));
+        struct tt_devices_load load = {.models = &model, .model_count = 1};
+        struct tt_devices_feedback feedback = {0};
+        int32_t modelled = tt_devices_wanted(&load, NULL).count, in_force = modelled;
+        for (int32_t i = 0; i < 50; i++) {
+            tt_devices_feedback_learn(&feedback, &load, in_force, 0.5, 10);
+            in_force = tt_devices_wanted(&load, &feedback).count;
+        }
+        assert_true(in_force > modelled);
+        assert_true(in_force <= (int32_t)ceil(1.25 * 1.25 * modelled) + 1);
+    }
+    tt_profile_free(profile);
+}
+
 static struct tt_devices_wanted exactly(int32_t fewest, int32_t count, int32_t most) {
-    return (struct tt_devices_wanted){.fewest = fewest, .count = count, .most = most};
+    return (struct tt_devices_wanted){
+        .fewest = fewest, .count = count, .most = most, .work = 0.8 * count};
 }
 
 static void the_target_rises_at_once_and_falls_late(void **state) {
@@ -185,6 +208,28 @@ static void the_target_rises_at_once_and_falls_late(void **state) {
     assert_int_equal(tt_autoscaler_step(&scaler, 1, &none, 0), 2);
 }
 
+/* A load at the edge between two targets. */
+static void a_target_that_failed_is_not_tried_again(void **state) {
+    (void)state;
+    struct tt_autoscaler scaler;
+    tt_autoscaler_init(&scaler, 10, 1, 40, 0);
+    struct tt_devices_wanted eleven = exactly(10, 11, 12), ten = exactly(9, 10, 10);
+    struct tt_devices_wanted five = exactly(5, 5, 5), none = exactly(1, 1, 1);
+    eleven.work = 8, ten.work = 7.9;
+    eleven.error = ten.error = five.error = 0.02;
+    assert_int_equal(tt_autoscaler_step(&scaler, 0, &eleven, 0.02), 11);
+    assert_int_equal(tt_autoscaler_step(&scaler, 10, &ten, 0), 11);
+    five.work = 7.7; /* not surely less than it may have been */
+    assert_int_equal(tt_autoscaler_step(&scaler, 20, &five, 0), 11);
+    five.work = 7.6;
+    assert_int_equal(tt_autoscaler_step(&scaler, 30, &five, 0), 5);
+    tt_autoscaler_init(&scaler, 10, 1, 40, 0);
+    assert_int_equal(tt_autoscaler_step(&scaler, 0, &eleven, 0.02), 11);
+    assert_int_equal(tt_autoscaler_step(&scaler, 3599, &ten, 0), 11);
+    assert_int_equal(tt_autoscaler_step(&scaler, 3600, &ten, 0), 10);
+    assert_int_equal(tt_autoscaler_step(&scaler, 3601, &none, 0), 1);
+}
+
 static void a_target_out_of_bounds(void) {
     struct tt_autoscaler scaler;
     tt_autoscaler_init(&scaler, 10, 2, 40, 60);
@@ -206,7 +251,9 @@ int main(void) {
         cmocka_unit_test(confidence_follows_what_was_counted),
         cmocka_unit_test(growth_counts_until_a_new_device_serves),
         cmocka_unit_test(feedback_corrects_what_the_model_missed),
+        cmocka_unit_test(feedback_ends_where_devices_do_not_help),
         cmocka_unit_test(the_target_rises_at_once_and_falls_late),
+        cmocka_unit_test(a_target_that_failed_is_not_tried_again),
         cmocka_unit_test(check_sees_broken_objects),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
