@@ -161,10 +161,11 @@ static const struct tt_flag_row flag_rows[] = {
     TT_INTEGER("executors", "N", control.loader.executors, 1, TT_DOMAIN_MAX_EXECUTORS, 0,
                "batches that may run at once per scheduling domain (default: number of "
                "processors)"),
-    TT_INTEGER("scheduler-threads", "N", control.scheduler_threads, 0, 64, 0,
-               "scheduler threads of each domain whose policy is deferred, eager, symphony or "
-               "timeout, or of each pool with --role scheduler; of several, one ranks; 0: the "
-               "server's thread decides"),
+    TT_INTEGER(
+        "scheduler-threads", "N", control.scheduler_threads, 0, 64, 0,
+        "scheduler threads of each domain whose policy is adaptive, deferred, eager, "
+        "symphony or timeout, or of each pool with --role scheduler; of several, one ranks; 0: the "
+        "server's thread decides"),
     TT_HEADING("Cluster"),
     TT_CHOICE("role", role.role, "one|frontend|scheduler|backend", TT_SERVE_ALONE,
               "what this process does in a cluster; one: all of it, without a network"),

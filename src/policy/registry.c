@@ -6,6 +6,7 @@
 
 /* One line per policy, in alphabetical order. */
 #define TT_POLICY_KINDS(X)                                                                         \
+    X(adaptive)                                                                                    \
     X(cellular)                                                                                    \
     X(clockwork)                                                                                   \
     X(deferred)                                                                                    \

@@ -33,6 +33,7 @@ VALUES = {
     "window": {"max_delay": ("0us", "300us", "5ms"), "max_batch": ("1", "3", "8")},
     "nexus": {"epoch": ("1ms", "10s"), "frontends": ("1", "2", "3")},
     "shepherd": {"threshold": ("1.5", "3"), "abort_cost": ("0us", "50us")},
+    "adaptive": {"target": ("1", "4")},
     "deferred": {"target": ("1", "4")},
     "timeout": {"delay": ("0us", "400us", "5ms"), "share": ("0", "0.5")},
     "lazy": {"max_batch": ("1", "4", "64"), "dec_timesteps": ("0", "1", "4"), "patience": ("0", "0.5", "1")},

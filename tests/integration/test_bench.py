@@ -45,7 +45,7 @@ class Scheduler(unittest.TestCase):
         self.assertNotEqual(decisions("3"), decisions("4"))
 
     def test_every_policy_that_splits(self):
-        for policy in ("deferred", "eager", "symphony", "timeout"):
+        for policy in ("adaptive", "deferred", "eager", "symphony", "timeout"):
             code, report, _ = measured("--rate", "100000", "--policy", policy)
             self.assertEqual((code, report["policy"]), (0, policy))
 

@@ -296,7 +296,7 @@ static const struct tt_option_spec deferred_options[] = {
         "at most 64 executors"),
 };
 
-static struct tt_deferred_options adaptive_options(const int64_t *v) {
+static struct tt_deferred_options extended_options(const int64_t *v, bool by_load) {
     return (struct tt_deferred_options){
         .floor = (enum tt_deferred_floor)v[FLOOR],
         .defer = (enum tt_deferred_defer)v[DEFER],
@@ -307,6 +307,7 @@ static struct tt_deferred_options adaptive_options(const int64_t *v) {
         .overload = v[OVERLOAD] == ON,
         .closed_loop = v[CLOSED_LOOP] == ON,
         .lookahead = v[LOOKAHEAD] == ON && v[FLOOR] != TT_FLOOR_OFF,
+        .by_load = by_load,
         .target = (int32_t)v[TARGET],
         .psi_cap_ppm = v[PSI_CAP] * 1000,
         .gap_permille = v[GAP],
@@ -355,8 +356,8 @@ static struct tt_deferred_options published_options(enum tt_deferred_defer defer
 }
 
 static struct tt_deferred_options options_of(const struct tt_policy_kind *kind, const int64_t *v) {
-    if (kind == &tt_deferred_kind)
-        return adaptive_options(v);
+    if (kind == &tt_deferred_kind || kind == &tt_adaptive_kind)
+        return extended_options(v, kind == &tt_adaptive_kind);
     if (kind == &tt_eager_kind)
         return published_options(TT_DEFER_NONE, v);
     if (kind == &tt_symphony_kind)
@@ -369,10 +370,10 @@ enum tt_err tt_deferred_options_parse(const struct tt_policy_kind *kind,
                                       struct tt_deferred_options *out_options,
                                       struct tt_error *why) {
     if (kind->ops != &deferred_ops)
-        return tt_fail(
-            TT_ERR_UNSUPPORTED, why,
-            "policy %s does not split into halves; deferred, eager, symphony and timeout do",
-            kind->name);
+        return tt_fail(TT_ERR_UNSUPPORTED, why,
+                       "policy %s does not split into halves; adaptive, deferred, eager, symphony "
+                       "and timeout do",
+                       kind->name);
     int64_t v[TT_MAX_OPTIONS];
     enum tt_err err = tt_options_parse(kind->options, kind->option_count, given, count, v, why);
     if (err)
@@ -405,10 +406,23 @@ static enum tt_err deferred_init(struct tt_policy *self, const struct tt_policy_
 /* HTTP clients often send a request after the answer to the last one. */
 static const struct tt_option server_defaults[] = {{"closed_loop", "on"}};
 
+const struct tt_policy_kind tt_adaptive_kind = {
+    .name = "adaptive",
+    .summary = "deferred, but batches wait only as much as the load requires",
+    .traits = {.first_step_only = true,
+               .needs_profiles = true,
+               .drops_early = true,
+               .default_depth = 1},
+    .serving = {.defaults = server_defaults, .default_count = TT_COUNT(server_defaults)},
+    .options = deferred_options,
+    .option_count = (int32_t)TT_COUNT(deferred_options),
+    .state_bytes = sizeof(struct tt_policy),
+    .init = deferred_init,
+    .ops = &deferred_ops,
+};
 const struct tt_policy_kind tt_deferred_kind = {
     .name = "deferred",
-    .summary = "batches wait for more requests as load and deadlines allow (the default for models "
-               "with an SLO)",
+    .summary = "batches wait for more requests as long as load and deadlines allow",
     .traits = {.first_step_only = true,
                .needs_profiles = true,
                .drops_early = true,

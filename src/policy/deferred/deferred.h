@@ -1,10 +1,11 @@
 /* The deferred family: batches of whole graphs that wait for more requests, but not too long
  * (S1-S5).
  *
- * One implementation has four names, which differ in the defaults of their options:
- * - deferred: our rule, and the default. Its parts: a minimum size, the smallest sustainable batch,
- *   partial deferral, re-forming when latest passes, credit for models that drop requests, batches
- *   split over idle executors.
+ * One implementation has five names, which differ in their options:
+ * - deferred: our rule. Its parts: a minimum size, the smallest sustainable batch, partial
+ *   deferral, re-forming when latest passes, credit for models that drop requests, batches split
+ *   over idle executors.
+ * - adaptive: deferred with by_load. It waits only as the load requires.
  * - symphony: the rule as published. The largest prefix that fits starts not before frontrun, and
  *   is re-formed at arrivals, dispatches and the head's deadline only. `drop` selects the early
  *   drop that the paper calls the alternative. `target`: the batch that gathers at the measured
@@ -37,12 +38,13 @@
 #include "policy/deferred/deferred_model.h"
 #include "policy/policy.h"
 
+extern const struct tt_policy_kind tt_adaptive_kind;
 extern const struct tt_policy_kind tt_deferred_kind;
 extern const struct tt_policy_kind tt_eager_kind;
 extern const struct tt_policy_kind tt_symphony_kind;
 extern const struct tt_policy_kind tt_timeout_kind;
 
-/* Parses the options of one of the four kinds for its model half (with no network delays). For
+/* Parses the options of one of the five kinds for its model half (with no network delays). For
  * callers that run the halves on threads of their own. INVALID: as tt_options_parse; UNSUPPORTED:
  * the kind is of another family. */
 TT_MUST_CHECK enum tt_err tt_deferred_options_parse(const struct tt_policy_kind *kind,

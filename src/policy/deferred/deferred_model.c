@@ -20,6 +20,7 @@ enum {
     LULL_ROWS = 64, /* minimum of expected rows: fewer are too few to detect a lull */
     LULL_RATIO = 2,
     SPREAD_LIMIT = 2,  /* 1 / (the relative spread from which on nothing waits) */
+    FEW_BETAS = 20,    /* the per-row time of a batch beyond which more rows save next to nothing */
     EQUAL_BATCHES = 4, /* equal batches in a row from which on they are taken to be all clients */
 };
 static const int64_t rate_limit_mhz = INT64_C(1000000000000); /* 1e9 rows/s */
@@ -50,14 +51,21 @@ static int64_t clamp128(__int128 value, int64_t limit) {
     return value > limit ? limit : (int64_t)value;
 }
 
+/* The rows, at most a whole batch, that take `count` times as long as a batch takes besides them:
+ * ceil(count beta / alpha). */
+static int32_t rows_of_betas(const struct tt_deferred_queue *q, int64_t count) {
+    const struct tt_profile *whole = q->model->whole;
+    if (whole->alpha_ns <= 0)
+        return q->model->max_batch;
+    int64_t rows = (count * whole->beta_ns + whole->alpha_ns - 1) / whole->alpha_ns;
+    return (int32_t)tt_instant_min(rows, q->model->max_batch);
+}
+
 /* What follows from the line through the profile. */
 static void settle_line(const struct tt_deferred_model *self, struct tt_deferred_queue *q) {
     const struct tt_profile *whole = q->model->whole;
-    q->grain = q->model->max_batch;
-    if (whole->alpha_ns > 0) {
-        int64_t grain = (2 * whole->beta_ns + whole->alpha_ns - 1) / whole->alpha_ns;
-        q->grain = (int32_t)tt_instant_min(grain, q->model->max_batch);
-    }
+    q->grain = rows_of_betas(q, 2);
+    q->few_rows = (int32_t)tt_instant_max(1, rows_of_betas(q, FEW_BETAS));
     q->beta_limit_ns = TT_NEVER;
     if (self->options.beta_permille > 0)
         q->beta_limit_ns = whole->beta_ns * self->options.beta_permille / 1000;
@@ -73,6 +81,19 @@ static int32_t staggered_size(const struct tt_deferred_queue *q, int32_t executo
         1, tt_profile_largest_batch(q->model->whole, latency_ns, q->length, q->model->max_batch));
 }
 
+/* by_load: how much of its wait `partial` keeps. */
+static int64_t wait_by_load(const struct tt_deferred_model *self, const struct tt_deferred_queue *q,
+                            int64_t psi_ppm) {
+    if (2 * q->latency[1] > q->model->slo_ns)
+        return PPM;
+    if (psi_ppm == 0)
+        return 0;
+    int64_t more_milli = psi_ppm * q->gather_milli / PPM - 1000, all_milli = q->gather_milli - 1000;
+    int64_t cap_ppm = self->options.psi_cap_ppm;
+    int64_t share_ppm = all_milli > 0 ? tt_instant_max(0, more_milli) * PPM / all_milli : PPM;
+    return share_ppm >= cap_ppm ? PPM : share_ppm * PPM / cap_ppm;
+}
+
 void tt_deferred_model_add(struct tt_deferred_model *self, int32_t model,
                            const struct tt_step_model *step_model) {
     struct tt_deferred_queue *q = &self->queues[model];
@@ -86,9 +107,12 @@ void tt_deferred_model_add(struct tt_deferred_model *self, int32_t model,
                                     .generation = generation,
                                     .first_generation = generation,
                                     .min_size = 1,
+                                    .wait_ppm = PPM,
                                     .hint = 1};
     tt_list_init(&q->tickets);
     settle_line(self, q);
+    if (self->options.by_load)
+        q->wait_ppm = wait_by_load(self, q, 0);
     int32_t target = step_model->target > 0 ? step_model->target : self->options.target;
     if (self->options.floor == TT_FLOOR_FIXED)
         q->min_size = target < step_model->max_batch ? target : step_model->max_batch;
@@ -164,6 +188,15 @@ static void point_ahead(struct tt_deferred_queue *q, struct tt_ticket *ticket, b
     q->recent_count++;
 }
 
+/* Begins to count the clients that return from the last batch if `now` is past its middle. */
+static void settle_returns(struct tt_deferred_queue *q, int64_t now) {
+    if (q->next_awaited == 0 || now < q->quiet_until)
+        return;
+    q->returns = q->returned == q->awaited ? q->returns + (q->returns < EQUAL_BATCHES) : 0;
+    q->awaited = q->next_awaited;
+    q->returned = q->next_awaited = 0;
+}
+
 void tt_deferred_model_arrived(struct tt_deferred_model *self, struct tt_ticket *ticket,
                                bool is_return) {
     struct tt_deferred_queue *q = &self->queues[ticket->model];
@@ -188,6 +221,10 @@ void tt_deferred_model_arrived(struct tt_deferred_model *self, struct tt_ticket 
         return;
     if (ticket->arrived_at < q->quiet_until)
         q->equal_batches = 0;
+    if (self->options.by_load) {
+        settle_returns(q, ticket->arrived_at);
+        q->returned++;
+    }
     q->arrived_rows += ticket->rows;
     if (q->credit > -CREDIT_LIMIT)
         q->credit--;
@@ -371,6 +408,13 @@ static int64_t frontrun_of(const struct tt_deferred_model *self, const struct tt
     return frontrun > a ? a + beside_slow_runs(q, grown, frontrun - a) : frontrun;
 }
 
+/* True if the clients of the last batch are expected to send their next requests by back_at. */
+static bool awaits_clients(const struct tt_deferred_model *self,
+                           const struct tt_deferred_queue *q) {
+    return self->options.by_load && self->options.closed_loop && self->executors == 1 &&
+           q->returns >= EQUAL_BATCHES && q->next_awaited == 0 && q->returned < q->awaited;
+}
+
 static int64_t deferred_start(const struct tt_deferred_model *self,
                               const struct tt_deferred_queue *q, const struct tt_ticket *head,
                               int32_t size) {
@@ -387,7 +431,9 @@ static int64_t deferred_start(const struct tt_deferred_model *self,
         int64_t slack = tt_instant_min(tt_instant_max(0, frontrun - a), SLACK_MAX_S * TT_S);
         int64_t kept =
             tt_instant_min(self->gap_ns * o->gap_permille / 1000, slack * o->slack_permille / 1000);
-        int64_t wait = tt_instant_min(slack - kept, q->beta_limit_ns);
+        int64_t wait = tt_instant_min(slack - kept, q->beta_limit_ns) * q->wait_ppm / PPM;
+        if (awaits_clients(self, q))
+            wait = tt_instant_max(wait, tt_instant_min(slack - kept, q->back_at - a));
         if (overloaded(self, q)) /* from partial to full deferral, in proportion to the overload */
             wait += (slack - wait) / 1000 * self->overload_ppm / 1000;
         return a + wait;
@@ -447,6 +493,8 @@ static void form(struct tt_deferred_model *self, struct tt_deferred_queue *q,
     const struct tt_deferred_options *o = &self->options;
     struct tt_ticket *head = tt_ticket_at(q->tickets.head.next);
     int32_t size = q->rows;
+    if (self->options.by_load)
+        settle_returns(q, t->sent_at);
     if (self->overload_ppm > 0)
         detect_lull(q, t->sent_at);
     if (q->skipped == 0 && size <= q->model->max_batch && fits(q, t, size, head->deadline_at)) {
@@ -534,6 +582,8 @@ static void look_ahead(struct tt_deferred_model *self, struct tt_deferred_queue 
 /* The rows of the candidate to take if `idle` executors can share the waiting rows. */
 static int32_t wanted_rows(const struct tt_deferred_model *self, const struct tt_deferred_queue *q,
                            int32_t size, int32_t idle) {
+    if (q->is_light && size > q->few_rows)
+        size = q->few_rows;
     if (!self->options.split || idle <= 1)
         return size;
     int32_t left = q->rows - q->skipped_rows;
@@ -573,6 +623,7 @@ static bool form_granted(struct tt_deferred_model *self, struct tt_deferred_queu
     out->size = 0;
     if (q->count > 0)
         form(self, q, t, out);
+    strict = strict || awaits_clients(self, q);
     /* S2: not before frontrun */
     return out->size > 0 && !(strict && out->exec_at > start_of(t, out->size));
 }
@@ -606,7 +657,10 @@ void tt_deferred_model_granted(struct tt_deferred_model *self, int64_t now,
     bool same = q->count == 0 && waited == q->last_batch_count;
     q->equal_batches = same ? q->equal_batches + (q->equal_batches < EQUAL_BATCHES) : 0;
     q->last_batch_count = waited - q->count;
+    settle_returns(q, INT64_MAX);
+    q->next_awaited = q->last_batch_count;
     q->quiet_until = out_dispatched->start_at + q->centre[rows] / 2;
+    q->back_at = out_dispatched->free_at + q->centre[rows] / 2;
 }
 
 int64_t tt_deferred_model_next_at(const struct tt_deferred_model *self) {
@@ -730,8 +784,13 @@ void tt_deferred_model_fleet(struct tt_deferred_model *self,
             tt_instant_min(PPM, (fleet->need_ppm - OVERLOAD_FROM_PPM) * PPM / OVERLOAD_SPAN_PPM);
     for (int32_t m = 0; m < self->count; m++) {
         struct tt_deferred_queue *q = &self->queues[m];
-        if (q->model)
-            q->min_size = min_size_of(self, q, fleet);
+        if (!q->model)
+            continue;
+        q->min_size = min_size_of(self, q, fleet);
+        if (self->options.by_load) {
+            q->wait_ppm = wait_by_load(self, q, fleet->psi_ppm);
+            q->is_light = q->wait_ppm == 0 && fleet->psi_ppm == 0 && q->rate_mhz > 0;
+        }
     }
 }
 

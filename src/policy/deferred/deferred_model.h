@@ -28,6 +28,15 @@
  * multiplied by 1 - 2 (tail - centre) / centre of l(size + 1), at least 0. A slow run needs the
  * room.
  *
+ * With by_load the wait of `partial` is only a share of that: min(1, x / psi_cap), with x = (psi
+ * gather - 1) / (gather - 1). psi gather is the size of the batches that keep up without a wait. So
+ * nothing waits while batches of one row keep up. The whole wait is left when batches of psi_cap
+ * gather rows are needed. A gather of one row counts as x = 0 or, if psi > 0, 1. The share is 1 as
+ * well if 2 l(1) > D: an arrival during a run of one row would then be late. Where nothing waits,
+ * and psi is 0, a batch has at most max(1, ceil(20 beta / alpha)) rows, but at least one request.
+ * More rows save less than 5 % of the batch's time, and all members wait until the last row is
+ * done.
+ *
  * exec = t if the batch cannot grow (more rows wait than fit, or it has the model's maximum), or if
  * there is no deadline. With `full` and a delay per row, frontrun counts also if more rows wait
  * than fit: a batch that fits leaves earlier than one row more would. In real time frontrun, and
@@ -43,7 +52,8 @@
  * reform_at_latest when latest has passed. A grant re-forms it at the executor's time. With `full`
  * and `timeout`, a batch that would then start before its exec is not dispatched, so that frontrun
  * is kept. Otherwise the skipped heads are dropped and rows are taken: with `split` min(size,
- * max(m, ceil(2 beta / alpha), ceil(waiting rows / idle executors))), else size.
+ * max(m, ceil(2 beta / alpha), ceil(waiting rows / idle executors))), else size; with by_load no
+ * more than its limit.
  *
  * S4: the duration of a message, d_ctrl + d_data rows, is added to now for the start. The candidate
  * reports it to the rank half. It does not know its executor, so the longest delay counts. A grant
@@ -84,6 +94,11 @@
  * all that waited, and no request arrived during the first half of its run. A request that arrived
  * then did not wait for that batch. Independent arrivals look like this only if they are so rare
  * that waiting for another gains nothing.
+ * With by_load and one executor, clients might also split in two groups, of which one waits while
+ * the other runs. So a batch waits for the clients of the last batch if after each of the last four
+ * as many requests arrived as it had: from the middle of its run to the middle of the next. It
+ * waits until they are back, but no longer than half a run, and not beyond the whole of partial
+ * deferral without beta_limit.
  *
  * Credit is in hundredths: +100 per drop, -1 per arrival, within +-1000. Each 100 subtract
  * credit_step from the key.
@@ -116,7 +131,7 @@ struct tt_deferred_options {
     enum tt_deferred_floor floor;
     enum tt_deferred_defer defer;
     enum tt_deferred_key key;
-    bool reform_at_latest, credit, split, overload, closed_loop, lookahead;
+    bool reform_at_latest, credit, split, overload, closed_loop, lookahead, by_load;
     int32_t target;         /* TT_FLOOR_FIXED: rows */
     int64_t delay_ns;       /* TT_DEFER_TIMEOUT: how long a head waits */
     int64_t delay_permille; /* if > 0: that time, as a share of the head's time from arrival to
@@ -152,10 +167,19 @@ struct tt_deferred_queue {
     int32_t last_batch_count;    /* requests of the last batch; see `closed_loop` */
     int32_t equal_batches; /* consecutive batches of that many requests that left the queue empty */
     int64_t quiet_until;   /* an arrival before this instant did not wait for the last batch */
+    /* by_load and `closed_loop`: requests that arrived between the middles of the runs of a batch
+     * and of the next one. In a closed loop they are as many as the batch had. */
+    int32_t awaited, returned; /* requests of the last batch whose middle has passed; arrivals */
+    int32_t next_awaited;      /* requests of the batch whose middle is quiet_until; 0: none */
+    int32_t returns;           /* consecutive batches after which as many arrived */
+    int64_t back_at;           /* half a run after the last batch */
     int32_t length;
     uint32_t generation;       /* of the newest candidate */
     uint32_t first_generation; /* that of the last candidate before the model was added */
     int64_t beta_limit_ns;
+    int64_t wait_ppm; /* the share of its wait that `partial` keeps */
+    int32_t few_rows; /* ceil(20 beta / alpha), at least 1 */
+    bool is_light;    /* by_load: batches have at most few_rows */
     int64_t rate_mhz; /* rows per 1000 s */
     int64_t gather_milli;
     int64_t measured_rows; /* arrived_rows at the last tick */

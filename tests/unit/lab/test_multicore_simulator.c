@@ -182,7 +182,7 @@ static const struct world_model zoo[] = {
     {1082 * TT_US, 5204 * TT_US, 100 * TT_MS, 0}, {100 * TT_US, 5 * TT_MS, 50 * TT_MS, 64},
     {2 * TT_MS, 3 * TT_MS, 40 * TT_MS, 0},
 };
-static const char *const policies[] = {"deferred", "symphony", "eager", "timeout"};
+static const char *const policies[] = {"adaptive", "deferred", "symphony", "eager", "timeout"};
 
 /* One thread: always, with several models, below and above what the devices can do. */
 static void test_one_thread(void **state) {

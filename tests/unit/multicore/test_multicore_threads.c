@@ -72,7 +72,7 @@ static int64_t answered(const struct round *self) {
 }
 
 static void open_round(struct round *self, uint64_t seed) {
-    static const char *const policies[] = {"deferred", "symphony", "eager", "timeout"};
+    static const char *const policies[] = {"adaptive", "deferred", "symphony", "eager", "timeout"};
     *self = (struct round){0};
     tt_prng_init(&self->prng, seed, 0);
     self->model_count = draw(self, 1, draw(self, 1, MAX_MODELS));
@@ -96,8 +96,9 @@ static void open_round(struct round *self, uint64_t seed) {
     assert_int_equal(tt_emulated_fleet_init(&self->fleet, self->executors, self->models), TT_OK);
     struct tt_deferred_options policy;
     struct tt_error why;
-    assert_int_equal(tt_deferred_options_parse(tt_policy_find(policies[draw(self, 0, 3)]), NULL, 0,
-                                               &policy, &why),
+    assert_int_equal(tt_deferred_options_parse(
+                         tt_policy_find(policies[draw(self, 0, (int32_t)TT_COUNT(policies) - 1)]),
+                         NULL, 0, &policy, &why),
                      TT_OK);
     struct tt_multicore_options options = {
         .model_threads = draw(self, 0, 3),

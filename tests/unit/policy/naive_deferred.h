@@ -54,6 +54,8 @@ static inline int64_t naive_deferred_exec(const struct world *w, int m,
         return frontrun;
     if (o->defer == TT_DEFER_NONE)
         return INT64_MIN;
+    if (o->by_load && 2 * world_latency(w, m, 1) <= w->models[m].slo_ns)
+        return head->at; /* no load is known */
     int64_t slack = tt_instant_max(0, frontrun - head->at);
     int64_t wait = slack - tt_instant_min(self->gap_seen * o->gap_permille / 1000,
                                           slack * o->slack_permille / 1000);

@@ -133,7 +133,8 @@ static inline struct variant variant_published(const char *policy, bool reform, 
 /* The option for the minimum size: off or fixed (to the target). */
 static inline struct variant variant_deferred(const struct tt_deferred_options *options) {
     static const char *const rules[] = {"none", "partial", "full"};
-    struct variant self = {.policy = "deferred", .decide = naive_deferred_decide};
+    struct variant self = {.policy = options->by_load ? "adaptive" : "deferred",
+                           .decide = naive_deferred_decide};
     const struct tt_deferred_options *o = options;
     self.initial.deferred = (struct naive_deferred){.options = *o, .last_dispatch_at = -1};
     variant_put(&self, "defer", rules[o->defer]);

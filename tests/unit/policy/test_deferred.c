@@ -267,16 +267,16 @@ static int64_t jittery(void *context, const struct tt_task *task, int64_t planne
 
 static void test_inexact_devices(void **state) {
     (void)state;
-    static const char *const policies[] = {"deferred", "symphony", "eager", "timeout"};
-    for (int32_t i = 0; i < 8; i++) {
+    static const char *const policies[] = {"adaptive", "deferred", "symphony", "eager", "timeout"};
+    for (int32_t i = 0; i < 10; i++) {
         struct tt_prng prng;
         tt_prng_init(&prng, 7, (uint64_t)i);
         struct drive_model models[3] = {example, example, example};
         struct drive_setup setup = {.models = models,
                                     .model_count = 3,
                                     .executors = 2,
-                                    .policy = policies[i % 4],
-                                    .d_ctrl_ns = i < 4 ? 0 : 100 * TT_US,
+                                    .policy = policies[i % 5],
+                                    .d_ctrl_ns = i < 5 ? 0 : 100 * TT_US,
                                     .check = true,
                                     .duration = jittery,
                                     .context = &prng};
@@ -296,14 +296,15 @@ static void test_inexact_devices(void **state) {
 
 /* ---- rates, psi and minimum sizes ---- */
 
-static int32_t steady_floor(const struct drive_model *model, int32_t executors, int32_t rate,
-                            bool overload) {
+/* The queue of the model after 3 s of arrivals at this rate. Its lists and pointers are gone. */
+static void steady_queue_of(const struct drive_model *model, int32_t executors, int32_t rate,
+                            struct tt_deferred_options options, struct tt_deferred_queue *out) {
     struct drive_setup setup = {
         .models = model, .model_count = 1, .executors = executors, .policy = "deferred"};
     struct drive drive;
     drive_open(&drive, &setup);
-    struct tt_deferred_options options = {
-        .floor = TT_FLOOR_SUSTAINABLE, .psi_cap_ppm = 800000, .overload = overload};
+    options.floor = TT_FLOOR_SUSTAINABLE;
+    options.psi_cap_ppm = 800000;
     struct tt_deferred_model half;
     struct tt_deferred_rank rank;
     assert_int_equal(tt_deferred_model_init(&half, 1, &options), TT_OK);
@@ -320,11 +321,21 @@ static int32_t steady_floor(const struct drive_model *model, int32_t executors, 
         tt_deferred_rank_fleet(&rank, &fleet);
         tt_deferred_model_fleet(&half, &fleet);
     }
-    int32_t floor = half.queues[0].min_size;
+    *out = half.queues[0];
     tt_deferred_model_fini(&half);
     tt_deferred_rank_fini(&rank);
     drive_close(&drive);
-    return floor;
+}
+static int32_t steady_floor(const struct drive_model *model, int32_t executors, int32_t rate,
+                            bool overload) {
+    struct tt_deferred_queue queue;
+    struct tt_deferred_options options = {.overload = overload};
+    steady_queue_of(model, executors, rate, options, &queue);
+    return queue.min_size;
+}
+static void steady_queue(const struct drive_model *model, int32_t executors, int32_t rate,
+                         bool by_load, struct tt_deferred_queue *out) {
+    steady_queue_of(model, executors, rate, (struct tt_deferred_options){.by_load = by_load}, out);
 }
 
 /* For one model the smallest sustainable batch is about beta rate / (G - alpha rate). */
@@ -378,6 +389,78 @@ static void test_psi_is_the_smallest_that_fits(void **state) {
         if (fleet.psi_ppm > 0)
             assert_true(use[1] >= 3.99);
         tt_deferred_rank_fini(&rank);
+    }
+}
+
+/* ---- adaptive ---- */
+
+/* The start of the batch of a single request at 0, on one executor. */
+static int64_t starts_at(const char *policy, int64_t slo_ns) {
+    struct drive_model model = example;
+    struct drive drive;
+    struct drive_setup setup = {
+        .models = &model, .model_count = 1, .executors = 1, .policy = policy, .check = true};
+    model.slo_ns = slo_ns;
+    drive_open(&drive, &setup);
+    drive_arrival(&drive, 0, 0);
+    drive_run(&drive, TT_S);
+    assert_int_equal(drive.task_count, 1);
+    int64_t at = drive.tasks[0].start_at;
+    drive_close(&drive);
+    return at;
+}
+
+/* l(1) = 6 ms, l(2) = 7 ms. Without a load nothing waits if two runs of one row fit the SLO. */
+static void test_adaptive_starts_at_once(void **state) {
+    (void)state;
+    assert_int_equal(starts_at("deferred", 12 * TT_MS), 5 * TT_MS);
+    assert_int_equal(starts_at("adaptive", 12 * TT_MS), 0);
+    assert_int_equal(starts_at("deferred", 12 * TT_MS - 2), 5 * TT_MS - 2);
+    assert_int_equal(starts_at("adaptive", 12 * TT_MS - 2), 5 * TT_MS - 2);
+}
+
+/* ResNet50 on 8 devices, SLO 25 ms: at 3000/s batches of b = 5.072 * 3 / (8 - 1.053 * 3) = 3.146
+ * rows keep up, and gather = 19.928 / (1.053 + 1 / 3) = 14.374. The share is (b - 1) / (gather - 1)
+ * / 0.8 = 0.2006. At 5000/s b = 9.276, gather = 15.904 and the share 0.6941. */
+static void test_adaptive_waits_by_load(void **state) {
+    (void)state;
+    struct drive_model resnet = {1053000, 5072000, 25 * TT_MS, 512, 1};
+    struct tt_deferred_queue q;
+    steady_queue(&resnet, 8, 1000, true, &q);
+    assert_int_equal(q.wait_ppm, 0);
+    assert_true(q.is_light);
+    assert_int_equal(q.few_rows, 97); /* 20 * 5.072 / 1.053 = 96.3 */
+    steady_queue(&resnet, 8, 3000, true, &q);
+    assert_in_range(q.wait_ppm, 200000, 201200);
+    assert_false(q.is_light);
+    steady_queue(&resnet, 8, 5000, true, &q);
+    assert_in_range(q.wait_ppm, 693600, 694600);
+    steady_queue(&resnet, 8, 7500, true, &q);
+    assert_int_equal(q.wait_ppm, 1000000);
+    steady_queue(&resnet, 8, 5000, false, &q);
+    assert_int_equal(q.wait_ppm, 1000000);
+}
+
+/* A batch gains next to nothing: 1 ms per row and 0.05 ms per batch, three requests every 6 ms. As
+ * soon as the rate is known they run one by one. Requests of two rows are not cut. */
+static void test_adaptive_runs_small_batches(void **state) {
+    (void)state;
+    static const struct drive_model model = {TT_MS, 50 * TT_US, 50 * TT_MS, 64, 1};
+    for (int32_t rows = 1; rows <= 2; rows++) {
+        struct drive_setup setup = {.models = &model,
+                                    .model_count = 1,
+                                    .executors = 1,
+                                    .policy = "adaptive",
+                                    .check = true};
+        struct drive drive;
+        drive_open(&drive, &setup);
+        for (int32_t i = 0; i < 300; i++)
+            drive_arrival(&drive, i / 3 * (int64_t)(7 * TT_MS), 0)->rows = rows;
+        drive_run(&drive, TT_NEVER);
+        assert_int_equal(drive_bad(&drive), 0);
+        for (int32_t i = 0; i < drive.task_count; i++)
+            assert_int_equal(drive.tasks[i].count, drive.tasks[i].start_at < 105 * TT_MS ? 3 : 1);
+        drive_close(&drive);
     }
 }
 
@@ -450,7 +533,8 @@ static int64_t ask_again(void *context, const struct tt_task *task, int64_t plan
 
 /* Sixteen clients of a model that takes 1 ms at every batch size, SLO 5 ms. Returns the last
  * batch's size. */
-static int32_t crowd_runs(const char *closed_loop, int64_t joins_at, int32_t *out_tasks) {
+static int32_t crowd_runs(const char *policy, const char *closed_loop, int64_t joins_at,
+                          int32_t *out_tasks) {
     static const struct drive_model model = {0, TT_MS, 5 * TT_MS, 64, 1};
     struct tt_option option = {"closed_loop", closed_loop};
     struct drive drive;
@@ -458,7 +542,7 @@ static int32_t crowd_runs(const char *closed_loop, int64_t joins_at, int32_t *ou
     struct drive_setup setup = {.models = &model,
                                 .model_count = 1,
                                 .executors = 1,
-                                .policy = "deferred",
+                                .policy = policy,
                                 .options = &option,
                                 .option_count = 1,
                                 .check = true,
@@ -480,12 +564,26 @@ static int32_t crowd_runs(const char *closed_loop, int64_t joins_at, int32_t *ou
 static void test_closed_loop(void **state) {
     (void)state;
     int32_t tasks;
-    assert_int_equal(crowd_runs("off", TT_NEVER, &tasks), 16);
+    assert_int_equal(crowd_runs("deferred", "off", TT_NEVER, &tasks), 16);
     assert_in_range(tasks, 300, 450);
-    assert_int_equal(crowd_runs("on", TT_NEVER, &tasks), 16);
+    assert_int_equal(crowd_runs("deferred", "on", TT_NEVER, &tasks), 16);
     assert_in_range(tasks, 740, 758);
-    assert_int_equal(crowd_runs("on", TT_S / 2, &tasks), 17);
+    assert_int_equal(crowd_runs("deferred", "on", TT_S / 2, &tasks), 17);
     assert_in_range(tasks, 725, 758);
+}
+
+/* The first client's batch does not wait, so the others wait for its end: they would take turns for
+ * ever, with half the answers. After a few turns all share a batch. */
+static void test_adaptive_merges_clients(void **state) {
+    (void)state;
+    int32_t tasks;
+    int32_t last = crowd_runs("adaptive", "off", TT_NEVER, &tasks);
+    assert_true(last == 1 || last == 15);
+    assert_in_range(tasks, 995, 1005);
+    assert_int_equal(crowd_runs("adaptive", "on", TT_NEVER, &tasks), 16);
+    assert_in_range(tasks, 740, 765);
+    assert_int_equal(crowd_runs("adaptive", "on", TT_S / 2, &tasks), 17);
+    assert_in_range(tasks, 725, 765);
 }
 
 /* Independent arrivals are batched as without the option, but for a few. */
@@ -532,6 +630,10 @@ int main(void) {
         cmocka_unit_test(test_inexact_devices),
         cmocka_unit_test(test_sustainable_floor),
         cmocka_unit_test(test_psi_is_the_smallest_that_fits),
+        cmocka_unit_test(test_adaptive_starts_at_once),
+        cmocka_unit_test(test_adaptive_waits_by_load),
+        cmocka_unit_test(test_adaptive_runs_small_batches),
+        cmocka_unit_test(test_adaptive_merges_clients),
         cmocka_unit_test(test_idle_asks_for_no_timer),
         cmocka_unit_test(test_bad_options_are_named),
         cmocka_unit_test(test_closed_loop),

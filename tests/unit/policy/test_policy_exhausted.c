@@ -79,6 +79,9 @@ static void add_deferred_family(struct variants *self) {
     v.option_count = 0; /* the same; its minimum size is 1 while no rate is known */
     v.initial.deferred.options.lookahead = true;
     add(self, &v);
+    v.policy = "adaptive";
+    v.initial.deferred.options.by_load = true;
+    add(self, &v);
     add(self, (v = variant_deferred(&fixed), &v));
     for (int reform = 0; reform < 2; reform++) {
         add(self, (v = variant_published("eager", reform, 0, 0), &v));

@@ -31,6 +31,7 @@ struct subject {
 };
 static const struct subject subjects[] = {
     {.name = "deferred", .rule = PARTIAL},
+    {.name = "adaptive", .rule = PARTIAL},
     {.name = "symphony", .rule = FULL},
     /* Without re-forming, a candidate that has become too large for its head is as published: it
      * waits until the next arrival or its head's deadline, beside idle executors. */

@@ -83,6 +83,12 @@ static struct variant draw_deferred(struct tt_prng *prng, int64_t unit_ns) {
     o.beta_permille = 1000 * between(prng, 0, 3);
     return variant_deferred(&o);
 }
+static struct variant draw_adaptive(struct tt_prng *prng, int64_t unit_ns) {
+    struct variant drawn = draw_deferred(prng, unit_ns);
+    struct tt_deferred_options o = drawn.initial.deferred.options;
+    o.by_load = true;
+    return variant_deferred(&o);
+}
 
 /* ---- random cases ---- */
 
@@ -322,6 +328,10 @@ static void test_deferred(void **state) {
     (void)state;
     many_cases("deferred", draw_deferred, 1);
 }
+static void test_adaptive(void **state) {
+    (void)state;
+    many_cases("adaptive", draw_adaptive, 1);
+}
 
 int main(int argc, char **argv) {
     signal(SIGABRT, say_where); /* a failed assertion of the fast policy */
@@ -334,6 +344,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(test_nexus_plans, say_which_plan),
         cmocka_unit_test(test_published),
         cmocka_unit_test(test_deferred),
+        cmocka_unit_test(test_adaptive),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
