@@ -5,7 +5,7 @@ static const char *name_of(const struct tt_policy_facts *facts) {
         return "cellular";
     bool mixes_shapes = facts->shapes_vary && !facts->is_padded;
     if (facts->has_objective)
-        return mixes_shapes ? "window" : "deferred"; /* of the two only window has `same_shape` */
+        return mixes_shapes ? "window" : "adaptive"; /* of the two only window has `same_shape` */
     return facts->has_dynamic_batching ? "window" : "serial";
 }
 

@@ -31,7 +31,7 @@ const struct tt_signature *tt_served_model_signature(const struct tt_served_mode
 const char *tt_served_model_name(const struct tt_served_model *model);
 const char *tt_served_model_version(const struct tt_served_model *model);
 const char *tt_served_model_platform(const struct tt_served_model *model); /* "onnxruntime_onnx" */
-/* How it is served: the name of its policy ("auto (deferred)" where auto chose it; "ensemble"), and
+/* How it is served: the name of its policy ("auto (adaptive)" where auto chose it; "ensemble"), and
  * its objective (TT_NEVER: none). */
 const char *tt_served_model_policy(const struct tt_served_model *model);
 int64_t tt_served_model_slo_ns(const struct tt_served_model *model);

@@ -37,7 +37,7 @@ struct tt_served_cells {
 struct tt_served_model {
     char *name, *version, *platform, *config_json;
     const char *policy;            /* for people; NULL: it was never placed */
-    char chosen_policy[64];        /* the same, of policy auto: "auto (deferred)" */
+    char chosen_policy[64];        /* the same, of policy auto: "auto (adaptive)" */
     struct tt_auto_choice *choice; /* owned; NULL: its policy is not auto */
     int64_t estimated_bytes;       /* of memory, from its file; 0: not known */
     const char *profile_source;    /* "file", "measured" or "none"; static storage */

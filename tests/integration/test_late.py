@@ -110,7 +110,7 @@ class Served(ControlCase):
 
     def test_how_it_is_served_is_visible(self):
         metrics = self.metrics()
-        policy = "deferred" if not self.policy else self.policy.split('"')[1]
+        policy = "adaptive" if not self.policy else self.policy.split('"')[1]
         info = 'tutti_model_info{model="m",version="1",policy="%s",max_batch="2",executors="1",'
         self.assertEqual(metrics[info % policy + 'profile="file"}'], 1)
         self.assertEqual(metrics['tutti_slo_seconds{model="m",version="1"}'], 0.05)

@@ -408,7 +408,9 @@ static const struct tt_option server_defaults[] = {{"closed_loop", "on"}};
 
 const struct tt_policy_kind tt_adaptive_kind = {
     .name = "adaptive",
-    .summary = "deferred, but batches wait only as much as the load requires",
+    .summary =
+        "deferred, but batches wait only as the load requires (the default for models with an "
+        "SLO)",
     .traits = {.first_step_only = true,
                .needs_profiles = true,
                .drops_early = true,

@@ -5,7 +5,7 @@
  * - deferred: our rule. Its parts: a minimum size, the smallest sustainable batch, partial
  *   deferral, re-forming when latest passes, credit for models that drop requests, batches split
  *   over idle executors.
- * - adaptive: deferred with by_load. It waits only as the load requires.
+ * - adaptive: deferred with by_load, and the default. It waits only as the load requires.
  * - symphony: the rule as published. The largest prefix that fits starts not before frontrun, and
  *   is re-formed at arrivals, dispatches and the head's deadline only. `drop` selects the early
  *   drop that the paper calls the alternative. `target`: the batch that gathers at the measured

@@ -91,7 +91,7 @@ static void a_view_is_of_one_domain(void **state) {
     assert_ptr_equal(a->domain, b->domain);
     assert_ptr_not_equal(a->domain, served(control, "named")->domain);
     assert_string_equal(tt_served_model_policy(a), "auto (window)");
-    assert_string_equal(tt_served_model_policy(served(control, "strict")), "auto (deferred)");
+    assert_string_equal(tt_served_model_policy(served(control, "strict")), "auto (adaptive)");
     assert_null(served(control, "named")->recent);
     assert_int_equal(tt_auto_shortest_interval(serving), 5 * TT_S);
 

@@ -163,10 +163,10 @@ static void test_varying_shapes(void **state) {
     expect_ready(loaded, "fallback");
     assert_non_null(strstr(said.bytes, "model fallback version 1: policy window"));
     expect_ready(loaded, "padded");
-    assert_non_null(strstr(said.bytes, "model padded version 1: policy deferred"));
+    assert_non_null(strstr(said.bytes, "model padded version 1: policy adaptive"));
     /* The configuration fixes what the graph leaves open, and clients are held to it. */
     struct tt_served_model *told = expect_ready(loaded, "told");
-    assert_non_null(strstr(said.bytes, "model told version 1: policy deferred"));
+    assert_non_null(strstr(said.bytes, "model told version 1: policy adaptive"));
     assert_int_equal(tt_served_model_signature(told)->inputs[0].shape.dims[1], 2);
     close_all(loaded);
 }

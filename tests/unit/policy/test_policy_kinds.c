@@ -173,7 +173,7 @@ static void defaults_fit_the_model(void **state) {
                 tt_options_have(serving->same_shape, serving->defaults, serving->default_count));
         const char *name = !facts.has_objective ? facts.has_dynamic_batching ? "window" : "serial"
                            : facts.shapes_vary && !facts.is_padded ? "window"
-                                                                   : "deferred";
+                                                                   : "adaptive";
         assert_string_equal(kind->name, name);
     }
 }
