@@ -39,8 +39,8 @@ struct tt_cluster_advice {
 struct tt_pool_advice {
     double start_up_s;                   /* of its devices; 0: not known */
     struct tt_devices_feedback feedback; /* the pool's; it is changed */
-    /* Learnt from: `in_force` devices served for `span_s`, and so many rows were bad. span_s 0: there
-     * is nothing to learn. */
+    /* Learnt from: `in_force` devices served for `span_s`, and so many rows were bad. span_s 0:
+     * there is nothing to learn. */
     int32_t in_force;
     double bad, span_s;
     struct tt_devices_wanted wanted; /* the answer */

@@ -409,11 +409,11 @@ static double count_bad(const struct tt_scaling_service *self, struct tt_scaling
 
 static struct tt_pool_advice ask_pool(const struct tt_scaling_service *self,
                                       struct tt_scaling_pool *pool) {
-    struct tt_pool_advice advice = {
-        .start_up_s = tt_start_up_time_of(&pool->scaler.start_up).seconds,
-        .feedback = pool->feedback,
-        .in_force = tt_pool_scaler_serving(&pool->scaler),
-        .bad = count_bad(self, pool)};
+    struct tt_pool_advice advice = {.start_up_s =
+                                        tt_start_up_time_of(&pool->scaler.start_up).seconds,
+                                    .feedback = pool->feedback,
+                                    .in_force = tt_pool_scaler_serving(&pool->scaler),
+                                    .bad = count_bad(self, pool)};
     bool is_new = pool->counts > TT_RATE_WINDOW_S && pool->counts % TT_RATE_WINDOW_S == 1;
     if (is_new && advice.in_force > 0)
         advice.span_s = TT_RATE_WINDOW_S;

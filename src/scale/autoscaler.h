@@ -6,8 +6,8 @@
  *   were fewer than the target. The new target is the highest number wanted within that time.
  * - Else the target stays: the advice is not sure.
  * - Not down to a target that failed: one on which requests were bad. That ends when the work is
- *   surely less than it was then, or after TT_AUTOSCALER_FAILURE_S. So a load at the edge between two
- *   targets does not change them by the noise of its rates.
+ *   surely less than it was then, or after TT_AUTOSCALER_FAILURE_S. So a load at the edge between
+ * two targets does not change them by the noise of its rates.
  *
  * A state machine without clock, memory or I/O: _init, then _step with ascending instants.
  * Implemented in autoscaler.c. */

@@ -87,8 +87,8 @@ static double bad_share(const struct tt_devices_load *load, double scale, double
         if (!counts(model) || model->slo_s <= 0)
             continue;
         double rate = scale * model->rows_per_s;
-        bad += rate / traffic->rows_per_s *
-               lost_share(model, rate, batch_at(model, rate, psi), decay);
+        bad +=
+            rate / traffic->rows_per_s * lost_share(model, rate, batch_at(model, rate, psi), decay);
     }
     return busy * bad;
 }

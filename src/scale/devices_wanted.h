@@ -10,8 +10,8 @@
  *     C(N, a) exp(-d t)       d = 2 (N - a) N / v,  v = sum rate (l(b) / b)^2 dispersion
  *
  * with Erlang's C, the probability that all are busy, and the tail of a queue whose work per second
- * has variance v. A batch that waits first runs fewer rows, down to half. Then its rows are late one
- * after another, in the order in which they came within g = (b - 1) / rate. So the share
+ * has variance v. A batch that waits first runs fewer rows, down to half. Then its rows are late
+ * one after another, in the order in which they came within g = (b - 1) / rate. So the share
  *
  *     C(N, a) exp(-d slack) (1 - exp(-d g)) / (d g)       slack = objective - g - l(b / 2)
  *
@@ -21,8 +21,9 @@
  * Growth: devices that are ordered now serve after their start-up time, so growing rates count as
  * they will be then. Feedback: if the devices in force are as many as were wanted and more than 1 %
  * of the requests was bad, the model was wrong for this load. `tt_devices_feedback` keeps a factor
- * of the rates with which the model expects what was seen, and lets it decay. It learns no more once
- * a quarter more devices serve than the model wants: not every late request is for want of devices.
+ * of the rates with which the model expects what was seen, and lets it decay. It learns no more
+ * once a quarter more devices serve than the model wants: not every late request is for want of
+ * devices.
  *
  * It never reads a clock, allocates nothing and keeps no state except the feedback, which is the
  * caller's. It decides nothing: hysteresis belongs to the actuator
