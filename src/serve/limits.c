@@ -31,7 +31,8 @@ static const struct tt_limit limit_rows[] = {
      OF(body_bytes), 64 * MIB, 1, 64 * GIB},
     {"max-management-bytes", "bytes",
      "body of a request other than inference and load, which is read on the connections' thread; a "
-     "longer one: 413; a load brings at most 1000 files and 256 KiB of configuration: else 400",
+     "longer one: 413; a load brings at most 1000 files and 65,536 values of configuration: else "
+     "400",
      OF(management_bytes), 64 * KIB, 1, GIB},
     {"max-unpacked-bytes", "bytes", "compressed body after decompression; a longer one: 413",
      OF(unpacked_bytes), 64 * MIB, 1, 64 * GIB},

@@ -157,6 +157,10 @@ class Memory(HostileCase):
             status, answer = self.ask("POST", "/v2/repository/models/one/load", body, {"Content-Encoding": "gzip"})
             self.assertEqual(status, 400)
             self.assertIn("parameter 'config' has %d bytes; the limit is" % len(tree), answer["error"])
+        many = {"parameters": {"config": '{"input":[' + "{}," * 100_000 + "{}]}"}}
+        status, answer = self.ask("POST", "/v2/repository/models/one/load", pack(json.dumps(many).encode()), {"Content-Encoding": "gzip"})  # fmt: skip
+        self.assertEqual(status, 400)
+        self.assertIn("parameter 'config' has 200003 values; the limit is 65536", answer["error"])
         if not self.is_sanitized():  # of the body as it is unpacked, and of its string
             self.assertLess(self.memory("VmHWM") - before, 64 * MIB)
 

@@ -156,6 +156,12 @@ enum tt_err tt_kserve_check_load_config(const char *text, size_t length, struct 
     if (length > TT_KSERVE_MAX_CONFIG_BYTES)
         return tt_fail(TT_ERR_INVALID, why, "parameter 'config' has %zu bytes; the limit is %d",
                        length, (int)TT_KSERVE_MAX_CONFIG_BYTES);
+    size_t values = 1;
+    for (size_t i = 0; i < length; i++)
+        values += text[i] == ',' || text[i] == '{' || text[i] == '[';
+    if (values > TT_KSERVE_MAX_CONFIG_VALUES)
+        return tt_fail(TT_ERR_INVALID, why, "parameter 'config' has %zu values; the limit is %d",
+                       values, (int)TT_KSERVE_MAX_CONFIG_VALUES);
     if (memchr(text, '\0', length) || !tt_is_utf8(text, length))
         return tt_fail(TT_ERR_INVALID, why, "parameter 'config' must be UTF-8 text");
     return TT_OK;

@@ -11,8 +11,9 @@
 #include "serve/model_command.h"
 
 enum {
-    TT_KSERVE_MAX_FILES = 1000,             /* that one load may bring */
-    TT_KSERVE_MAX_CONFIG_BYTES = 256 * 1024 /* of its configuration: its tree has 80 times that */
+    TT_KSERVE_MAX_FILES = 1000,               /* that one load may bring */
+    TT_KSERVE_MAX_CONFIG_BYTES = 4096 * 1024, /* of its configuration, and */
+    TT_KSERVE_MAX_CONFIG_VALUES = 65536       /* values: each takes 200 bytes of a tree */
 };
 
 TT_MUST_CHECK enum tt_err tt_kserve_read_index(const char *body, size_t body_bytes,
@@ -24,7 +25,8 @@ TT_MUST_CHECK enum tt_err tt_kserve_read_load(const char *body, size_t body_byte
                                               struct tt_error *why);
 /* INVALID: a load has no such parameter. */
 enum tt_err tt_kserve_refuse_load_parameter(const char *key, struct tt_error *why);
-/* INVALID: a load's configuration is too long, not UTF-8 text, or contains a NUL. */
+/* INVALID: a load's configuration is too long, has too many values (every comma and opening bracket
+ * counts as one), is not UTF-8 text, or contains a NUL. */
 TT_MUST_CHECK enum tt_err tt_kserve_check_load_config(const char *text, size_t length,
                                                       struct tt_error *why);
 /* A region of shared memory, without its name, which the path says. */
