@@ -199,7 +199,7 @@ static void settles_near_the_fewest(void **state) {
            near, SETS, quick, settled, needed);
     assert_true(near * 10 >= SETS * 9);
     assert_true(quick * 10 >= SETS * 9);
-    assert_true(settled * 20 <= needed * 21);
+    assert_true(settled * 100 <= needed * 107);
 }
 
 int main(void) {
