@@ -177,10 +177,11 @@ static double least_bad(const struct tt_devices_load *load, double scale, int32_
     return least;
 }
 
-/* The factor of the rates with which the model expects the bad share that was seen. */
+/* The factor of the rates with which the model expects the bad share that was seen, and at least
+ * more by that share: on large fleets the model expects more bad requests from very little. */
 static double learnt(const struct tt_devices_load *load, double factor, int32_t devices,
                      double bad) {
-    double low = factor, high = factor * most_learnt;
+    double low = factor * fmin(1 + bad, most_learnt), high = factor * most_learnt;
     for (int32_t i = 0; i < LEARNING_HALVINGS; i++) {
         double middle = (low + high) / 2;
         if (least_bad(load, middle, devices) < bad)
