@@ -486,6 +486,8 @@ static void give_up(struct used *self) {
     assert_false(tt_async_device_keeps(self->suite.device));
     tt_async_device_fail(self->suite.device, "the watchdog gave up");
     assert_true(tt_async_device_keeps(self->suite.device));
+    static int thing; /* what the caller has there besides */
+    tt_async_device_keep(self->suite.device, &thing);
     used_close(self); /* it waits for nothing that hangs */
 }
 
@@ -530,6 +532,24 @@ static void test_a_restart_ends_the_quarantine(void **state) {
     tt_async_release(self.suite.device, address, BLOCK);
     suite_fini(&self.suite);
     assert_true(standin->end_process() == 0);
+}
+
+/* A call needs memory of the host's; the stream goes on without it. */
+static void test_no_memory_for_a_call(void **state) {
+    (void)state;
+    struct used self;
+    struct tt_error why = {""};
+    used_init(&self);
+    hung.calls = 0;
+    failing_allocation = 1;
+    assert_int_equal(tt_async_call(self.stream, count_call, NULL, &why), TT_ERR_NO_MEMORY);
+    failing_allocation = 0;
+    assert_string_equal(why.text, "out of memory for a call on stream 0");
+    ok(tt_async_call(self.stream, count_call, NULL, &why), &why);
+    drain(&self.suite, self.stream);
+    assert_int_equal(hung.calls, 1);
+    used_close(&self);
+    suite_fini(&self.suite);
 }
 
 /* A GPU that falls off the bus: all calls fail, and so does a restart, until it is back. */
@@ -642,6 +662,7 @@ int main(void) {
         cmocka_unit_test(test_waiting_ends_with_a_failure),
         cmocka_unit_test(test_what_hangs_is_kept),
         cmocka_unit_test(test_a_restart_ends_the_quarantine),
+        cmocka_unit_test(test_no_memory_for_a_call),
         cmocka_unit_test(test_a_vanished_gpu),
         cmocka_unit_test(test_restarts_that_fail),
         cmocka_unit_test(test_instants_that_are_not_known),
