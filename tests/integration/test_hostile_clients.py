@@ -160,7 +160,7 @@ class Memory(HostileCase):
         many = {"parameters": {"config": '{"input":[' + "{}," * 100_000 + "{}]}"}}
         status, answer = self.ask("POST", "/v2/repository/models/one/load", pack(json.dumps(many).encode()), {"Content-Encoding": "gzip"})  # fmt: skip
         self.assertEqual(status, 400)
-        self.assertIn("parameter 'config' has 200003 values; the limit is 65536", answer["error"])
+        self.assertIn("parameter 'config' has 200004 values; the limit is 65536", answer["error"])
         if not self.is_sanitized():  # of the body as it is unpacked, and of its string
             self.assertLess(self.memory("VmHWM") - before, 64 * MIB)
 

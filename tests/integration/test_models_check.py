@@ -143,7 +143,7 @@ class Problems(CheckCase):
             ),
             "strange": (
                 self.put("strange", tutti='policy { name: "magic" }'),
-                "no policy is called 'magic'; there are: cellular, ",
+                "no policy is called 'magic'; there are: adaptive, ",
             ),
             "option": (
                 self.put(
