@@ -2,6 +2,7 @@
 
 #include "base/instant.h"
 #include "lab/closed_form/bound.h"
+#include "lab/load/kept_gaps.h"
 #include "lab/run/scenario_run.h"
 
 enum { MAX_RUNS = 200 };
@@ -52,8 +53,10 @@ static enum tt_err run_scenario(void *context, int64_t rate, struct tt_goodput_r
                                        .doubtful = result.live.is_live && result.live.doubtful,
                                        .good = !result.interrupted && !result.cut && fewest > 0 &&
                                                worst <= self->bad_rate};
-    struct tt_measure_model total;
-    tt_measure_total(&result.measure, &total);
+    bool reads_total = out_run->good || result.live.is_live; /* the sum of many histograms */
+    struct tt_measure_model total = {0};
+    if (reads_total)
+        tt_measure_total(&result.measure, &total);
     out_run->too_few =
         !out_run->good && result.live.is_live && (double)total.arrived * self->bad_rate < 1;
     if (out_run->good) {
@@ -63,7 +66,8 @@ static enum tt_err run_scenario(void *context, int64_t rate, struct tt_goodput_r
         out_run->requests_per_model = fewest;
         out_run->median_batch = (double)tt_histogram_quantile(&total.batch_rows, 1, 2);
     }
-    tt_measure_model_fini(&total);
+    if (reads_total)
+        tt_measure_model_fini(&total);
     tt_measure_fini(&result.measure);
     return TT_OK;
 }
@@ -150,7 +154,15 @@ enum tt_err tt_goodput_search(const struct tt_scenario *scenario,
                               struct tt_error *why) {
     struct runs runs = {.scenario = *scenario, .bad_rate = options->bad_rate, .stop = stop};
     runs.scenario.interval_ns = 0;
-    runs.outputs.bad_limit = (int64_t)((double)scenario->request_limit * options->bad_rate);
+    if (scenario->world == TT_WORLD_SIMULATED) {
+        runs.outputs.bad_share = options->bad_rate;
+        runs.outputs.counts_only = true;
+        runs.scenario.kept_gaps = tt_kept_gaps_new(scenario->model_count);
+    } else {
+        runs.outputs.bad_limit = (int64_t)((double)scenario->request_limit * options->bad_rate);
+    }
     const struct tt_goodput_probe probe = {.context = &runs, .run = run_scenario};
-    return tt_goodput_search_by(scenario, options, &probe, out_goodput, why);
+    enum tt_err err = tt_goodput_search_by(scenario, options, &probe, out_goodput, why);
+    tt_kept_gaps_free(runs.scenario.kept_gaps);
+    return err;
 }

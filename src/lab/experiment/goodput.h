@@ -2,9 +2,9 @@
  *
  * Doubling or halving from the scenario's own rate, or steps of 15 % from the staggered bound
  * (lab/closed_form/bound.h), find one good and one bad rate. The gap is halved until it is at most
- * precision * (the bad rate). A run with a limited number of requests ends as soon as more than the
- * allowed share of all of them was bad: some model's bad rate is then above the limit in any case,
- * so this does not change the result.
+ * precision * (the bad rate). In virtual time a run ends as soon as it cannot be good any more
+ * (lab/run/bad_share.h), and all runs share their random numbers (lab/load/kept_gaps.h): neither
+ * changes the result. In real time the first is done for a limited number of requests.
  *
  * In real time a run at a low rate has few requests, and lasts as long as any. The search for a
  * good rate gives up where one bad request is above the limit: `rate` is 0 then.

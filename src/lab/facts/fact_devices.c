@@ -26,12 +26,13 @@ static enum tt_err try_count(struct search *s, int32_t count, bool *out_enough,
                              struct tt_error *why) {
     s->scenario.device_count = count;
     struct tt_scenario_result result;
-    enum tt_err err = tt_scenario_run(&s->scenario, false, NULL, s->stop, &result, why);
+    const struct tt_scenario_outputs outputs = {.bad_share = s->bad_rate, .counts_only = true};
+    enum tt_err err = tt_scenario_run(&s->scenario, false, &outputs, s->stop, &result, why);
     if (err)
         return err;
     s->found.runs++;
     s->found.interrupted = result.interrupted;
-    *out_enough = !result.interrupted && all_good(&result.measure, s->bad_rate);
+    *out_enough = !result.interrupted && !result.cut && all_good(&result.measure, s->bad_rate);
     tt_measure_fini(&result.measure);
     return TT_OK;
 }

@@ -46,7 +46,8 @@ static void open_drawn(struct tt_arrival_source *self, const struct tt_scenario 
                                           .step_maximum = s->step_maximum,
                                           .duration_ns = s->duration_ns,
                                           .request_limit = s->request_limit,
-                                          .seed = s->seed};
+                                          .seed = s->seed,
+                                          .kept_gaps = s->kept_gaps};
     self->arrivals = tt_arrivals_new(&options);
     free(models);
 }

@@ -17,6 +17,7 @@ struct stream {
     int64_t gap_fine;       /* mean gap at the current rate, in 2^-20 ns; TT_NEVER: rate 0 */
     int64_t segment_end_at; /* TT_NEVER: the rate stays */
     int64_t count;          /* requests so far */
+    int64_t drawn;          /* gaps so far; counted where they are kept */
     int64_t rate, next_step_at_count;
     int32_t segment;
 };
@@ -64,13 +65,43 @@ static int64_t first_gap(const struct tt_arrivals *self, int32_t model, int64_t 
     return fine_of(scaled * (uint64_t)self->weight_sum / (uint64_t)weight);
 }
 
-static int64_t draw_unit(struct tt_arrivals *self, struct stream *stream) {
+static int64_t draw(const struct tt_arrivals *self, struct tt_prng *prng) {
     switch (self->options.process) {
-    case TT_PROCESS_POISSON: return tt_draw_exponential(&self->tables, &stream->prng);
-    case TT_PROCESS_GAMMA: return tt_draw_gamma_unit(&self->gamma, &self->tables, &stream->prng);
+    case TT_PROCESS_POISSON: return tt_draw_exponential(&self->tables, prng);
+    case TT_PROCESS_GAMMA: return tt_draw_gamma_unit(&self->gamma, &self->tables, prng);
     case TT_PROCESS_UNIFORM: break;
     }
     return TT_DRAW_ONE;
+}
+
+/* The next gap of the model's stream, from those that are kept or drawn. */
+static int64_t draw_unit(struct tt_arrivals *self, int32_t model) {
+    struct stream *stream = &self->streams[model];
+    struct tt_kept_gaps *all = self->options.kept_gaps;
+    if (!all)
+        return draw(self, &stream->prng);
+    struct tt_kept_stream *kept = &all->streams[model];
+    if (stream->drawn < kept->count)
+        return kept->gaps[stream->drawn++];
+    if (stream->drawn == kept->count && all->room > 0) {
+        tt_kept_gaps_add(all, model, draw(self, &kept->prng));
+        return kept->gaps[stream->drawn++];
+    }
+    if (stream->drawn == kept->count) { /* the kept ones end here, and no more are added */
+        stream->prng = kept->prng;
+        stream->drawn++;
+    }
+    return draw(self, &stream->prng);
+}
+
+static void seed_stream(struct tt_arrivals *self, int32_t model) {
+    struct stream *stream = &self->streams[model];
+    struct tt_kept_gaps *all = self->options.kept_gaps;
+    tt_prng_init(&stream->prng, self->options.seed, hash_name(self->models[model].name));
+    if (!all || all->streams[model].is_begun)
+        return;
+    all->streams[model].prng = stream->prng;
+    all->streams[model].is_begun = true;
 }
 
 static void move(struct stream *stream, unsigned __int128 by_fine) {
@@ -172,7 +203,7 @@ static void play_again(struct tt_arrivals *self, int32_t model) {
 static void start_stream(struct tt_arrivals *self, int32_t model) {
     struct stream *stream = &self->streams[model];
     const struct tt_arrivals_options *options = &self->options;
-    tt_prng_init(&stream->prng, options->seed, hash_name(self->models[model].name));
+    seed_stream(self, model);
     tt_prng_init(&stream->lengths_prng, options->seed,
                  hash_name(self->models[model].name) ^ UINT64_C(0x6c656e6774687300));
     stream->rate = options->rate;
@@ -188,11 +219,12 @@ static void start_stream(struct tt_arrivals *self, int32_t model) {
     if (options->step_every > 0)
         stream->next_step_at_count = own_share(self, model, options->step_every);
     /* Evenly spaced requests begin at once, others after a first gap. */
-    spend(self, model, options->process == TT_PROCESS_UNIFORM ? 0 : draw_unit(self, stream));
+    spend(self, model, options->process == TT_PROCESS_UNIFORM ? 0 : draw_unit(self, model));
 }
 
 struct tt_arrivals *tt_arrivals_new(const struct tt_arrivals_options *options) {
     tt_assert(options->model_count > 0);
+    tt_assert(!options->kept_gaps || options->kept_gaps->model_count == options->model_count);
     struct tt_arrivals *self = tt_allocate(1, sizeof(*self));
     size_t count = (size_t)options->model_count;
     struct tt_arrivals_model *models = tt_allocate(count, sizeof(*models));
@@ -247,7 +279,7 @@ bool tt_arrivals_next(void *context, struct tt_sim_arrival *out_arrival) {
     self->emitted++;
     stream->count++;
     take_step(self, m);
-    spend(self, m, draw_unit(self, stream));
+    spend(self, m, draw_unit(self, m));
     play_again(self, m);
     return true;
 }

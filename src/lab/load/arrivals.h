@@ -11,6 +11,7 @@
 #define TT_LAB_LOAD_ARRIVALS_H
 
 #include "lab/load/draw.h"
+#include "lab/load/kept_gaps.h"
 #include "lab/scenario/lengths.h"
 #include "lab/scenario/rate.h"
 #include "sim/simulation.h"
@@ -38,6 +39,7 @@ struct tt_arrivals_options {
     int64_t duration_ns; /* requests arrive before this */
     int64_t request_limit;
     uint64_t seed;
+    struct tt_kept_gaps *kept_gaps; /* of earlier runs of this load; NULL: none; borrowed */
 };
 
 struct tt_arrivals;

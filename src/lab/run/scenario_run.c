@@ -2,6 +2,7 @@
 
 #include "base/instant.h"
 #include "lab/load/arrival_source.h"
+#include "lab/run/bad_share.h"
 #include "lab/run/cluster_run.h"
 #include "lab/run/inside_run.h"
 #include "lab/run/run_csv.h"
@@ -24,6 +25,7 @@ struct run {
     struct tt_trace *trace;
     struct tt_trace_tap *tap; /* NULL: no trace */
     int64_t bad_limit;
+    struct tt_bad_share bad_share;
     struct tt_arrival_source source;
     const char **names;
     struct tt_sim_model *models;
@@ -103,6 +105,7 @@ static enum tt_err open_run(struct run *run, const struct tt_scenario_outputs *o
     run->models = tt_allocate((size_t)s->model_count, sizeof(*run->models));
     tt_measure_init(&run->measure, s->model_count, s->devices, s->device_count);
     run->measure.warm_up_ns = s->warm_up_ns;
+    run->measure.counts_only = outputs && outputs->counts_only;
     bool until_done = s->arrivals || s->arrivals_path || s->request_limit > 0;
     run->measure.end_ns = until_done ? TT_NEVER : s->duration_ns;
     for (int32_t m = 0; m < s->model_count; m++) {
@@ -123,17 +126,21 @@ static enum tt_err open_run(struct run *run, const struct tt_scenario_outputs *o
 }
 
 /* Late requests that wait for their turn will be bad, too. */
-static bool is_too_bad(const struct run *run, const struct tt_simulation *simulation) {
-    int64_t bad = tt_simulation_mechanism(simulation)->by_age.count;
+static bool is_too_bad(struct run *run, const struct tt_simulation *simulation) {
+    const struct tt_mechanism *mechanism = tt_simulation_mechanism(simulation);
+    if (run->bad_share.share > 0)
+        return tt_bad_share_exceeded(&run->bad_share, &run->measure, mechanism);
+    int64_t bad = mechanism->by_age.count;
     for (int32_t m = 0; run->bad_limit > 0 && m < run->measure.model_count; m++)
         bad += tt_measure_bad(&run->measure.models[m]);
-    return bad > run->bad_limit;
+    return run->bad_limit > 0 && bad > run->bad_limit;
 }
 
 /* Runs to the end, until `stop` is set, or until too many requests were bad. */
 static void walk(struct run *run, struct tt_simulation *simulation,
                  const volatile sig_atomic_t *stop, struct tt_scenario_result *result) {
-    int64_t instants = run->bad_limit > 0 ? INSTANTS_PER_COUNT : INSTANTS_PER_STOP_CHECK;
+    bool is_limited = run->bad_limit > 0 || run->bad_share.share > 0;
+    int64_t instants = is_limited ? INSTANTS_PER_COUNT : INSTANTS_PER_STOP_CHECK;
     while (tt_simulation_run(simulation, instants)) {
         result->interrupted = stop && *stop;
         result->cut = !result->interrupted && is_too_bad(run, simulation);
@@ -251,6 +258,7 @@ enum tt_err tt_scenario_run(const struct tt_scenario *self, bool check,
                       .trace = outputs ? outputs->trace : NULL,
                       .bad_limit = outputs ? outputs->bad_limit : 0};
     struct tt_scenario_result result = {0};
+    tt_bad_share_init(&run.bad_share, self, outputs ? outputs->bad_share : 0);
     enum tt_err err = open_run(&run, outputs, why);
     if (!err)
         err = self->world == TT_WORLD_SIMULATED ? simulate(&run, check, stop, &result, why)
@@ -262,6 +270,7 @@ enum tt_err tt_scenario_run(const struct tt_scenario *self, bool check,
     if (!err)
         err = closed ? closed : closed_too;
     tt_arrival_source_close(&run.source);
+    tt_bad_share_fini(&run.bad_share);
     free(run.names);
     free(run.models);
     if (err) {

@@ -22,6 +22,11 @@ struct tt_scenario_outputs {
     /* The run stops when more requests than this were bad; 0: never. For callers that only need to
      * know whether there are that many. */
     int64_t bad_limit;
+    /* In virtual time only: the run stops when the bad requests of some model are certain to be
+     * more than this share (0 .. 1) of all it will have (bad_share.h); 0: never. It replaces
+     * bad_limit. */
+    double bad_share;
+    bool counts_only; /* no times of requests are measured: counts and batches only */
     /* In real time only; either may be NULL. `progress` is called now and then on the caller's
      * thread; `say` reports a line of text while models are loaded. */
     void (*progress)(void *context, int32_t finished, int32_t all);
@@ -35,7 +40,7 @@ struct tt_scenario_result {
     int64_t simulated_ns;      /* when the run ended */
     bool interrupted;
     struct tt_live_figures live;
-    bool cut; /* by bad_limit: the figures cover the beginning only */
+    bool cut; /* by bad_limit or bad_share: the figures cover the beginning only */
 };
 
 /* `outputs` may be NULL. With `check`, every invariant is checked after every event. `stop` (may be

@@ -58,6 +58,13 @@ static void add_tokens(struct tt_measure_model *model, const struct tt_sim_endin
         tt_histogram_add(&model->tpot_ns, tt_token_times_tpot(tokens));
 }
 
+static void add_times(struct tt_measure_model *model, const struct tt_sim_ending *ending) {
+    add_tokens(model, ending);
+    tt_histogram_add(&model->latency_ns, ending->ended_at - ending->arrived_at);
+    if (ending->started_at >= 0)
+        tt_histogram_add(&model->queueing_ns, ending->started_at - ending->arrived_at);
+}
+
 void tt_measure_ended(struct tt_measure *self, const struct tt_sim_ending *ending) {
     if (ending->ended_at > self->last_at)
         self->last_at = ending->ended_at;
@@ -71,11 +78,9 @@ void tt_measure_ended(struct tt_measure *self, const struct tt_sim_ending *endin
             model->ok++;
         else
             model->late++;
-        add_tokens(model, ending);
-        tt_histogram_add(&model->latency_ns, ending->ended_at - ending->arrived_at);
-        if (ending->started_at >= 0)
-            tt_histogram_add(&model->queueing_ns, ending->started_at - ending->arrived_at);
         model->cut_short += ending->cut_short;
+        if (!self->counts_only)
+            add_times(model, ending);
         break;
     case TT_ENDING_DROPPED: model->dropped[ending->reason]++; break;
     case TT_ENDING_FAILED: model->failed++; break;

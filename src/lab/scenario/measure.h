@@ -37,6 +37,7 @@ struct tt_measure {
     int64_t warm_up_ns, end_ns; /* end_ns TT_NEVER: until the end of the run */
     int64_t last_at;            /* instant of the latest event */
     int32_t model_count, executor_count, device_count;
+    bool counts_only; /* the histograms of times stay empty */
     struct tt_measure_model *models;
     struct tt_measure_executor *executors;
 };

@@ -25,6 +25,8 @@ enum tt_world {
 /* "simulated", "emulated", "real", "cluster", "recorded"; static storage. */
 const char *tt_world_name(enum tt_world world);
 
+struct tt_kept_gaps;
+
 struct tt_scenario_model {
     char *name;
     char *source; /* its name in the repository; NULL: it is not from there */
@@ -84,6 +86,9 @@ struct tt_scenario {
     struct tt_rate_segment *segments;
     int32_t segment_count;
     int64_t step_rate, step_every, step_maximum;
+    /* Gaps that runs which differ only in the rate share (lab/load/kept_gaps.h). They are changed
+     * by runs, so these must not be several at once. NULL: none; borrowed. */
+    struct tt_kept_gaps *kept_gaps;
     char *arrivals_path;                   /* a CSV of arrivals; NULL: none */
     const struct tt_sim_arrival *arrivals; /* arrivals in memory, borrowed; NULL: none */
     int64_t arrival_count;

@@ -89,6 +89,44 @@ static void a_stream_is_its_own(void **state) {
     tt_arrivals_free(two);
 }
 
+/* Two loads in turn, at unlike rates, from the gaps that the first kept, and beyond them. */
+static void kept_gaps_are_the_gaps(void **state) {
+    (void)state;
+    struct tt_arrivals_model models[] = {model("A", 3), model("B", 1)};
+    struct tt_arrivals_options options = {.models = models,
+                                          .model_count = 2,
+                                          .process = TT_PROCESS_GAMMA,
+                                          .shape_ppm = 300000,
+                                          .duration_ns = 50 * TT_S,
+                                          .seed = 9};
+    for (int64_t room = 0; room <= 14000; room += 7000) { /* of 15,000 gaps */
+        struct tt_kept_gaps *kept = tt_kept_gaps_new(2);
+        kept->room = room;
+        for (int64_t rate = 100; rate <= 300; rate += 100) {
+            options.rate = rate * TT_RATE_ONE;
+            options.kept_gaps = NULL;
+            struct tt_arrivals *plain = make(options);
+            options.kept_gaps = kept;
+            struct tt_arrivals *one = make(options), *two = make(options);
+            struct tt_sim_arrival a, b;
+            int64_t count = 0;
+            for (; tt_arrivals_next(plain, &a); count++) {
+                assert_true(tt_arrivals_next(one, &b));
+                assert_true(a.at == b.at && a.model == b.model);
+                if (count % 2) /* half as fast */
+                    assert_true(tt_arrivals_next(two, &b));
+            }
+            assert_false(tt_arrivals_next(one, &b));
+            assert_true(count > 40 * rate);
+            tt_arrivals_free(plain);
+            tt_arrivals_free(one);
+            tt_arrivals_free(two);
+        }
+        assert_int_equal(kept->room, 0);
+        tt_kept_gaps_free(kept);
+    }
+}
+
 static void segments_change_the_rate(void **state) {
     (void)state;
     struct tt_arrivals_model m = model("M", 1);
@@ -151,9 +189,10 @@ static void zipf_falls_as_a_power(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(uniform_is_exact),     cmocka_unit_test(poisson_divides_by_weight),
-        cmocka_unit_test(a_stream_is_its_own),  cmocka_unit_test(segments_change_the_rate),
-        cmocka_unit_test(steps_raise_the_rate), cmocka_unit_test(zipf_falls_as_a_power),
+        cmocka_unit_test(uniform_is_exact),         cmocka_unit_test(poisson_divides_by_weight),
+        cmocka_unit_test(a_stream_is_its_own),      cmocka_unit_test(kept_gaps_are_the_gaps),
+        cmocka_unit_test(segments_change_the_rate), cmocka_unit_test(steps_raise_the_rate),
+        cmocka_unit_test(zipf_falls_as_a_power),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

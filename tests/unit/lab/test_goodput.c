@@ -1,5 +1,6 @@
 /* The search for the goodput: where it begins changes nothing but the number of runs, and runs that
  * are cut short are those that could not have been good. */
+#include "base/prng.h"
 #include "lab/closed_form/bound.h"
 #include "lab/experiment/experiment.h"
 #include "lab/experiment/goodput.h"
@@ -10,7 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <string.h>
+
 #include <cmocka.h>
+
+#include "unit/seed.h"
 
 struct bench {
     struct tt_experiment experiment;
@@ -100,6 +105,122 @@ static void only_bad_runs_are_cut_short(void **state) {
     tear_down(&bench);
 }
 
+/* ---- bad_share: runs are cut that cannot be good, and no others ---- */
+
+enum { DRAWN = 60 };
+
+static int32_t below(struct tt_prng *prng, int32_t limit) {
+    return (int32_t)tt_prng_below(prng, (uint64_t)limit);
+}
+
+/* Some models of unlike weights, a warm-up or none, and an end by time, by number or both. */
+static void draw(struct tt_prng *prng, struct bench *bench) {
+    static const char *const processes[] = {"POISSON", "GAMMA shape: 0.2", "GAMMA shape: 1.5"};
+    static const char *const policies[] = {"symphony", "eager", "deferred", "nexus", "clockwork"};
+    char text[2048], path[] = "/tmp/test_goodput_XXXXXX";
+    int32_t length = 0, ends = below(prng, 3);
+    if (ends != 0)
+        length += snprintf(text, sizeof(text), "requests: %d\n", 200 + below(prng, 4000));
+    length += snprintf(text + length, sizeof(text) - (size_t)length,
+                       "seed: %d duration_s: %d warm_up_s: %g device { count: %d }\n"
+                       "load { rate: 300 process: %s } policy { name: \"%s\" }\n",
+                       1 + below(prng, 1000), ends == 1 ? 1000 : 1 + below(prng, 3),
+                       below(prng, 2) ? 0.2 : 0.0, 1 + below(prng, 4), processes[below(prng, 3)],
+                       policies[below(prng, 5)]);
+    for (int32_t m = 1 + below(prng, 4); m > 0; m--)
+        length += snprintf(text + length, sizeof(text) - (size_t)length,
+                           "model { name: \"m%d\" slo_ms: %d weight: %d "
+                           "profile { linear { alpha_ms: 1 beta_ms: %d } } }\n",
+                           m, 15 + below(prng, 40), 1 + below(prng, 5), 1 + below(prng, 6));
+    struct tt_error why = {""};
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, text, (size_t)length) == length);
+    close(fd);
+    if (tt_experiment_open(&bench->experiment, path, &why) ||
+        tt_experiment_build(&bench->experiment, &bench->scenario, &why))
+        fail_msg("%s\n%s", why.text, text);
+    unlink(path);
+}
+
+/* Runs of the whole scenario, never cut. */
+static enum tt_err run_whole(void *context, int64_t rate, struct tt_goodput_run *out_run,
+                             struct tt_error *why) {
+    struct tt_scenario scenario = *(const struct tt_scenario *)context;
+    struct tt_scenario_result result;
+    scenario.rate = rate;
+    enum tt_err err = tt_scenario_run(&scenario, false, NULL, NULL, &result, why);
+    if (err)
+        return err;
+    *out_run = (struct tt_goodput_run){.good = true, .requests_per_model = INT64_MAX};
+    struct tt_measure_model total;
+    tt_measure_total(&result.measure, &total);
+    for (int32_t m = 0; m < result.measure.model_count; m++) {
+        const struct tt_measure_model *model = &result.measure.models[m];
+        double bad = tt_measure_bad_rate(model);
+        out_run->worst_bad_rate = bad > out_run->worst_bad_rate ? bad : out_run->worst_bad_rate;
+        if (model->arrived > 0 && model->arrived < out_run->requests_per_model)
+            out_run->requests_per_model = model->arrived;
+    }
+    out_run->good = total.arrived > 0 && out_run->worst_bad_rate <= 0.01;
+    out_run->total_bad_rate = tt_measure_bad_rate(&total);
+    out_run->requests = total.arrived;
+    out_run->median_batch = (double)tt_histogram_quantile(&total.batch_rows, 1, 2);
+    tt_measure_model_fini(&total);
+    tt_measure_fini(&result.measure);
+    return TT_OK;
+}
+
+static void cuts_and_kept_gaps_change_no_search(void **state) {
+    (void)state;
+    struct tt_prng prng;
+    struct tt_error why = {""};
+    tt_prng_init(&prng, test_seed(20), 0);
+    const struct tt_goodput_options options = {.bad_rate = 0.01, .precision = 0.02};
+    for (int32_t i = 0; i < DRAWN; i++) {
+        struct bench bench;
+        struct tt_goodput found, expected;
+        draw(&prng, &bench);
+        const struct tt_goodput_probe probe = {.context = &bench.scenario, .run = run_whole};
+        assert_int_equal(tt_goodput_search(&bench.scenario, &options, NULL, &found, &why), TT_OK);
+        assert_int_equal(tt_goodput_search_by(&bench.scenario, &options, &probe, &expected, &why),
+                         TT_OK);
+        assert_int_equal(found.rate, expected.rate);
+        assert_int_equal(found.bad_rate_rate, expected.bad_rate_rate);
+        assert_int_equal(found.runs, expected.runs);
+        assert_int_equal(found.requests, expected.requests);
+        assert_int_equal(found.requests_per_model, expected.requests_per_model);
+        assert_true(found.worst_bad_rate == expected.worst_bad_rate);
+        assert_true(found.total_bad_rate == expected.total_bad_rate);
+        assert_true(found.median_batch == expected.median_batch);
+        tear_down(&bench);
+    }
+}
+
+/* A run with an end in time, too, whose number of requests is counted ahead. */
+static void a_run_with_an_end_in_time_is_cut(void **state) {
+    (void)state;
+    struct bench bench;
+    struct tt_error why = {""};
+    struct tt_scenario_result whole, cut;
+    set_up(&bench, 0);
+    bench.scenario.duration_ns = 4 * TT_S;
+    bench.scenario.warm_up_ns = TT_S / 2;
+    bench.scenario.rate = 20000 * TT_RATE_ONE;
+    const struct tt_scenario_outputs outputs = {.bad_share = 0.01};
+    assert_int_equal(tt_scenario_run(&bench.scenario, false, NULL, NULL, &whole, &why), TT_OK);
+    assert_int_equal(tt_scenario_run(&bench.scenario, false, &outputs, NULL, &cut, &why), TT_OK);
+    assert_true(cut.cut && !whole.cut && cut.events < whole.events / 4);
+    double all = (double)whole.measure.models[0].arrived;
+    assert_true((double)tt_measure_bad(&cut.measure.models[0]) / all > 0.01);
+    tt_measure_fini(&whole.measure);
+    tt_measure_fini(&cut.measure);
+    bench.scenario.rate = 3000 * TT_RATE_ONE;
+    assert_int_equal(tt_scenario_run(&bench.scenario, false, &outputs, NULL, &cut, &why), TT_OK);
+    assert_false(cut.cut);
+    tt_measure_fini(&cut.measure);
+    tear_down(&bench);
+}
+
 /* A probe that knows its limit. */
 struct known {
     int64_t limit;
@@ -162,6 +283,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_start_of_the_search_does_not_matter),
         cmocka_unit_test(only_bad_runs_are_cut_short),
+        cmocka_unit_test(cuts_and_kept_gaps_change_no_search),
+        cmocka_unit_test(a_run_with_an_end_in_time_is_cut),
         cmocka_unit_test(any_probe_is_searched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
