@@ -194,9 +194,10 @@ static void settles_near_the_fewest(void **state) {
         settled += course.settled;
         needed += least;
     }
-    printf("%d of %d within 10 %% or one device, %d after at most two adjustments; %d devices where "
-           "%d suffice\n",
-           near, SETS, quick, settled, needed);
+    printf(
+        "%d of %d within 10 %% or one device, %d after at most two adjustments; %d devices where "
+        "%d suffice\n",
+        near, SETS, quick, settled, needed);
     assert_true(near * 10 >= SETS * 9);
     assert_true(quick * 10 >= SETS * 9);
     assert_true(settled * 100 <= needed * 107);
