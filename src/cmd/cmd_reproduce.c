@@ -68,7 +68,7 @@ static bool choose_only(const struct tt_facts *facts, const char *only, bool *sh
 
 static bool is_left_out(const struct flags *a, const Tutti__Fact *fact) {
     bool is_sweep = fact->ours && fact->ours->measure == TUTTI__FACT_MEASURE__SWEEP_GAIN;
-    return a->only.count == 0 && ((a->quick && fact->slow) || (is_sweep && !a->sweeps));
+    return a->only.count == 0 && a->quick && (fact->slow || is_sweep);
 }
 
 /* Without --only all facts are shown; those that are left out are not run. False: an ID matches
@@ -176,7 +176,7 @@ static void add_conditions(const struct tt_fact_runs *runs, size_t fact, struct 
 
 /* The rows of the facts that are shown. `runs` is NULL if the values are kept ones. Returns their
  * number. */
-static size_t fill_rows(const struct flags *a, const char *system, const struct tt_facts *facts,
+static size_t fill_rows(const char *system, const struct tt_facts *facts,
                         const struct choice *choice, const struct tt_fact_runs *runs,
                         const json_t *kept, struct tt_fact_row *rows) {
     size_t count = 0;
@@ -197,7 +197,7 @@ static size_t fill_rows(const struct flags *a, const char *system, const struct 
         if (runs && !old && !row->left_out)
             add_conditions(runs, i, &row->note);
         if (row->left_out && !row->fact->not_attempted[0])
-            tt_text_puts(&row->note, a->quick ? "left out by --quick" : "--sweeps DIR runs it");
+            tt_text_puts(&row->note, "left out by --quick");
     }
     return count;
 }
@@ -232,7 +232,7 @@ static int reproduce(const struct flags *a, const char *system, const struct tt_
                                   .world = facts->message->world,
                                   .quick = a->quick,
                                   .rows = rows};
-    table.count = fill_rows(a, system, facts, choice, runs, output->kept, rows);
+    table.count = fill_rows(system, facts, choice, runs, output->kept, rows);
     report(a, &table, output);
     fprintf(stderr, "%s: %.1f s\n", system, (double)(tt_clock_now() - started_at) / 1e9);
     for (size_t i = 0; i < table.count; i++)
@@ -259,9 +259,10 @@ static const struct tt_flag_row flag_rows[] = {
         "shorter runs and one seed; goals, earlier simulations and bounds are 3 points wider"),
     TT_LIST("only", "ID", only, 64,
             "only this fact; ID* takes all that begin with ID; may be repeated"),
-    TT_TEXT("sweeps", "DIR", sweeps, NULL,
-            "also the facts about sweeps, which take long; finished points are kept in DIR and "
-            "not repeated"),
+    TT_TEXT(
+        "sweeps", "DIR", sweeps, NULL,
+        "keep the finished points of sweeps, which take longest, in DIR, and repeat none that is "
+        "kept there"),
     TT_SWITCH("list", list, "list the facts without running anything"),
     TT_SWITCH("json", json, "print the tables as JSON"),
     TT_SWITCH("markdown", markdown, "print the tables as Markdown"),

@@ -68,18 +68,14 @@ static const char *world_name(const struct tt_fact_table *table, const Tutti__Fa
     return "simulated";
 }
 
-static bool is_sweep(const Tutti__Fact *fact) {
-    return fact->ours && fact->ours->measure == TUTTI__FACT_MEASURE__SWEEP_GAIN;
-}
-
 static void print_command(const struct tt_fact_table *table, const Tutti__Fact *fact,
                           struct tt_text *out) {
     if (!fact->ours && fact->n_mean_of == 0)
         return;
     bool has_world = table->world && table->world[0];
-    tt_text_printf(out, "tutti reproduce %s%s%s --only %s%s%s", table->system,
+    tt_text_printf(out, "tutti reproduce %s%s%s --only %s%s", table->system,
                    has_world ? " --world " : "", has_world ? table->world : "", fact->id,
-                   is_sweep(fact) ? " --sweeps DIR" : "", table->quick ? " --quick" : "");
+                   table->quick ? " --quick" : "");
 }
 
 /* A value of a run in real time that no paper publishes. */

@@ -21,8 +21,7 @@ struct tt_fact_runs_options {
      * (lab/sweep/sweep_state.h). NULL: none. For worlds in real time: a result depends on the
      * machine, too, which the file does not know. */
     const char *state_path;
-    /* The folder of sweeps' state files (fact_sweep.h). NULL: a chosen fact that needs a sweep is
-     * INVALID. */
+    /* The folder of sweeps' state files (fact_sweep.h). NULL: nothing of them is kept. */
     const char *sweeps;
     const volatile sig_atomic_t *stop;
     /* Called in the caller's process after every job; may be NULL. */

@@ -123,7 +123,7 @@ static void on_progress(void *context, int32_t finished, int32_t all) {
 
 enum tt_err tt_fact_sweep_run(struct tt_fact_sweep *self,
                               const struct tt_fact_sweep_options *options, struct tt_error *why) {
-    char *path = state_path(self, options->folder);
+    char *path = options->folder ? state_path(self, options->folder) : NULL;
     self->progress = options->progress;
     struct tt_sweep_options how = {.goodput = true,
                                    .workers = options->workers,

@@ -3,9 +3,9 @@
  * workload.
  *
  * Life: _new opens the experiment and lists its workloads, so that a claim about none of them is
- * reported before anything runs. _run searches the points that the state file does not have, and
- * writes each result there at once (sweep.h), so it may be stopped and run again. _value reduces
- * the gains to the figure that a claim needs. _free. */
+ * reported before anything runs. _run searches the points that the state file, if any, does not
+ * have, and writes each result there at once (sweep.h), so it may be stopped and run again. _value
+ * reduces the gains to the figure that a claim needs. _free. */
 #ifndef TT_LAB_FACTS_FACT_SWEEP_H
 #define TT_LAB_FACTS_FACT_SWEEP_H
 
@@ -16,7 +16,7 @@
 #include <signal.h>
 
 struct tt_fact_sweep_options {
-    const char *folder; /* of state files: NAME.state for NAME.pbtxt */
+    const char *folder; /* of state files: NAME.state for NAME.pbtxt; NULL: none */
     int32_t workers;    /* at once; 0: one per processor */
     const volatile sig_atomic_t *stop;
     void (*progress)(int32_t finished, int32_t count); /* may be NULL */
