@@ -10,10 +10,10 @@
 static const struct {
     const char *tail;
     size_t bytes_at_once;
-} large[] = {{"/infer", 128 * 1024},
+} large[] = {{"/infer", (size_t)128 * 1024},
              {"/load", 512},
-             {"/generate", 128 * 1024},
-             {"/generate_stream", 128 * 1024}};
+             {"/generate", (size_t)128 * 1024},
+             {"/generate_stream", (size_t)128 * 1024}};
 
 /* The row of the target; -1: another path. */
 static int large_row(const char *target) {
