@@ -566,7 +566,8 @@ void tt_port_drain(struct tt_port *port) {
             port->lost_count += inference->is_lost ? inference->quota : 0;
             slots_give(inference);
             has_answered = true;
-            if (!inference->err && inference->computed_at)
+            /* Where answers keep the order of their requests, they wait for each other first. */
+            if (!inference->err && inference->computed_at && !inference->model->preserve_ordering)
                 computed_at = tt_instant_min(computed_at, inference->computed_at);
             inference->done(inference->context, inference, inference->err, inference->why.text);
         }

@@ -17,9 +17,17 @@ sys.path.insert(0, str(ROOT / "tests" / "python"))
 from cluster_process import Cluster, await_true  # noqa: E402
 
 
+def target(link):
+    """What an open descriptor points at; empty for one that was closed since it was listed."""
+    try:
+        return os.readlink(link)
+    except FileNotFoundError:
+        return ""
+
+
 def listening(process):
     """The names of the process's Unix sockets by which nodes of clusters are found."""
-    links = (os.readlink(link) for link in pathlib.Path("/proc/%d/fd" % process).iterdir())
+    links = [target(link) for link in pathlib.Path("/proc/%d/fd" % process).iterdir()]
     own = {link.removeprefix("socket:[").rstrip("]") for link in links if link.startswith("socket:[")}
     lines = [line.split() for line in pathlib.Path("/proc/net/unix").read_text().splitlines()]
     return {words[-1] for words in lines if words[-1].startswith("@tutti/") and words[-2] in own}
