@@ -22,7 +22,7 @@ help:
 	@echo "make format    format every C file"
 	@echo "make lint      formatter, linters, layers, language, requirement citations"
 	@echo "make tidy      clang-tidy over src (minutes)"
-	@echo "make clang     compile everything with clang (build-clang/)"
+	@echo "make clang     compile everything with clang, for its warnings (build-clang/)"
 	@echo "make coverage  run every test instrumented; lines covered per folder (build-coverage/)"
 	@echo "make report    sizes, circles and language of the tree, as figures"
 	@echo "make asan      the tests under AddressSanitizer and UndefinedBehaviorSanitizer (build-asan/)"
@@ -93,7 +93,7 @@ tidy: build
 
 clang: setup
 	@scripts/setup.sh --fuzz
-	@test -f build-clang/build.ninja || cmake --preset default -B build-clang -DCMAKE_C_COMPILER=clang
+	@test -f build-clang/build.ninja || cmake --preset debug -B build-clang -DCMAKE_C_COMPILER=clang -DCMAKE_C_FLAGS_DEBUG=
 	@cmake --build build-clang -j $(JOBS)
 
 coverage: python
