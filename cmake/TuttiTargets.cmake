@@ -278,7 +278,8 @@ endfunction()
 
 # Tests that drive the finished program from outside (tests/integration/test_*.py), and tests of the project's
 # scripts (scripts/test_*.py). They get the program's path in TUTTI_PROGRAM, use the Python of .deps/venv where setup
-# could make it, and end with 77 when this machine lacks what they need. TUTTI_LIBRARY is libtutti.so, or empty.
+# could make it, and end with 77 when this machine lacks what they need. TUTTI_LIBRARY is libtutti.so, or empty. One with
+# the line "# plain build only: REASON" gets the label `plain`, which `make asan` leaves out.
 function(tutti_python_tests)
   if(TARGET tutti_shared)
     set(library $<TARGET_FILE:tutti_shared>)
@@ -289,9 +290,15 @@ function(tutti_python_tests)
     get_filename_component(name ${test} NAME_WE)
     get_filename_component(folder ${test} DIRECTORY)
     get_filename_component(label ${folder} NAME)
+    set(labels ${label})
+    file(STRINGS ${test} plain REGEX "^# plain build only: ")
+    if(plain)
+      list(APPEND labels plain)
+    endif()
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${test})
     add_test(NAME ${name} COMMAND ${PROJECT_SOURCE_DIR}/scripts/test_python.sh ${test}
       WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-    set_tests_properties(${name} PROPERTIES LABELS ${label} SKIP_RETURN_CODE 77
+    set_tests_properties(${name} PROPERTIES LABELS "${labels}" SKIP_RETURN_CODE 77
       ENVIRONMENT "${TUTTI_TEST_ENVIRONMENT};TUTTI_PROGRAM=$<TARGET_FILE:tutti>;TUTTI_LIBRARY=${library}")
   endforeach()
 endfunction()

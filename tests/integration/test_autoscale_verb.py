@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """tutti autoscale: figure 15 in short, on 24 models and 512 devices, a cluster of processes, and what it refuses."""
+# plain build only: minutes of simulation, whose unit tests run under sanitizers
 import json
 import os
 import pathlib

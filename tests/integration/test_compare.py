@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """tutti compare: every contender at every value, as each is alone; and what cannot be compared."""
+# plain build only: minutes of simulation, whose unit tests run under sanitizers
 import json
 import math
 import os

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The live page of a server (`tutti serve --dashboard`), as a browser shows it, and what other sites cannot do with it."""
+# plain build only: what is under test is the script of the page
 import http.client
 import json
 import os

@@ -7,6 +7,7 @@ any number. All sessions of one document run in order, in one temporary folder t
 on PATH. A command that ends with "&" stays in the background; the session goes on when its output has come. Port 8000 is
 replaced by a free one. Fences of other kinds are not run.
 """
+# plain build only: what is under test are the documents
 import functools
 import os
 import pathlib

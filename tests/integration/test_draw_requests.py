@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """scripts/draw_requests.py: requests that models of cells can read."""
+# plain build only: what is under test is a script
 import json
 import pathlib
 import subprocess

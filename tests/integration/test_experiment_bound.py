@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """tutti experiment --bound: what is possible at all, beside a run and beside a search for the goodput."""
+# plain build only: minutes of simulation, whose unit tests run under sanitizers
 import json
 import os
 import pathlib

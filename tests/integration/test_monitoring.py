@@ -3,6 +3,7 @@
 
 Every metric that they name is on the page of a running server, every expression is one that Prometheus evaluates, and
 those of the dashboard give values while the server has load."""
+# plain build only: what is under test are the rules of Prometheus
 import json
 import pathlib
 import re

@@ -2,6 +2,7 @@
 """C1, C3-C5: the cellular policy runs the same tasks at the same nanoseconds as the paper's algorithm 1 in an independent
 Python program (tests/python/naive_cellular.py), and requests end alike: chains, encoders and decoders, trees of any shape,
 models that share cells, exits, deadlines, cancellations, costs of tasks, a network, every option; and figure 5 by hand."""
+# plain build only: minutes of simulation, whose unit tests run under sanitizers
 import os
 import pathlib
 import random

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """D2, D3, D5-D8: the diversity policy runs the same tasks at the same nanoseconds, and ends every request as the paper's rules do in an
 independent Python program (tests/python/naive_diversity.py), on random pipelines, loads and options."""
+# plain build only: minutes of simulation, whose unit tests run under sanitizers
 import collections
 import os
 import pathlib

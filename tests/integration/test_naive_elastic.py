@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """E1, E2, E4-E6: the elastic policy runs the same batches on the same workers at the same nanoseconds as E2bird's rules in an
 independent Python program (tests/python/naive_elastic.py), on drawn worlds with every option."""
+# plain build only: minutes of simulation, whose unit tests run under sanitizers
 import collections
 import os
 import pathlib

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """L1-L5: the lazy policy runs the same tasks at the same nanoseconds as the paper's rules in an independent Python program
 (tests/python/naive_lazybatching.py): the paper's models at loads at which batches form, and drawn worlds with every option."""
+# plain build only: minutes of simulation, whose unit tests run under sanitizers
 import csv
 import os
 import pathlib

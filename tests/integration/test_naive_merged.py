@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """C7: merged graphs run the same tasks at the same nanoseconds as an independent Python program (tests/python/naive_merged.py), and
 requests end alike: trees, chains, encoders and decoders, several models and executors, exits, cancellations, costs, every option."""
+# plain build only: minutes of simulation, whose unit tests run under sanitizers
 import os
 import pathlib
 import random

@@ -2,6 +2,7 @@
 """C7: padding and bucketing runs the same tasks at the same nanoseconds as an independent Python program
 (tests/python/naive_padded.py), and requests end alike: static and recurrent steps, run times by length, several models and
 executors, rows, cancellations, a network, every option."""
+# plain build only: minutes of simulation, whose unit tests run under sanitizers
 import os
 import pathlib
 import random

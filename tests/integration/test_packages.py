@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The packages of scripts/make_packages.sh: each is taken apart, checked, and its program serves a request."""
+# plain build only: what is under test is a package
 import gzip
 import hashlib
 import json

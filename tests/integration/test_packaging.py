@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """What is installed beside the program: man pages, completion, the systemd unit, documents."""
+# plain build only: what is under test is what is installed
 import json
 import os
 import pathlib

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Report pages as a browser shows them: every kind, in light and dark, on a screen and on a phone."""
+# plain build only: what is under test is the script of the pages
 import json
 import os
 import pathlib

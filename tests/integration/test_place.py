@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """tutti place: the answer, its files, the program for a solver, and what it says about problems that are wrong."""
+# plain build only: minutes of simulation, whose unit tests run under sanitizers
 import json
 import os
 import pathlib

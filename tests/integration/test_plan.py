@@ -3,6 +3,7 @@
 
 The model is emulated: a batch takes what its profile says, so which policy is best is known. No figure is compared with
 real time."""
+# plain build only: minutes of simulation, whose unit tests run under sanitizers
 import json
 import os
 import pathlib

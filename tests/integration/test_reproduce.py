@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """tutti reproduce: the quick form holds, its outputs agree, and bad requests are refused."""
+# plain build only: minutes of simulation, whose unit tests run under sanitizers
 import collections
 import json
 import os
