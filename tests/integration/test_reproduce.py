@@ -193,6 +193,19 @@ class Reproduce(unittest.TestCase):
             self.assertIn("FAILS", answer.stdout)
             self.assertIn("regression 1: 0 hold, 1 fail\n", answer.stdout)
 
+    def test_a_reason_has_what_its_tests_gave(self):
+        """In the unit of the test, and without a value if only the reason's row was asked for."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "facts.pbtxt")
+            experiment = ROOT / "experiments" / "symphony" / "table2-resnet50.pbtxt"
+            fact = 'fact { id: "%s" what: "%s" published: 5839 unit: "%s" %s ours { experiment: "%s" measure: STAGGERED_BOUND } }\n'
+            reason = 'why: "A reason." tested_by: ["test"]'
+            path.write_text(
+                fact % ("reason", "one", "x", reason, experiment) + fact % ("test", "another", "rows", "", experiment)
+            )
+            self.assertRegex(run(path, "--markdown").stdout, r"\| A reason\. Tested by test: \d+ rows\. \|")
+            self.assertIn("| A reason. Tested by test. |", run(path, "--markdown", "--only", "reason").stdout)
+
     def test_list_and_markdown(self):
         listing = run("symphony", "--list")
         self.assertEqual(listing.returncode, 0)
