@@ -92,9 +92,13 @@ class Reproduce(unittest.TestCase):
                 self.assertIsNotNone(row["ours"], row)
 
     def test_an_average_is_shown_for_both_variants(self):
-        """LazyBatching's published averages: a row for the paper's rule, and one for ours."""
+        """Published averages: a row for the paper's rule, and one for ours."""
         listing = run("lazybatching", "--list").stdout
         for name in ("average-latency", "average-throughput", "satisfaction", "others", "others-throughput"):
+            self.assertRegex(listing, rf"(?m)^{name} ")
+            self.assertRegex(listing, rf"(?m)^{name}-ours ")
+        listing = run("dvabatch", "--list").stdout
+        for name in ("overall-latency", "peak-bertbase", "peak-bertlarge", "peak-others"):
             self.assertRegex(listing, rf"(?m)^{name} ")
             self.assertRegex(listing, rf"(?m)^{name}-ours ")
 
@@ -194,6 +198,19 @@ class Reproduce(unittest.TestCase):
             self.assertIn("FAILS", answer.stdout)
             self.assertIn("regression 1: 0 hold, 1 fail\n", answer.stdout)
 
+    def test_a_reason_has_what_its_tests_gave(self):
+        """In the unit of the test, and without a value if only the reason's row was asked for."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "facts.pbtxt")
+            experiment = ROOT / "experiments" / "symphony" / "table2-resnet50.pbtxt"
+            fact = 'fact { id: "%s" what: "%s" published: 5839 unit: "%s" %s ours { experiment: "%s" measure: STAGGERED_BOUND } }\n'
+            reason = 'why: "A reason." tested_by: ["test"]'
+            path.write_text(
+                fact % ("reason", "one", "x", reason, experiment) + fact % ("test", "another", "rows", "", experiment)
+            )
+            self.assertRegex(run(path, "--markdown").stdout, r"\| A reason\. Tested by test: \d+ rows\. \|")
+            self.assertIn("| A reason. Tested by test. |", run(path, "--markdown", "--only", "reason").stdout)
+
     def test_list_and_markdown(self):
         listing = run("symphony", "--list")
         self.assertEqual(listing.returncode, 0)
@@ -215,6 +232,19 @@ class Reproduce(unittest.TestCase):
                 self.assertEqual(
                     found[what], ("\n  published: " in fact) + ("\n  holds {" in fact), f"{path.name}: {what}"
                 )
+
+    def test_a_number_is_not_shown_for_ours_alone(self):
+        """Each published number that ours is compared with is compared with the published rule, too."""
+        alone = {"symphony": ["densenet-24-over-eager"]}  # which of its values has 24 devices is not in the text
+        for path in sorted((ROOT / "facts").glob("*.pbtxt")):
+            variants = collections.defaultdict(set)
+            for fact in re.split(r"(?m)^fact \{\n", path.read_text())[1:]:
+                published = re.search(r"^  published: (.*)", fact, re.M)
+                source = re.search(r'^  source: "(.*?)(; our option)?"', fact, re.M)[1]
+                name = re.search(r'^  id: "(.*)"', fact, re.M)[1]
+                if published and name not in alone.get(path.stem, ()):
+                    variants[source, float(published[1])].add("  variant: OURS\n" in fact)
+            self.assertEqual([key for key, of in variants.items() if of == {True}], [], path.name)
 
     def test_the_readme_states_the_closing_counts(self):
         page = (ROOT / "docs" / "results" / "REPRODUCTION.md").read_text()

@@ -90,7 +90,7 @@ static const struct tt_fact_row *find_row(const struct tt_fact_table *table, con
     return NULL;
 }
 
-/* Why the value differs, with what the runs that test the reason gave. */
+/* Why the value differs, with what the runs that test the reason gave, if they were run too. */
 static void print_reason(const struct tt_fact_table *table, const struct tt_fact_row *row,
                          struct tt_text *out) {
     const Tutti__Fact *fact = row->fact;
@@ -99,10 +99,13 @@ static void print_reason(const struct tt_fact_table *table, const struct tt_fact
     tt_text_puts(out, fact->why);
     for (size_t i = 0; i < fact->n_tested_by; i++) {
         const struct tt_fact_row *test = find_row(table, fact->tested_by[i]);
+        tt_text_printf(out, "%s%s%s", out->length > start && i == 0 ? " " : "",
+                       i == 0 ? "Tested by " : ", ", fact->tested_by[i]);
+        if (!test || isnan(test->ours))
+            continue;
         char value[CELL];
-        print_value(value, test ? test->ours : NAN, fact->unit);
-        tt_text_printf(out, "%s%s%s: %s", out->length > start && i == 0 ? " " : "",
-                       i == 0 ? "Tested by " : ", ", fact->tested_by[i], value);
+        print_value(value, test->ours, test->fact->unit);
+        tt_text_printf(out, ": %s", value);
     }
     if (fact->n_tested_by > 0)
         tt_text_puts(out, ".");

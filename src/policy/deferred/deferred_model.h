@@ -60,9 +60,11 @@
  * counts with its executor's. Where a batch of a near executor may not start yet, the batch of the
  * longest delay is taken: its candidate said that it may.
  *
- * Minimum sizes m, by option. Rates are integers in rows per 1000 s. The count of each 100 ms (of
- * the elapsed time, if longer) enters an average with weight 95163 ppm (1 - e^-0.1: a time constant
- * of 1 s); the first ten enter with weight 1/n. gather = (D - beta - d_ctrl) / (alpha + d_data +
+ * Minimum sizes m, by option. Rates are integers in rows per 1000 s. The first event at or after
+ * each multiple of 100 ms counts the rows since the last count, those of its own instant included,
+ * over the exact time since. That rate enters an average with weight 95163 ppm (1 - e^-0.1: a time
+ * constant of 1 s), as often as 100 ms fit into that time (rounded to nearest, at least once); the
+ * first ten enter with weight 1/n. gather = (D - beta - d_ctrl) / (alpha + d_data +
  * 1/r), in rows / 1000 and at least one row. It is the number of rows that arrive at rate r while a
  * head waits until its frontrun; D is the model's SLO.
  * - bmax: m = gather.
