@@ -2,6 +2,7 @@
 """S1-S3, S5: symphony, eager and timeout run the same batches at the same nanoseconds as an independent Python program
 (tests/python/naive_symphony.py), for seconds of load, so that the early drop's rates count; several models and executors, rows,
 every form of the early drop."""
+# plain build only: minutes of simulation, whose unit tests run under sanitizers
 import os
 import pathlib
 import random
