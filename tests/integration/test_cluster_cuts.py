@@ -139,7 +139,8 @@ class CutsTest(unittest.TestCase):
         dropped = "the plan of 1 move was dropped: "
         await_true(lambda: dropped in cluster.processes[former].said(), 60, cluster.said)
         refused = "node %s is not linked: it could take over with the placement of before"
-        self.assertIn(refused % later, cluster.command_at(former, "placement", "plan", "--move", "echo=p2"))
+        await_true(lambda: refused % later in cluster.command_at(former, "placement", "plan", "--move", "echo=p2"), 60,
+                   "the former primary says that it waits for the later")  # fmt: skip
         await_true(lambda: refused % former in cluster.command_at(later, "placement", "plan", "--move", "second=p1"), 60,
                    "the later primary says that it waits for the former")  # fmt: skip
         self.assertTrue(at(former)["primary"] and at(later)["primary"], cluster.status())
