@@ -243,7 +243,8 @@ set(TUTTI_TEST_ENVIRONMENT "ORT_DISABLE_TELEMETRY=1"
 # A test links its own layer (and through it the lower ones); tests run from the source tree's root. A test that
 # starts threads, by pthread_create or as a line of its own says, "/* threaded */", gets the label `threads` and runs
 # under ThreadSanitizer too (`make tsan` builds the target threaded_tests). One without the line "/* slow */" gets the
-# label `quick` (`make quick` builds the target quick_tests).
+# label `quick` (`make quick` builds the target quick_tests). One with a line "/* plain build only: REASON */" gets the
+# label `plain`, which `make asan` leaves out.
 function(tutti_unit_tests)
   add_custom_target(threaded_tests)
   add_custom_target(quick_tests)
@@ -272,6 +273,10 @@ function(tutti_unit_tests)
       list(APPEND labels quick)
       add_dependencies(quick_tests ${name})
     endif()
+    file(STRINGS ${test} plain REGEX "^/\\* plain build only: ")
+    if(plain)
+      list(APPEND labels plain)
+    endif()
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${test})
     set_tests_properties(${name} PROPERTIES ENVIRONMENT "${TUTTI_TEST_ENVIRONMENT}" LABELS "${labels}")
   endforeach()
@@ -279,8 +284,8 @@ endfunction()
 
 # Tests that drive the finished program from outside (tests/integration/test_*.py), and tests of the project's
 # scripts (scripts/test_*.py). They get the program's path in TUTTI_PROGRAM, use the Python of .deps/venv where setup
-# could make it, and end with 77 when this machine lacks what they need. TUTTI_LIBRARY is libtutti.so, or empty. One with
-# the line "# plain build only: REASON" gets the label `plain`, which `make asan` leaves out.
+# could make it, and end with 77 when this machine lacks what they need. TUTTI_LIBRARY is libtutti.so, or empty. A line
+# "# plain build only: REASON" gives the label `plain` here.
 function(tutti_python_tests)
   if(TARGET tutti_shared)
     set(library $<TARGET_FILE:tutti_shared>)

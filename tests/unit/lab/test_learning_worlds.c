@@ -10,7 +10,11 @@
 
 #include <cmocka.h>
 
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+enum { WORLDS = 200, REQUESTS = 250 };
+#else
 enum { WORLDS = 1000, REQUESTS = 250 };
+#endif
 
 static void random_worlds(void **state) {
     (void)state;

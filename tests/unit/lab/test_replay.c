@@ -18,9 +18,9 @@
 
 #include <cmocka.h>
 
-/* Worlds of each policy. The recorder's thread does the same in every one, and ThreadSanitizer
- * makes each 30 times as long. */
-#if defined(__SANITIZE_THREAD__)
+/* Worlds of each policy. The recorder's thread does the same in every one, and sanitizers make each
+ * up to 30 times as long. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define WORLDS 2
 #else
 #define WORLDS 12

@@ -21,6 +21,13 @@
 
 static char path[64];
 
+/* Of so many worlds, those that a run draws: sanitizers make each up to 30 times as long. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define WORLDS(count) (((count) + 3) / 4)
+#else
+#define WORLDS(count) (count)
+#endif
+
 enum { CHAIN, PAIR, TREE, MODELS, MAX_REQUESTS = 2000, LONGEST = 20 };
 
 struct world {
@@ -193,7 +200,7 @@ static void cells_replay(void **state) {
                     {{{"min_batch", "3"}}, 1, true},
                     {{{"max_tasks", "1"}, {"drop", "deadline"}}, 2, true}};
     for (size_t i = 0; i < TT_COUNT(variants); i++)
-        for (uint64_t seed = test_seed(1), end = seed + 6; seed < end; seed++) {
+        for (uint64_t seed = test_seed(1), end = seed + WORLDS(6); seed < end; seed++) {
             struct world w;
             world_init(&w, MODELS, "cellular");
             w.options = variants[i].options;
@@ -257,7 +264,7 @@ static void simulates_as(struct tt_replay *made, const struct world *w) {
 
 static void the_recorded_policy_does_the_same(void **state) {
     (void)state;
-    for (uint64_t seed = test_seed(20), end = seed + 10; seed < end; seed++) {
+    for (uint64_t seed = test_seed(20), end = seed + WORLDS(10); seed < end; seed++) {
         struct world w;
         struct tt_text bytes;
         struct tt_recording recording;
@@ -285,7 +292,7 @@ static void whole_sequences_end_where_they_did(void **state) {
         int32_t count;
     } others[] = {{"padded", NULL, 0}, {"lazy", NULL, 0},   {"serial", NULL, 0},
                   {"window", NULL, 0}, {"merged", NULL, 0}, {"cellular", one_task, 1}};
-    for (uint64_t seed = test_seed(40), end = seed + 4; seed < end; seed++) {
+    for (uint64_t seed = test_seed(40), end = seed + WORLDS(4); seed < end; seed++) {
         struct world w;
         struct tt_text bytes;
         struct tt_recording recording;

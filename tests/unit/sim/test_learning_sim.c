@@ -1,4 +1,5 @@
 /* slow */
+/* plain build only: minutes of simulation, whose parts have tests of their own */
 /* Learning in virtual time, under every policy that decides by latencies: a profile that is wrong
  * by three, a device that is half as fast for a minute, a device that stops for 500 ms. The share
  * of requests in time comes back to what a right profile gives. Devices that take what their

@@ -1,4 +1,5 @@
 /* slow */
+/* plain build only: minutes of simulation, whose parts have tests of their own */
 /* Overload on devices that are not exact, in virtual time: each run takes 10 % more or less
  * (log-normal) than its profile says, and one in a hundred takes three times as long. Under every
  * policy of the deferred family, and under those that drop by option:
