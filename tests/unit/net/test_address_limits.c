@@ -33,7 +33,7 @@ static struct tt_peer_address v6(int network, int host) {
 
 static void test_addresses(void **state) {
     (void)state;
-    struct tt_address_limits *limits = tt_address_limits_new(2);
+    struct tt_address_limits *limits = tt_address_limits_new(2, 0);
     struct tt_address_place *first, *second, *third, *none;
     struct tt_error why = {{0}};
     const struct tt_peer_address one = v4(1), other = v4(2), unknown = {.is_known = false};
@@ -75,7 +75,7 @@ static void test_addresses(void **state) {
 /* Hosts of one IPv6 network are one client; IPv4 addresses are not. */
 static void test_networks(void **state) {
     (void)state;
-    struct tt_address_limits *limits = tt_address_limits_new(10);
+    struct tt_address_limits *limits = tt_address_limits_new(10, 0);
     struct tt_address_place *places[4];
     struct tt_error why;
     const struct tt_peer_address peers[] = {v6(1, 1), v6(1, 2), v6(2, 1), v4(1)};
@@ -95,7 +95,7 @@ enum { ADDRESSES = 40, LIMIT = 3, STEPS = 20000 };
 static void test_against_a_plain_model(void **state) {
     (void)state;
     struct tt_prng prng;
-    struct tt_address_limits *limits = tt_address_limits_new(LIMIT);
+    struct tt_address_limits *limits = tt_address_limits_new(LIMIT, 0);
     struct tt_address_place *places[ADDRESSES] = {NULL};
     int connections[ADDRESSES] = {0}, requests[ADDRESSES] = {0}, refused = 0;
     tt_prng_init(&prng, test_seed(6), 0);
@@ -174,7 +174,7 @@ static void *client_main(void *context) {
 static void test_threads(void **state) {
     (void)state;
     pthread_t threads[4];
-    shared = tt_address_limits_new(2);
+    shared = tt_address_limits_new(2, 0);
     for (uintptr_t i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, client_main, (void *)i), 0);
     for (int i = 0; i < 4; i++)
@@ -186,7 +186,7 @@ static void test_threads(void **state) {
 }
 
 static void leave_with_a_request(void) {
-    struct tt_address_limits *limits = tt_address_limits_new(2);
+    struct tt_address_limits *limits = tt_address_limits_new(2, 0);
     struct tt_address_place *place;
     struct tt_error why;
     const struct tt_peer_address peer = v4(1);
@@ -196,7 +196,7 @@ static void leave_with_a_request(void) {
 }
 
 static void free_with_a_place(void) {
-    struct tt_address_limits *limits = tt_address_limits_new(2);
+    struct tt_address_limits *limits = tt_address_limits_new(2, 0);
     struct tt_address_place *place;
     struct tt_error why;
     const struct tt_peer_address peer = v4(1);
@@ -206,7 +206,7 @@ static void free_with_a_place(void) {
 
 /* The place lies in the wrong bucket: its first member is its address. */
 static void check_a_moved_place(void) {
-    struct tt_address_limits *limits = tt_address_limits_new(2);
+    struct tt_address_limits *limits = tt_address_limits_new(2, 0);
     struct tt_address_place *place;
     struct tt_error why;
     const struct tt_peer_address peer = v4(1);

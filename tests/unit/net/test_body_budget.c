@@ -132,24 +132,24 @@ static void test_identity(void **state) {
     assert_int_equal(tt_token_table_parse("tokens", text, strlen(text), NULL, &table, &why), TT_OK);
     struct tt_identity *ann = table->entries[0].identity;
     begin(4 * MIB);
-    first.part.identity = second.part.identity = ann;
-    tt_refcount_ref(&ann->shared.references);
-    tt_refcount_ref(&ann->shared.references);
+    first.part.holder = second.part.holder = &ann->holder;
+    tt_byte_holder_ref(&ann->holder);
+    tt_byte_holder_ref(&ann->holder);
     assert_int_equal(take(&first, &one, 60 * KIB), TT_BODY_TAKEN);
-    assert_int_equal(tt_client_limits_bytes(&ann->limits), 0); /* it is small */
+    assert_int_equal(tt_client_limits_bytes(&ann->holder.limits), 0); /* it is small */
     assert_int_equal(take(&first, &one, 540 * KIB), TT_BODY_TAKEN);
-    assert_int_equal(tt_client_limits_bytes(&ann->limits), 600 * KIB);
+    assert_int_equal(tt_client_limits_bytes(&ann->holder.limits), 600 * KIB);
     assert_int_equal(take(&second, &other, 425 * KIB), TT_BODY_OVER_SHARE);
     assert_int_equal(take(&second, &other, 424 * KIB), TT_BODY_TAKEN);
     tt_body_part_move(&first.part, &moved.part);
     assert_int_equal(take(&first, &one, 70 * KIB), TT_BODY_OVER_SHARE);
     tt_body_part_end(&moved.part);
-    assert_int_equal(tt_client_limits_bytes(&ann->limits), 424 * KIB);
+    assert_int_equal(tt_client_limits_bytes(&ann->holder.limits), 424 * KIB);
     assert_int_equal(take(&first, &one, 70 * KIB), TT_BODY_TAKEN);
     tt_body_part_clear(&first.part);
     tt_body_part_end(&first.part);
     tt_body_part_end(&second.part);
-    assert_int_equal(tt_client_limits_bytes(&ann->limits), 0);
+    assert_int_equal(tt_client_limits_bytes(&ann->holder.limits), 0);
     tt_token_table_check(table);
     tt_token_table_unref(table);
     end();
