@@ -72,6 +72,46 @@ static void test_addresses(void **state) {
     tt_address_limits_free(limits);
 }
 
+/* All connections of an address share what holds its bytes, and what still has a reference keeps
+ * it. Connections and requests have no limit then. */
+static void test_bytes(void **state) {
+    (void)state;
+    struct tt_address_limits *limits = tt_address_limits_new(0, 1000), *none;
+    struct tt_address_place *first, *second, *third;
+    struct tt_error why = {{0}};
+    const struct tt_peer_address one = v4(1), other = v4(2);
+    assert_true(tt_address_limits_enter(limits, &one, &first, &why));
+    assert_true(tt_address_limits_enter(limits, &one, &second, &why));
+    assert_true(tt_address_limits_enter(limits, &other, &third, &why));
+    assert_true(tt_address_limits_begin(limits, first, &why));
+    tt_address_limits_end(first);
+    struct tt_byte_holder *holder = tt_byte_holder_ref(tt_address_place_holder(first));
+    assert_ptr_equal(tt_address_place_holder(second), holder);
+    assert_ptr_not_equal(tt_address_place_holder(third), holder);
+    assert_true(tt_byte_holder_take(holder, 700));
+    assert_false(tt_byte_holder_take(holder, 301));
+    assert_true(tt_byte_holder_take(tt_address_place_holder(third), 301));
+    tt_byte_holder_give(tt_address_place_holder(third), 301);
+    assert_int_equal(tt_byte_holder_refuse_body(holder, &why), TT_ERR_BUSY);
+    assert_string_equal(why.text, "the client's address has reached its limit of 1000 bytes of "
+                                  "bodies in receipt at a time (--limit-bytes-per-address); send "
+                                  "fewer at a time");
+    tt_address_limits_check(limits);
+    tt_address_limits_leave(limits, first);
+    tt_address_limits_leave(limits, second);
+    tt_address_limits_leave(limits, third);
+    assert_int_equal(tt_address_limits_count(limits), 0);
+    tt_byte_holder_give(holder, 700);
+    tt_byte_holder_unref(holder);
+    tt_address_limits_free(limits);
+    assert_null(tt_address_place_holder(NULL));
+    none = tt_address_limits_new(1, 0);
+    assert_true(tt_address_limits_enter(none, &one, &first, &why));
+    assert_null(tt_address_place_holder(first));
+    tt_address_limits_leave(none, first);
+    tt_address_limits_free(none);
+}
+
 /* Hosts of one IPv6 network are one client; IPv4 addresses are not. */
 static void test_networks(void **state) {
     (void)state;
@@ -228,6 +268,7 @@ static void test_broken_rules(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_networks),
         cmocka_unit_test(test_broken_rules), /* it forks: before the threads */
         cmocka_unit_test(test_against_a_plain_model),
