@@ -418,6 +418,27 @@ class BytesOfAnAddress(HostileCase):
                 held[0].close()
                 self.wait_until(lambda at=address: self.ask_from(at)[0] == 200, "it is still counted")
 
+    def test_unpacked(self):
+        """What a small body or message unpacks to counts, too."""
+        body = pack(b" " * (9 * MIB) + BODY)
+        self.assertLess(len(body), 64 << 10)
+        for _ in range(2):
+            connection = http.client.HTTPConnection(self.server.address, timeout=60)
+            connection.request("POST", INFER, body, {"Content-Encoding": "gzip"})
+            answer = connection.getresponse()
+            content = answer.read().decode()
+            self.assertEqual((answer.status, answer.getheader("Retry-After")), (429, "1"), content)
+            self.assertIn(self.WORDS, content)
+            connection.close()
+        status, answer = self.ask("POST", INFER, pack(b" " * (7 * MIB) + BODY), {"Content-Encoding": "gzip"})
+        self.assertEqual(status, 200, answer)
+        with grpc.insecure_channel("127.0.0.1:%d" % self.grpc_port, compression=grpc.Compression.Gzip) as channel:
+            call = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer", request_serializer=bytes, response_deserializer=bytes)
+            for size, is_refused in ((9 * MIB, True), (7 * MIB, False)):
+                with self.assertRaises(grpc.RpcError) as caught:
+                    call(b"\x2a\0" * (size // 2), timeout=60)
+                self.assertEqual(self.WORDS in caught.exception.details(), is_refused, caught.exception)
+
     def test_a_message(self):
         """The one too many is a message of gRPC."""
         with grpc.insecure_channel("127.0.0.1:%d" % self.grpc_port) as channel:

@@ -52,7 +52,8 @@ void tt_http_transactions_identify(const struct tt_http_transactions *self,
                                    struct tt_http_message *message,
                                    struct tt_byte_holder *address) {
     struct tt_gate *gate = self->context.gate;
-    if (message->promised_bytes >= 0 && message->promised_bytes <= TT_BODY_SMALL)
+    bool is_small = message->promised_bytes >= 0 && message->promised_bytes <= TT_BODY_SMALL;
+    if (is_small && message->coding == TT_CODING_IDENTITY)
         return;
     struct tt_identity *identity = gate ? tt_gate_identity(gate, &message->token) : NULL;
     message->part.holder = tt_byte_holder_ref(tt_identity_holder(identity, address));

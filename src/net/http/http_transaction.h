@@ -55,8 +55,8 @@ void tt_http_transactions_init(struct tt_http_transactions *self, uv_loop_t *loo
 /* All have ended. */
 void tt_http_transactions_fini(struct tt_http_transactions *self);
 
-/* A large body counts against the limit of its identity or of the address, whose holder may be
- * NULL, from _begin_body on. */
+/* A body that is large or packed counts against the limit of its identity or of the address, whose
+ * holder may be NULL, from _begin_body on. */
 void tt_http_transactions_identify(const struct tt_http_transactions *self,
                                    struct tt_http_message *message, struct tt_byte_holder *address);
 /* `message` NULL: none was understood. `received_at`: its first byte, if there is a journal.
