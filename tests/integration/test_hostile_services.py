@@ -177,6 +177,7 @@ class Etcd(Node):
 
     def begin(self, name, answer):
         cluster = Cluster()
+        self.file = cluster.file
         self.addCleanup(cluster.stop)
 
         def list_nodes(request):
@@ -188,6 +189,31 @@ class Etcd(Node):
         self.assertTrue(node.wait_ready(60), node.said())
         server.serve, server.count = None, 0
         return server, node
+
+    def check_watch(self, name, answer, members=0):
+        """Requests are answered, but not the watch."""
+
+        def serve(request):
+            if b"/v3/watch" in request:
+                return None
+            if b"/v3/kv/range" in request:
+                many = [entry("members/%s%d" % ("n" * 150, i), "x") for i in range(members)]
+                return listing([entry("nodes", self.file.read_text())] + many)
+            lease = {"ID": "5", "TTL": "30"}
+            return fixed(json.dumps({"result": lease, "succeeded": True, "header": {"revision": "9"}, **lease}).encode())
+
+        server, node = self.begin(name, answer)
+        server.serve = serve
+        pid = node.process.pid
+        before, began, used = memory(pid, "VmRSS"), time.monotonic(), processor_s(pid)
+        self.await_attempts(server, 3, name)
+        share = (processor_s(pid) - used) / (time.monotonic() - began)
+        if members:
+            self.assertLess(share, 0.7, node.said())
+        await_true(lambda: name == "changes" or "etcd cannot be watched, which delays no request: " in node.said(), 60, lambda: name + ": " + node.said())
+        if not is_sanitized():
+            self.assertLess(memory(pid, "VmHWM") - before, MEMORY_BYTES, node.said())
+        self.end(node)
 
     def end(self, node):
         began = time.monotonic()
@@ -208,12 +234,12 @@ class Etcd(Node):
         self.check_lines(node.said())
         self.end(node)
 
-    def check_all(self, answers):
+    def check_all(self, answers, check=None):
         failures = []
 
         def run(name, answer):
             try:
-                self.check(name, answer)
+                (check or self.check)(name, answer)
             except AssertionError as error:
                 failures.append("%s: %s" % (name, error))
 
@@ -230,6 +256,20 @@ class Etcd(Node):
 
     def test_answers_that_do_not_end(self):
         self.check_all(SILENT | {name: answer for name, answer in ANSWERS.items() if answer[1]})
+
+    def test_watches(self):
+        line = b'{"result":{"header":{"revision":"9"},"events":[%s]}}\n'
+        change = json.dumps({"kv": entry("members/" + "m" * 300_000, "x")}).encode()
+        watches = {
+            "changes": (OK + b"\r\n", line % change),
+            "empty changes": (OK + b"\r\n", line % (b"{}," * 60_000 + b"{}")),
+            "empty lines": (OK + b"\r\n", b"\n" * 65536),
+        }
+        names = ("head", "no length", "chunk's length", "half", "nothing", "redirect")
+        self.check_all(SILENT | {name: ANSWERS[name] for name in names} | watches, self.check_watch)
+
+    def test_members_without_number(self):
+        self.check_watch("members", ANSWERS["nothing"], 12_000)
 
 
 if __name__ == "__main__":
