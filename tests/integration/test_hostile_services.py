@@ -7,7 +7,7 @@ import json
 import os
 import pathlib
 import re
-import signal
+import shutil
 import socket
 import ssl
 import sys
@@ -21,8 +21,6 @@ sys.path.insert(0, str(ROOT / "tests" / "python"))
 
 from certificates import Certificates  # noqa: E402
 from cluster_process import PROGRAM, Cluster, await_true  # noqa: E402
-from kubernetes_api import KubernetesApi  # noqa: E402
-from scaling_case import ScalingCase  # noqa: E402
 
 MIB = 1 << 20
 MEMORY_BYTES = 64 * MIB  # more than before the answers
@@ -152,12 +150,12 @@ def is_sanitized():
 
 
 class Node(unittest.TestCase):
-    """Of a scheduler beside a hostile server."""
+    """A scheduler beside a hostile server."""
 
     maxDiff = None
 
-    def await_attempts(self, server, count, what, seconds=60):
-        await_true(lambda: server.count >= count, seconds, lambda: "%s: %d of %d attempts; %s" % (what, server.count, count, self.said()))
+    def await_attempts(self, server, count, what):
+        await_true(lambda: server.count >= count, 60, lambda: "%s: %d of %d attempts" % (what, server.count, count))
 
     def check_lines(self, text):
         """What a server sent begins no line of its own, and moves no cursor."""
@@ -166,16 +164,54 @@ class Node(unittest.TestCase):
         self.assertNotIn("\x1b", text)
 
 
+    def end(self, node):
+        began = time.monotonic()
+        self.assertEqual(node.stop(30), 0, node.said())
+        self.assertLess(time.monotonic() - began, 20, node.said())
+
+    def check(self, name, answer):
+        server, node = self.begin(answer)
+        pid = node.process.pid
+        before, began, used = memory(pid, "VmRSS"), time.monotonic(), processor_s(pid)
+        self.await_attempts(server, self.ATTEMPTS, name)
+        await_true(lambda: self.WORDS in node.said(), 60, lambda: name + ": " + node.said())
+        share = (processor_s(pid) - used) / (time.monotonic() - began)
+        if not is_sanitized():
+            self.assertLess(memory(pid, "VmHWM") - before, MEMORY_BYTES, node.said())
+        if not answer[1]:  # reading what does come is work
+            self.assertLess(share, 0.5, "%s: it spins; %s" % (name, node.said()))
+        self.check_lines(node.said())
+        self.check_page(node)
+        self.end(node)
+
+    def check_page(self, node):
+        """Where else a person sees what the server said."""
+
+    def check_all(self, answers, check=None):
+        failures = []
+
+        def run(name, answer):
+            try:
+                (check or self.check)(name, answer)
+            except Exception as error:  # noqa: BLE001: whatever it is, it is reported
+                failures.append("%s: %r" % (name, error))
+
+        threads = [threading.Thread(target=run, args=pair, daemon=True) for pair in answers.items()]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(200)
+            self.assertFalse(thread.is_alive())
+        self.assertEqual(failures, [])
+
+
 class Etcd(Node):
     """It lists the cluster until a node has started."""
 
-    def said(self):
-        return "\n".join(node.said() for node in self.nodes.values())
+    ATTEMPTS = 6
+    WORDS = "etcd does not answer, which delays no request: "
 
-    def setUp(self):
-        self.nodes = {}
-
-    def begin(self, name, answer):
+    def begin(self, answer):
         cluster = Cluster()
         self.file = cluster.file
         self.addCleanup(cluster.stop)
@@ -185,7 +221,7 @@ class Etcd(Node):
 
         server = HostileServer(answer, serve=list_nodes)
         self.addCleanup(server.stop)
-        node = self.nodes[name] = cluster.start("s1", spec="etcd://127.0.0.1:%d/test" % server.port)
+        node = cluster.start("s1", spec="etcd://127.0.0.1:%d/test" % server.port)
         self.assertTrue(node.wait_ready(60), node.said())
         server.serve, server.count = None, 0
         return server, node
@@ -202,7 +238,7 @@ class Etcd(Node):
             lease = {"ID": "5", "TTL": "30"}
             return fixed(json.dumps({"result": lease, "succeeded": True, "header": {"revision": "9"}, **lease}).encode())
 
-        server, node = self.begin(name, answer)
+        server, node = self.begin(answer)
         server.serve = serve
         pid = node.process.pid
         before, began, used = memory(pid, "VmRSS"), time.monotonic(), processor_s(pid)
@@ -214,42 +250,6 @@ class Etcd(Node):
         if not is_sanitized():
             self.assertLess(memory(pid, "VmHWM") - before, MEMORY_BYTES, node.said())
         self.end(node)
-
-    def end(self, node):
-        began = time.monotonic()
-        self.assertEqual(node.stop(30), 0, node.said())
-        self.assertLess(time.monotonic() - began, 20, node.said())
-
-    def check(self, name, answer):
-        server, node = self.begin(name, answer)
-        pid = node.process.pid
-        before, began, used = memory(pid, "VmRSS"), time.monotonic(), processor_s(pid)
-        self.await_attempts(server, 6, name)
-        await_true(lambda: "etcd does not answer, which delays no request: " in node.said(), 60, lambda: name + ": " + node.said())
-        share = (processor_s(pid) - used) / (time.monotonic() - began)
-        if not is_sanitized():
-            self.assertLess(memory(pid, "VmHWM") - before, MEMORY_BYTES, node.said())
-        if not answer[1]:  # reading what does come is work
-            self.assertLess(share, 0.5, "%s: it spins; %s" % (name, node.said()))
-        self.check_lines(node.said())
-        self.end(node)
-
-    def check_all(self, answers, check=None):
-        failures = []
-
-        def run(name, answer):
-            try:
-                (check or self.check)(name, answer)
-            except AssertionError as error:
-                failures.append("%s: %s" % (name, error))
-
-        threads = [threading.Thread(target=run, args=pair, daemon=True) for pair in answers.items()]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(200)
-            self.assertFalse(thread.is_alive())
-        self.assertEqual(failures, [])
 
     def test_answers_that_end(self):
         self.check_all({name: answer for name, answer in ANSWERS.items() if not answer[1]})
@@ -270,6 +270,47 @@ class Etcd(Node):
 
     def test_members_without_number(self):
         self.check_watch("members", ANSWERS["nothing"], 12_000)
+
+
+class Kubernetes(Node):
+    """The scheduler asks how many pods there are."""
+
+    ATTEMPTS = 3
+    WORDS = "kubernetes does not say what runs: "
+
+    def begin(self, answer):
+        cluster = Cluster()
+        self.addCleanup(cluster.stop)
+        files = Certificates(cluster.folder)
+        account = cluster.folder / "account"
+        account.mkdir()
+        shutil.copy(files.path("ca.pem"), account / "ca.crt")
+        (account / "namespace").write_text("tutti")
+        (account / "token").write_text("secret")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*files.make("kubernetes"))
+        server = HostileServer(answer, context)
+        self.addCleanup(server.stop)
+        cluster.start("f1")
+        node = cluster.start("s1", "--scale-kubernetes", "tutti-{pool}", "--scale-kubernetes-account", str(account), "--scale-call-s", "2",
+                             "--scale-kubernetes-url", "https://127.0.0.1:%d" % server.port, "--scale-retry-s", "0.5")  # fmt: skip
+        self.assertTrue(node.wait_ready(60), node.said())
+        node.cluster = cluster
+        return server, node
+
+    def check_page(self, node):
+        shown = node.cluster.command("scale", "show", node.cluster.spec, "--json")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertIn(self.WORDS, json.loads(shown.stdout)["pools"][0]["last"])
+        plain = node.cluster.command("scale", "show", node.cluster.spec)
+        self.assertNotIn("\x1b", plain.stdout + plain.stderr)
+
+    def test_answers_that_end(self):
+        names = ("values", "many values", "not a number", "half", "nothing", "longer", "redirect", "no text", "bytes", "control")
+        self.check_all({name: ANSWERS[name] for name in names})
+
+    def test_answers_that_do_not_end(self):
+        self.check_all(SILENT | {name: ANSWERS[name] for name in ("head", "length", "chunk's length", "refusal")})
 
 
 if __name__ == "__main__":
