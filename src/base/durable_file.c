@@ -26,19 +26,21 @@ enum tt_err tt_durable_directory(const char *path) {
     return error && error != EINVAL ? TT_ERR_IO : TT_OK; /* EINVAL: the file system cannot */
 }
 
-enum tt_err tt_durable_rename(const char *from, const char *to) {
+void tt_durable_entry(const char *path) {
     char parent[PATH_MAX];
-    const char *slash = strrchr(to, '/');
-    size_t length = slash ? (size_t)(slash - to) : 0;
-    if (length >= sizeof(parent)) {
-        errno = ENAMETOOLONG;
-        return TT_ERR_IO;
-    }
+    const char *slash = strrchr(path, '/');
+    size_t length = slash ? (size_t)(slash - path) : 0;
+    if (length >= sizeof(parent))
+        return;
+    memcpy(parent, path, length);
+    parent[length] = '\0';
+    (void)!tt_durable_directory(length ? parent : slash ? "/" : ".");
+}
+
+enum tt_err tt_durable_rename(const char *from, const char *to) {
     if (rename(from, to) != 0)
         return TT_ERR_IO;
-    memcpy(parent, to, length);
-    parent[length] = '\0';
     /* The new content is there by its name; at worst a loss of power brings the old one back. */
-    (void)!tt_durable_directory(length ? parent : slash ? "/" : ".");
+    tt_durable_entry(to);
     return TT_OK;
 }

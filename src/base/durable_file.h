@@ -15,6 +15,8 @@
 TT_MUST_CHECK enum tt_err tt_durable_close(FILE *take_file);
 /* Brings the entries of a directory to the disk. Errors: IO (errno). */
 TT_MUST_CHECK enum tt_err tt_durable_directory(const char *path);
+/* Brings the entry of a file to the disk, where the file system can. */
+void tt_durable_entry(const char *path);
 /* Renames a file, or a directory whose files are on the disk, within a directory. Errors: IO
  * (errno): the rename failed. */
 TT_MUST_CHECK enum tt_err tt_durable_rename(const char *from, const char *to);
