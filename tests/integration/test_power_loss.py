@@ -111,6 +111,21 @@ class Programs(LossCase):
         moments = self.lose_at_each(["experiment", experiment, "--svg", out], lambda: out.write_bytes(b"old"), check)
         self.assertEqual(moments, 6)
 
+    def test_csv_files(self):
+        experiment = ROOT / "experiments" / "symphony" / "worked-example-3.3.pbtxt"
+        paths = [self.work / "tasks.csv", self.work / "outcomes.csv"]
+        arguments = ["experiment", experiment, "--tasks", paths[0], "--outcomes", paths[1]]
+        self.work.mkdir()
+        self.run_program(arguments)
+        new = [path.read_bytes() for path in paths]
+
+        def check(is_complete):
+            for path, content in zip(paths, new):
+                self.assertIn(path.read_bytes(), (content,) if is_complete else (b"old", content))
+
+        moments = self.lose_at_each(arguments, lambda: [path.write_bytes(b"old") for path in paths], check)
+        self.assertEqual(moments, 12)
+
     def test_profiles(self):
         """The profile is the old one or the new one, and what was measured so far is no obstacle to measuring on."""
         models = self.folder / "models"
