@@ -11,7 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HTTPS_TCP_PORT = 443, CONFLICT = 409, MAX_FILE_BYTES = 1 << 16, MAX_NAME_BYTES = 253 };
+enum {
+    HTTPS_TCP_PORT = 443,
+    CONFLICT = 409,
+    MAX_FILE_BYTES = 1 << 16,
+    MAX_NAME_BYTES = 253,
+    SHOWN_BYTES = 600
+};
 
 static const char pods_account[] = "/var/run/secrets/kubernetes.io/serviceaccount";
 
@@ -156,8 +162,10 @@ static enum tt_err refused(const struct server *server, int32_t status, const st
     enum tt_err err = status == CONFLICT ? TT_ERR_BUSY
                       : status >= 500    ? TT_ERR_UNAVAILABLE
                                          : TT_ERR_INVALID;
-    tt_fail(err, why, "%s: HTTP status %d: %.600s", tt_text_string(&server->path), status,
-            message ? message : tt_text_string(body));
+    char shown[SHOWN_BYTES];
+    (void)tt_http_shown(message ? message : tt_text_string(body),
+                        message ? strlen(message) : body->length, shown, SHOWN_BYTES);
+    tt_fail(err, why, "%s: HTTP status %d: %s", tt_text_string(&server->path), status, shown);
     json_decref(json);
     return err;
 }

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 void tt_text_init(struct tt_text *self) { *self = (struct tt_text){0}; }
 
@@ -185,22 +184,11 @@ enum tt_err tt_text_read_file(const char *path, size_t limit_bytes, struct tt_te
 enum tt_err tt_text_write_file(const char *path, const struct tt_text *text, struct tt_error *why) {
     if (text->failed)
         return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory while composing it", path);
-    struct tt_text temporary;
-    tt_text_init(&temporary);
-    tt_text_printf(&temporary, "%s.%ld.tmp", path, (long)getpid());
-    FILE *file = temporary.failed ? NULL : fopen(temporary.bytes, "wb");
-    if (!file) {
-        enum tt_err err = tt_fail(TT_ERR_IO, why, "%s: %s", path, strerror(errno));
-        tt_text_fini(&temporary);
+    struct tt_durable_out out;
+    enum tt_err err = tt_durable_begin(&out, path, why);
+    if (err)
         return err;
-    }
-    size_t written = text->length ? fwrite(text->bytes, 1, text->length, file) : 0;
-    int error = written == text->length ? 0 : errno;
-    enum tt_err err = tt_durable_close(file);
-    if (error || err || tt_durable_rename(temporary.bytes, path)) {
-        err = tt_fail(TT_ERR_IO, why, "%s: %s", path, strerror(error ? error : errno));
-        unlink(temporary.bytes);
-    }
-    tt_text_fini(&temporary);
-    return err;
+    if (text->length)
+        (void)!fwrite(text->bytes, 1, text->length, out.file); /* _end says whether it worked */
+    return tt_durable_end(&out, TT_OK, why);
 }

@@ -16,9 +16,17 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-enum { READ_BYTES = 65536, TLS_RECORD_BYTES = 16384, EVENTS = 64, HEADER_NAME_BYTES = 40 };
+enum {
+    READ_BYTES = 65536,
+    READS = 16, /* of one connection in a poll; what else it has is read in the next one */
+    TLS_RECORD_BYTES = 16384,
+    EVENTS = 64,
+    HEADER_NAME_BYTES = 40
+};
 
 enum link_state { LINK_CONNECTING, LINK_IDLE, LINK_BUSY, LINK_DEAD };
+
+static const uint32_t link_events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
 
 /* A connection. */
 struct tt_http_link {
@@ -314,8 +322,7 @@ static int link_open(struct tt_http_client *self) {
     }
     int one = 1;
     setsockopt(link->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
-                                .data.ptr = link};
+    struct epoll_event event = {.events = link_events, .data.ptr = link};
     int failed = connect(link->fd, to, self->address.socket_address_bytes);
     if (failed && errno == EINPROGRESS)
         failed = 0;
@@ -433,9 +440,16 @@ static void tls_take(struct tt_http_link *link, size_t count) {
         link_close(link, TT_HTTP_BROKEN, tt_tls_session_reason(tls));
 }
 
+/* The socket may have more: asks for another edge. */
+static void link_read_later(struct tt_http_link *link) {
+    struct epoll_event event = {.events = link_events, .data.ptr = link};
+    if (epoll_ctl(link->client->epoll, EPOLL_CTL_MOD, link->fd, &event) < 0)
+        link_close(link, TT_HTTP_BROKEN, broken_reason(errno));
+}
+
 static void link_read(struct tt_http_link *link) {
     struct tt_http_client *self = link->client;
-    for (;;) {
+    for (int reads = 0; reads < READS; reads++) {
         ssize_t count = read(link->fd, self->buffer, READ_BYTES);
         if (count < 0 && errno == EINTR)
             continue;
@@ -456,6 +470,7 @@ static void link_read(struct tt_http_link *link) {
         if (link->state == LINK_DEAD || count < READ_BYTES)
             return; /* a short read has emptied the socket; more bytes cause a new edge */
     }
+    link_read_later(link);
 }
 
 static void link_connected(struct tt_http_link *link) {

@@ -11,6 +11,14 @@ enum { KEEP_BYTES = 16 << 20, SHOWN_BYTES = 700 };
 
 static const int64_t look_ns = 100 * TT_MS; /* between two looks at `stopping` */
 
+const char *tt_http_shown(const char *text, size_t length, char *out, size_t out_bytes) {
+    size_t count = length < out_bytes ? length : out_bytes - 1;
+    for (size_t i = 0; i < count; i++)
+        out[i] = (char)(text[i] >= ' ' && text[i] < 127 ? text[i] : '.');
+    out[count] = '\0';
+    return out;
+}
+
 static void on_done(void *context, struct tt_http_call *call) {
     (void)call;
     *(bool *)context = true;
@@ -114,6 +122,7 @@ enum tt_err tt_http_fetch(const struct tt_http_address *address, const char *pat
                                     .content_type = "application/json",
                                     .give_up_ns = give_up_ns};
     int32_t status;
+    char shown[SHOWN_BYTES];
     struct tt_text answer;
     enum tt_err err = tt_http_ask(&ask, &status, &answer, why);
     if (err)
@@ -122,9 +131,10 @@ enum tt_err tt_http_fetch(const struct tt_http_address *address, const char *pat
         *out_body = answer;
         return TT_OK;
     }
-    err = tt_fail(status == 503 ? TT_ERR_UNAVAILABLE : TT_ERR_INVALID, why,
-                  "%s://%s%s: HTTP status %d: %.*s", address->scheme, address->authority, path,
-                  status, (int)answer.length, tt_text_string(&answer));
+    err =
+        tt_fail(status == 503 ? TT_ERR_UNAVAILABLE : TT_ERR_INVALID, why,
+                "%s://%s%s: HTTP status %d: %s", address->scheme, address->authority, path, status,
+                tt_http_shown(tt_text_string(&answer), answer.length, shown, SHOWN_BYTES));
     tt_text_fini(&answer);
     return err;
 }

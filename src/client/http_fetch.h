@@ -30,4 +30,8 @@ TT_MUST_CHECK enum tt_err tt_http_fetch(const struct tt_http_address *address, c
                                         const char *body, int64_t give_up_ns,
                                         struct tt_text *out_body, struct tt_error *why);
 
+/* What a server said, as much of it as fits into `out`, for people: what is not printable ASCII is
+ * '.', so that it moves no cursor and begins no line. Returns `out`. */
+const char *tt_http_shown(const char *text, size_t length, char *out, size_t out_bytes);
+
 #endif

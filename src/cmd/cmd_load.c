@@ -347,9 +347,7 @@ static enum tt_err open_run(struct run *run, const struct tt_load_flags *flags) 
         err = tt_load_csv_open(&run->csv, flags->csv, &run->why);
     if (!err)
         err = tt_http_client_open(&options, &run->client, &run->why);
-    if (err && run->csv.file && tt_load_csv_close(&run->csv, NULL) != TT_OK)
-        return TT_ERR_IO;
-    return err;
+    return err ? tt_durable_end(&run->csv.out, err, &run->why) : TT_OK; /* nothing was measured */
 }
 
 int tt_load_run(const struct tt_load_flags *flags) {

@@ -293,6 +293,10 @@ static enum tt_err replay_all(const struct tt_recording *recording, const struct
                               bool *out_differs, struct tt_error *why) {
     int32_t first = a->domain >= 0 ? a->domain : 0;
     int32_t end = a->domain >= 0 ? first + 1 : recording->domain_count;
+    if (recording->domain_count == 0)
+        return tt_fail(TT_ERR_INVALID, why,
+                       "%s has no domain: it ends before the first one was described",
+                       recording->name);
     if (first >= recording->domain_count)
         return tt_fail(TT_ERR_INVALID, why, "%s has %d domains, numbered from 0; there is no %d",
                        recording->name, recording->domain_count, first);

@@ -528,8 +528,9 @@ static enum tt_err open_listeners(struct listeners *out, struct flags *self,
     enum tt_err err = TT_OK;
     if (self->shared_memory && !(out->memory = tt_shared_memory_new()))
         err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the server");
-    if (!err && self->limits.per_address &&
-        !(out->addresses = tt_address_limits_new(self->limits.per_address)))
+    if (!err && (self->limits.per_address || self->limits.bytes_per_address) &&
+        !(out->addresses =
+              tt_address_limits_new(self->limits.per_address, self->limits.bytes_per_address)))
         err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for the server");
     options.memory = out->memory;
     options.addresses = out->addresses;

@@ -2,6 +2,7 @@
 
 #include "base/base64.h"
 #include "base/clock.h"
+#include "client/http_fetch.h"
 #include "client/json_tree.h"
 
 #include <errno.h>
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GRPC_NOT_FOUND = 5, MAX_VALUE_BYTES = 1 << 20 };
+enum { GRPC_NOT_FOUND = 5, MAX_VALUE_BYTES = 1 << 20, SHOWN_BYTES = 200 };
 
 /* ---- base64 ---- */
 
@@ -179,8 +180,10 @@ static enum tt_err parse(const char *body, size_t length, json_t **out_root, str
 static enum tt_err refused(const json_t *root, int32_t status, struct tt_error *why) {
     const char *text = json_string_value(json_object_get(root, "message"));
     bool is_gone = json_integer_value(json_object_get(root, "code")) == GRPC_NOT_FOUND;
-    return tt_fail(is_gone ? TT_ERR_NOT_FOUND : TT_ERR_UNAVAILABLE, why,
-                   "etcd: HTTP status %d: %.200s", status, text ? text : "no message");
+    char shown[SHOWN_BYTES];
+    text = text ? text : "no message";
+    return tt_fail(is_gone ? TT_ERR_NOT_FOUND : TT_ERR_UNAVAILABLE, why, "etcd: HTTP status %d: %s",
+                   status, tt_http_shown(text, strlen(text), shown, SHOWN_BYTES));
 }
 
 /* The epoch that a value of the key "primary" states, or the first line of "placement". */

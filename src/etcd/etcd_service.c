@@ -52,6 +52,7 @@ struct tt_etcd_service {
     struct tt_http_client *client; /* NULL: none is open */
     int32_t server, under_way;
     bool is_lost, is_away; /* the server must be changed; etcd does not answer, which was logged */
+    bool is_blind;         /* it cannot be watched, which was logged */
     struct tt_etcd_watch watch;
     struct tt_etcd_login login;   /* what it reads again when the files change */
     struct tt_tls_context *fresh; /* what comes into force; NULL: nothing */
@@ -111,6 +112,18 @@ static void show(struct tt_etcd_service *self, bool is_away, const char *text) {
                    is_away ? "cluster: etcd does not answer, which delays no request: %s"
                            : "cluster: etcd answers%s",
                    text);
+}
+
+/* Of an etcd that answers. */
+static void show_watch(struct tt_etcd_service *self) {
+    const struct tt_etcd_watch *watch = &self->watch;
+    if (watch->has_failed == self->is_blind || self->is_away || !self->options.log)
+        return;
+    self->is_blind = watch->has_failed;
+    tt_log_limited(self->options.log, self->is_blind ? TT_LOG_WARNING : TT_LOG_INFO, NULL,
+                   self->is_blind ? "cluster: etcd cannot be watched, which delays no request: %s"
+                                  : "cluster: etcd is watched%s",
+                   self->is_blind ? watch->why.text : "");
 }
 
 static void on_done(void *context, struct tt_http_call *call) {
@@ -216,6 +229,7 @@ static void turn(struct tt_etcd_service *self) {
     if (!self->fresh)
         take_requests(self, now);
     tt_etcd_watch_poll(&self->watch, now);
+    show_watch(self);
     if (self->client)
         tt_http_client_poll(self->client, tt_instant_add(now, LOOK_NS));
 }

@@ -9,7 +9,7 @@
 #define LIST_NS (5 * TT_S)
 #define STREAM_NS (600 * TT_S)
 
-enum { MAX_STREAM_BYTES = 4 << 20 };
+enum { MAX_STREAM_BYTES = 4 << 20, MAX_MEMBERS_BYTES = 1 << 16 };
 
 void tt_etcd_watch_init(struct tt_etcd_watch *self, const struct tt_etcd_address *address,
                         tt_etcd_entry_fn *each, void *context) {
@@ -45,8 +45,9 @@ static bool has(const struct tt_text *names, const char *name) {
 }
 
 static void add(struct tt_text *names, const char *name) {
-    if (!has(names, name))
-        tt_text_append(names, name, strlen(name) + 1);
+    size_t bytes = strlen(name) + 1;
+    if (bytes <= MAX_MEMBERS_BYTES - names->length && !has(names, name))
+        tt_text_append(names, name, bytes);
 }
 
 static void on_listed(void *context, const struct tt_etcd_entry *entry) {
@@ -125,6 +126,9 @@ static void on_done(void *context, struct tt_http_call *call) {
     else if (call->status != 200)
         (void)tt_fail(TT_ERR_UNAVAILABLE, &self->why, "etcd: %s: HTTP status %d",
                       self->address->servers[self->server].authority, (int)call->status);
+    else if (self->state == TT_ETCD_WATCH_STREAMS)
+        (void)tt_fail(TT_ERR_UNAVAILABLE, &self->why, "etcd: %s: the watch has ended",
+                      self->address->servers[self->server].authority);
     self->revision = 0;
     fail(self, tt_clock_now());
 }
@@ -142,6 +146,7 @@ static bool open_client(struct tt_etcd_watch *self, int64_t give_up_ns) {
 
 static void begin(struct tt_etcd_watch *self, int64_t now) {
     bool lists = self->revision == 0;
+    self->began_at = now;
     if (!open_client(self, lists ? LIST_NS : STREAM_NS)) {
         fail(self, now);
         return;
@@ -172,12 +177,26 @@ static void read_lines(struct tt_etcd_watch *self, int64_t now) {
             self->revision = 0; /* a list says what was missed */
             fail(self, now);
             close_client(self);
-        } else if (revision > self->revision) {
-            self->revision = revision;
+        } else {
+            self->has_failed = false;
+            self->revision = revision > self->revision ? revision : self->revision;
         }
     }
-    if (self->state == TT_ETCD_WATCH_STREAMS && body->length >= MAX_STREAM_BYTES / 2) {
+}
+
+/* Ends a stream that has become long, or does not begin. */
+static void bound_stream(struct tt_etcd_watch *self, int64_t now) {
+    bool is_long = self->call.body.length >= MAX_STREAM_BYTES / 2;
+    bool has_begun = self->read_bytes > 0;
+    if (!has_begun && (is_long || now - self->began_at >= LIST_NS)) {
+        (void)tt_fail(TT_ERR_TIMEOUT, &self->why, "etcd: %s: the watch does not begin",
+                      self->address->servers[self->server].authority);
+        self->revision = 0;
+        fail(self, now);
+        close_client(self);
+    } else if (is_long) {
         self->state = TT_ETCD_WATCH_IDLE; /* a new stream goes on where this one was */
+        self->retry_at = tt_instant_add(self->began_at, RETRY_NS);
         close_client(self);
     }
 }
@@ -195,4 +214,6 @@ void tt_etcd_watch_poll(struct tt_etcd_watch *self, int64_t now) {
     tt_http_client_poll(self->client, now);
     if (self->state == TT_ETCD_WATCH_STREAMS)
         read_lines(self, now);
+    if (self->state == TT_ETCD_WATCH_STREAMS)
+        bound_stream(self, now);
 }

@@ -2,7 +2,9 @@
  *
  * One call is under way at a time. The stream's answer never ends, so its lines are read as they
  * come. It is begun anew, with a list, when it ends or has become long, and RETRY later when a
- * server does not answer. A member that is missing in a later list is reported as gone.
+ * server does not answer. A stream whose first line does not come, or that becomes long at once,
+ * costs no more than that. A member that is missing in a later list is reported as gone, if it is
+ * one of those whose names fit into MAX_MEMBERS_BYTES.
  *
  * One thread, the service's. Implemented in etcd_watch.c. */
 #ifndef TT_ETCD_ETCD_WATCH_H
@@ -22,9 +24,9 @@ struct tt_etcd_watch {
     struct tt_http_call call;
     struct tt_text request;
     size_t read_bytes; /* of the stream */
-    int64_t retry_at, revision;
+    int64_t began_at, retry_at, revision;
     struct tt_text members, listed; /* names, each with its NUL: known; of the present list */
-    bool has_failed;                /* since it was last asked */
+    bool has_failed;                /* since the last line of a stream was read, by `why` */
     struct tt_error why;
     tt_etcd_entry_fn *each;
     void *context;

@@ -1,6 +1,7 @@
 #include "record/recorder.h"
 
 #include "base/clock.h"
+#include "base/durable_file.h"
 #include "base/threads/byte_ring.h"
 #include "base/threads/eventcount.h"
 #include "base/threads/flag.h"
@@ -103,6 +104,12 @@ static int write_pieces(struct tt_recorder *self, struct iovec *pieces, int coun
     }
     tt_counter_add(&self->bytes, at - from);
     return 0;
+}
+
+/* 0, or an errno: what was written is not on the disk. */
+static int sync_file(const struct tt_recorder *self) {
+    int failed = fdatasync(self->fd) != 0 ? errno : 0;
+    return failed == EINVAL || failed == EROFS ? 0 : failed; /* a pipe or a device */
 }
 
 static int write_header(struct tt_recorder *self) {
@@ -301,8 +308,10 @@ static enum tt_err open_file(struct tt_recorder *self, struct tt_error *why) {
     if (self->fd < 0)
         return tt_fail(TT_ERR_IO, why, "cannot record to %s: %s", self->path, strerror(errno));
     int failed = write_header(self);
+    failed = failed ? failed : sync_file(self);
     if (failed)
         return tt_fail(TT_ERR_IO, why, "cannot record to %s: %s", self->path, strerror(failed));
+    tt_durable_entry(self->path);
     failed = pthread_create(&self->thread, NULL, recorder_main, self);
     if (failed)
         return tt_fail(TT_ERR_IO, why, "cannot start the recorder's thread: %s", strerror(failed));
@@ -461,7 +470,9 @@ enum tt_err tt_recorder_close(struct tt_recorder *take_self, struct tt_error *wh
     int failed = 0;
     if (self->state == WRITING)
         failed = write_block(self, TT_RECORDING_END_STREAM, (struct tt_byte_piece[2]){{0}, {0}});
-    if (failed)
+    if (!failed && self->state != FAILING)
+        failed = sync_file(self);
+    if (failed && self->state != FULL)
         note_failure(self, failed);
     struct tt_recorder_stats stats = tt_recorder_stats(self);
     enum tt_err err = TT_OK;

@@ -4,7 +4,8 @@
  * domain, and each thread that schedules one, gets a ring of bytes, into which its own thread puts
  * events (record/record_stream.h). One thread of the recorder empties the rings every few
  * milliseconds and writes blocks. The recorder is closed after the last domain is gone, and then
- * writes the end mark.
+ * writes the end mark. After a loss of power the header is there, and what is whole behind it is
+ * read; what was recorded is on the disk after the close, and before it when the system writes it.
  *
  * Recording never delays serving. If the disk is slow, a ring fills and events are lost; the file
  * says where. If the disk is full or fails, half a block is cut off again, and the block is tried

@@ -21,6 +21,13 @@ static const struct tt_limit limit_rows[] = {
      "more gets 429 or RESOURCE_EXHAUSTED; an IPv6 address counts by its first 64 bits; 0: no "
      "limit",
      OF(per_address), 0, 0, 1000000},
+    {"limit-bytes-per-address", "bytes",
+     "bodies in receipt and answers on their way, together, of one client address; one more body "
+     "or "
+     "answer gets 429 or RESOURCE_EXHAUSTED; those up to 64 KiB are not counted, nor is what "
+     "counts "
+     "for bytes= in the file of tokens; 0: no limit",
+     OF(bytes_per_address), 0, 0, 1024 * GIB},
     {"max-streams", "",
      "requests at a time on one HTTP/2 connection; more are refused (REFUSED_STREAM)", OF(streams),
      1024, 1, 65536},

@@ -16,8 +16,9 @@ enum { TT_PORT_IN_FLIGHT_LIMIT = 16384 }; /* the default of `requests` */
 
 struct tt_limits {
     int64_t connections;
-    int64_t per_address; /* connections, and gRPC calls, of one client address; 0: no limit */
-    int64_t streams;     /* of one HTTP/2 connection */
+    int64_t per_address;       /* connections, and gRPC calls, of one client address; 0: no limit */
+    int64_t bytes_per_address; /* bodies in receipt and answers on their way, of one; 0: no limit */
+    int64_t streams;           /* of one HTTP/2 connection */
     int64_t
         header_bytes; /* request line and headers; chunk extensions and trailers as much again */
     int64_t header_count;

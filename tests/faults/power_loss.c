@@ -1,8 +1,9 @@
 /* For LD_PRELOAD: ends a program at a moment as a loss of power would, and leaves its files as the
- * disk may then have them. A moment is before or after a call of fsync, fdatasync or rename.
+ * disk may then have them. A moment is before or after a call of fsync, fdatasync or rename, or
+ * after one of pwritev, as recordings are written.
  *
- * $POWER_LOSS is MOMENT:SEED:FOLDER. Of the files in FOLDER that the program wrote, those that were
- * not brought to the disk are cut short or full of zeros. A rename whose directory was not brought
+ * $POWER_LOSS is MOMENT:SEED:FOLDER. Of the files in FOLDER that the program wrote, what was not
+ * brought to the disk is cut off, or zeros from a page on. A rename whose directory was not brought
  * to the disk has taken place or not, as the seed says. The exit code is then 86. */
 #include <errno.h>
 #include <ftw.h>
@@ -12,14 +13,16 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
-enum { MAX_FILES = 1024, MAX_RENAMES = 256, EXIT_CODE = 86 };
+enum { MAX_FILES = 1024, MAX_RENAMES = 256, EXIT_CODE = 86, PAGE_BYTES = 4096 };
 
 static struct state {
     dev_t device;
     ino_t inode;
     off_t size_bytes;
+    int is_ours;   /* brought to the disk by the program, which appends to it */
 } kept[MAX_FILES]; /* on the disk, or there before the program began */
 static int kept_count;
 
@@ -43,20 +46,20 @@ static struct state *find(const struct stat *status) {
     return NULL;
 }
 
-static void keep(const struct stat *status) {
+static void keep(const struct stat *status, int is_ours) {
     struct state *state = find(status);
     if (!state && kept_count == MAX_FILES)
         abort();
     if (!state)
         state = &kept[kept_count++];
-    *state = (struct state){status->st_dev, status->st_ino, status->st_size};
+    *state = (struct state){status->st_dev, status->st_ino, status->st_size, is_ours};
 }
 
 static int note(const char *path, const struct stat *status, int kind, struct FTW *at) {
     (void)path;
     (void)at;
     if (kind == FTW_F)
-        keep(status);
+        keep(status, 0);
     return 0;
 }
 
@@ -65,9 +68,15 @@ static int damage(const char *path, const struct stat *status, int kind, struct 
     const struct state *state = kind == FTW_F ? find(status) : NULL;
     if (kind != FTW_F || (state && state->size_bytes == status->st_size))
         return 0;
+    off_t size = status->st_size;
+    off_t safe = state && state->is_ours && state->size_bytes < size ? state->size_bytes : 0;
+    off_t cut = safe + (off_t)draw((unsigned)(size - safe) + 1);
     int has_zeros = draw(2) != 0;
-    if (truncate(path, has_zeros ? 0 : (off_t)draw((unsigned)status->st_size + 1)) != 0 ||
-        (has_zeros && truncate(path, status->st_size) != 0))
+    if (has_zeros) {
+        cut = draw(2) ? cut / PAGE_BYTES * PAGE_BYTES : 0; /* a page is written as a whole */
+        cut = cut < safe ? safe : cut;
+    }
+    if (truncate(path, cut) != 0 || (has_zeros && truncate(path, size) != 0))
         abort();
     return 0;
 }
@@ -133,7 +142,7 @@ static int bring_to_disk(long number, int fd) {
         if (S_ISDIR(status.st_mode))
             settle(&status);
         else
-            keep(&status);
+            keep(&status, 1);
     }
     moment();
     return result;
@@ -142,6 +151,12 @@ static int bring_to_disk(long number, int fd) {
 int fsync(int fd) { return bring_to_disk(SYS_fsync, fd); }
 
 int fdatasync(int fd) { return bring_to_disk(SYS_fdatasync, fd); }
+
+ssize_t pwritev(int fd, const struct iovec *pieces, int count, off_t at) {
+    long result = syscall(SYS_pwritev, fd, pieces, count, at, 0L);
+    moment();
+    return (ssize_t)result;
+}
 
 int rename(const char *from, const char *to) {
     struct stat status;

@@ -6,6 +6,7 @@ import http.client
 import json
 import pathlib
 import select
+import socket
 import sys
 import threading
 import unittest
@@ -18,10 +19,11 @@ sys.path.insert(0, str(ROOT / "tests" / "python"))
 
 from needs import need  # noqa: E402
 
-need("numpy", "onnx", "tritonclient")
+need("numpy", "onnx", "tritonclient", "h2")
 
 import grpc  # noqa: E402
 from control_case import ControlCase, adder  # noqa: E402
+from http2_client import Http2Connection  # noqa: E402
 from plain_grpc import PlainGrpc  # noqa: E402
 from server_process import free_port  # noqa: E402
 
@@ -340,6 +342,124 @@ class EvictionAcrossThreads(HostileCase):
         self.wait_until(lambda: self.large() and hog.has_ended(), "it keeps its place")
         self.assertIn(b"\x0214", hog.received)  # the status UNAVAILABLE; the reason is packed by Huffman's code
         self.assertEqual(self.large(), [200] * 4)
+
+
+class BytesOfAnAddress(HostileCase):
+    """Without tokens an address has so many bytes in receipt, over all its connections and transports."""
+
+    WORDS = "the client's address has reached its limit of %d bytes of bodies in receipt at a time (--limit-bytes-per-address)" % (8 * MIB)
+
+    def setUp(self):
+        self.grpc_port = free_port()
+        self.flags = HostileCase.flags + ["--limit-bytes-per-address", str(8 * MIB), "--connection-threads", "2"]
+        self.flags += ["--grpc-port", str(self.grpc_port)]
+        super().setUp()
+
+    def ask_from(self, address):
+        """The answer to a body of 3 MiB."""
+        connection = http.client.HTTPConnection(self.server.address, timeout=60, source_address=(address, 0))
+        connection.request("POST", INFER, b" " * (3 * MIB) + BODY)
+        answer = connection.getresponse()
+        content = answer.read()
+        connection.close()
+        return answer.status, content.decode(), answer.getheader("Retry-After")
+
+    def hold_http1(self, address):
+        host, port = self.server.address.split(":")
+        found = socket.create_connection((host, int(port)), timeout=60, source_address=(address, 0))
+        self.addCleanup(found.close)
+        found.sendall(head(INFER, 4 * MIB) + b" " * (3 * MIB))
+        return found
+
+    def hold_http2(self, address):
+        host, port = self.server.address.split(":")
+        found = Http2Connection("%s:%s" % (host, port), source=address)
+        self.addCleanup(found.close)
+        found.start("POST", INFER, b" " * (3 * MIB), end=False)
+        return found
+
+    def hold_grpc(self, address):
+        found = PlainGrpc(self.grpc_port, address)
+        self.addCleanup(found.close)
+        found.begin("/inference.GRPCInferenceService/ModelInfer", 4 * MIB)
+        found.send(3 * MIB)
+        return found
+
+    def hold_until(self, is_refused, *holds):
+        """What is held, and has arrived. Until then the one too many may be one of these: so they are sent again."""
+        held = []
+
+        def is_held():
+            for found in held:
+                found.close()
+            held[:] = [hold() for hold in holds]
+            return is_refused()
+
+        self.wait_until(is_held, "it is served")
+        return held
+
+    def is_refused(self, address):
+        status, content, retry = self.ask_from(address)
+        if status == 200:
+            return False
+        self.assertEqual((status, retry), (429, "1"), content)
+        self.assertIn(self.WORDS, content)
+        return True
+
+    def test_bodies(self):
+        """Whatever transport holds them, one more is refused, and other addresses are served."""
+        for address, first, second in (("127.0.0.2", self.hold_http1, self.hold_http1),
+                                       ("127.0.0.3", self.hold_http1, self.hold_grpc),
+                                       ("127.0.0.4", self.hold_http2, self.hold_grpc)):  # fmt: skip
+            with self.subTest(address=address):
+                held = self.hold_until(lambda at=address: self.is_refused(at), lambda at=address, hold=first: hold(at),
+                                       lambda at=address, hold=second: hold(at))  # fmt: skip
+                self.assertEqual(self.ask_from("127.0.0.1")[0], 200)
+                held[0].close()
+                self.wait_until(lambda at=address: self.ask_from(at)[0] == 200, "it is still counted")
+
+    def test_unpacked(self):
+        """What a small body or message unpacks to counts, too."""
+        body = pack(b" " * (9 * MIB) + BODY)
+        self.assertLess(len(body), 64 << 10)
+        for _ in range(2):
+            connection = http.client.HTTPConnection(self.server.address, timeout=60)
+            connection.request("POST", INFER, body, {"Content-Encoding": "gzip"})
+            answer = connection.getresponse()
+            content = answer.read().decode()
+            self.assertEqual((answer.status, answer.getheader("Retry-After")), (429, "1"), content)
+            self.assertIn(self.WORDS, content)
+            connection.close()
+        status, answer = self.ask("POST", INFER, pack(b" " * (7 * MIB) + BODY), {"Content-Encoding": "gzip"})
+        self.assertEqual(status, 200, answer)
+        with grpc.insecure_channel("127.0.0.1:%d" % self.grpc_port, compression=grpc.Compression.Gzip) as channel:
+            call = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer", request_serializer=bytes, response_deserializer=bytes)
+            for size, is_refused in ((9 * MIB, True), (7 * MIB, False)):
+                with self.assertRaises(grpc.RpcError) as caught:
+                    call(b"\x2a\0" * (size // 2), timeout=60)
+                self.assertEqual(self.WORDS in caught.exception.details(), is_refused, caught.exception)
+
+    def test_a_message(self):
+        """The one too many is a message of gRPC."""
+        with grpc.insecure_channel("127.0.0.1:%d" % self.grpc_port) as channel:
+            call = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer", request_serializer=bytes, response_deserializer=bytes)
+
+            def is_refused():
+                with self.assertRaises(grpc.RpcError) as caught:  # a message of empty parameters is invalid in any case
+                    call(b"\x2a\0" * (3 * MIB // 2), timeout=60)
+                details = caught.exception.details()
+                if caught.exception.code() == grpc.StatusCode.RESOURCE_EXHAUSTED and self.WORDS in details:
+                    return True
+                self.assertNotIn("limit", details)
+                return False
+
+            def hold():
+                return self.hold_http1("127.0.0.1")
+
+            held = self.hold_until(is_refused, hold, hold)
+            held[0].close()
+            self.wait_until(lambda: not is_refused(), "it is still counted")
+        self.assertEqual(self.ask_from("127.0.0.2")[0], 200)
 
 
 class Names(HostileCase):

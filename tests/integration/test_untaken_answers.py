@@ -107,9 +107,9 @@ class UntakenCase(unittest.TestCase):
             pass
         return count
 
-    def ask(self, **headers):
+    def ask(self, source="127.0.0.1", **headers):
         """The status and the length of the answer to a client that reads."""
-        connection = http.client.HTTPConnection(self.server.address, timeout=60)
+        connection = http.client.HTTPConnection(self.server.address, timeout=60, source_address=(source, 0))
         connection.request("POST", INFER, BODY, headers)
         answer = connection.getresponse()
         content = answer.read()
@@ -238,6 +238,28 @@ class OfAnIdentity(UntakenCase):
             self.assertEqual(self.ask(Authorization="Bearer bob")[0], 200)
         held.close()
         self.wait_until(lambda: self.ask(Authorization="Bearer ann")[0] == 200, "it is still counted")
+        self.end()
+
+
+class OfAnAddress(UntakenCase):
+    """`--limit-bytes-per-address` bounds what waits for the clients of an address, over all transports."""
+
+    flags = ["--limit-bytes-per-address", 12 * MIB]
+
+    def reader(self):
+        return {}
+
+    def test_address(self):
+        for hold in (self.deaf, lambda: self.deaf_http2(1), lambda: self.deaf_grpc(1)):
+            held = hold()
+            self.wait_until(lambda: self.ask()[0] == 429, "its answers are not counted")
+            status, _, text = self.ask()
+            self.assertEqual(status, 429)
+            self.assertIn(b"the client's address has reached its limit of 12582912 bytes in bodies that are being received", text)
+            self.assertIn(b"answers that it has not taken (--limit-bytes-per-address); take those first", text)
+            self.assertEqual(self.ask(source="127.0.0.2")[0], 200)
+            held.close()
+            self.wait_until(lambda: self.ask()[0] == 200, "they are still counted")
         self.end()
 
 

@@ -65,7 +65,7 @@ class Answer:
 class Http2Connection:
     """`context` of ssl: the handshake chooses h2; else prior knowledge. `window`: of a stream, at first."""
 
-    def __init__(self, address, timeout=60, context=None, window=None, path=None):
+    def __init__(self, address, timeout=60, context=None, window=None, path=None, source=None):
         self.authority, self.context, self.timeout = address, context, timeout
         host, port = address.rsplit(":", 1)
         if path:  # of a Unix socket
@@ -73,7 +73,7 @@ class Http2Connection:
             self.socket.settimeout(timeout)
             self.socket.connect(path)
         else:
-            self.socket = socket.create_connection((host, int(port)), timeout)
+            self.socket = socket.create_connection((host, int(port)), timeout, (source, 0) if source else None)
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if context:
             context.set_alpn_protocols(["h2", "http/1.1"])

@@ -18,8 +18,8 @@ def literal(name, value):
 
 
 class PlainGrpc:
-    def __init__(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+    def __init__(self, port, source="127.0.0.1"):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60, source_address=(source, 0))
         self.socket.sendall(PREFACE)
         self.frame(SETTINGS, 0, 0, b"")
         self.window = {0: 65535, 1: 65535}

@@ -187,20 +187,19 @@ enum tt_err tt_load_report_html(const struct tt_load_report *self, const char *p
 /* --- a line per request --- */
 
 enum tt_err tt_load_csv_open(struct tt_load_csv *self, const char *path, struct tt_error *why) {
-    self->path = path;
-    self->file = fopen(path, "w");
-    if (!self->file)
-        return tt_fail(TT_ERR_IO, why, "%s: %s", path, strerror(errno));
-    fputs("request,model,intended_ns,sent_ns,ended_ns,deadline_ns,outcome,status\n", self->file);
-    return TT_OK;
+    enum tt_err err = tt_durable_begin(&self->out, path, why);
+    if (!err)
+        fputs("request,model,intended_ns,sent_ns,ended_ns,deadline_ns,outcome,status\n",
+              self->out.file);
+    return err;
 }
 
 void tt_load_csv_put(struct tt_load_csv *self, const struct tt_scenario *scenario,
                      const struct tt_load_request *request, int64_t sent_at, int64_t ended_at,
                      enum tt_load_outcome outcome, int32_t status) {
-    if (!self->file)
+    FILE *file = self->out.file;
+    if (!file)
         return;
-    FILE *file = self->file;
     fprintf(file, "%lld,%s,%lld,", (long long)request->number,
             scenario->models[request->model].name, (long long)request->at);
     if (sent_at >= 0)
@@ -215,12 +214,5 @@ void tt_load_csv_put(struct tt_load_csv *self, const struct tt_scenario *scenari
 }
 
 enum tt_err tt_load_csv_close(struct tt_load_csv *self, struct tt_error *why) {
-    if (!self->file)
-        return TT_OK;
-    bool failed = ferror(self->file) != 0;
-    failed |= fclose(self->file) != 0;
-    self->file = NULL;
-    return failed ? tt_fail(TT_ERR_IO, why, "%s: could not be written: %s", self->path,
-                            strerror(errno))
-                  : TT_OK;
+    return tt_durable_end(&self->out, TT_OK, why);
 }

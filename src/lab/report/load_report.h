@@ -3,6 +3,7 @@
 #ifndef TT_LAB_REPORT_LOAD_REPORT_H
 #define TT_LAB_REPORT_LOAD_REPORT_H
 
+#include "base/durable_file.h"
 #include "base/text.h"
 #include "lab/load/load.h"
 #include "lab/report/load_series.h"
@@ -29,10 +30,10 @@ void tt_load_report_svg(const struct tt_load_report *self, struct tt_text *out);
 TT_MUST_CHECK enum tt_err tt_load_report_html(const struct tt_load_report *self, const char *path,
                                               struct tt_error *why);
 
-/* A line per request in the order in which they end, warm-up included. */
+/* A line per request in the order in which they end, warm-up included. The file is replaced by the
+ * close (base/durable_file.h). */
 struct tt_load_csv {
-    FILE *file; /* NULL: none is written */
-    const char *path;
+    struct tt_durable_out out; /* without a file: none is written */
 };
 
 /* `path` is borrowed until close. Errors: IO. */
@@ -41,7 +42,7 @@ TT_MUST_CHECK enum tt_err tt_load_csv_open(struct tt_load_csv *self, const char 
 void tt_load_csv_put(struct tt_load_csv *self, const struct tt_scenario *scenario,
                      const struct tt_load_request *request, int64_t sent_at, int64_t ended_at,
                      enum tt_load_outcome outcome, int32_t status);
-/* Errors: IO, when any line could not be written. */
+/* Errors: IO, when any line could not be written: the file is as it was. */
 TT_MUST_CHECK enum tt_err tt_load_csv_close(struct tt_load_csv *self, struct tt_error *why);
 
 #endif

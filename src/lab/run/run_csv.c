@@ -25,18 +25,16 @@ static struct tt_task_row *row_of(struct tt_list_node *node) {
 enum tt_err tt_tasks_csv_open(struct tt_tasks_csv *self, const char *path,
                               const char *const *model_names, int32_t executor_count,
                               struct tt_error *why) {
-    FILE *file = fopen(path, "w");
-    if (!file)
-        return tt_fail(TT_ERR_IO, why, "%s: %s", path, strerror(errno));
+    struct tt_durable_out out;
+    enum tt_err err = tt_durable_begin(&out, path, why);
+    if (err)
+        return err;
     struct tt_task_row **open = tt_allocate((size_t)executor_count, sizeof(struct tt_task_row *));
-    *self = (struct tt_tasks_csv){.file = file,
-                                  .path = path,
-                                  .model_names = model_names,
-                                  .open = open,
-                                  .executor_count = executor_count};
+    *self = (struct tt_tasks_csv){
+        .out = out, .model_names = model_names, .open = open, .executor_count = executor_count};
     tt_list_init(&self->rows);
     tt_list_init(&self->spare);
-    fputs("start_ns,end_ns,executor,model,step,requests\n", file);
+    fputs("start_ns,end_ns,executor,model,step,requests\n", out.file);
     return TT_OK;
 }
 
@@ -79,7 +77,7 @@ void tt_tasks_csv_started(struct tt_tasks_csv *self, int64_t now, const struct t
 }
 
 static void write_row(struct tt_tasks_csv *self, struct tt_task_row *row) {
-    fprintf(self->file, "%" PRId64 ",%" PRId64 ",%d,%s,%d,%s\n", row->start_at, row->end_at,
+    fprintf(self->out.file, "%" PRId64 ",%" PRId64 ",%d,%s,%d,%s\n", row->start_at, row->end_at,
             row->executor, self->model_names[row->model], row->step,
             tt_text_string(&row->requests));
     self->failed = self->failed || row->requests.failed;
@@ -120,19 +118,9 @@ static void free_rows(struct tt_list *rows) {
     }
 }
 
-static enum tt_err close_file(FILE *file, const char *path, bool failed, struct tt_error *why) {
-    bool wrong = ferror(file) != 0;
-    wrong = fclose(file) != 0 || wrong;
-    if (failed)
-        return tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory; the file is not complete", path);
-    if (wrong)
-        return tt_fail(TT_ERR_IO, why, "%s: could not be written: %s", path, strerror(errno));
-    return TT_OK;
-}
-
-enum tt_err tt_tasks_csv_close(struct tt_tasks_csv *self, struct tt_error *why) {
-    if (!self->file)
-        return TT_OK;
+enum tt_err tt_tasks_csv_close(struct tt_tasks_csv *self, enum tt_err err, struct tt_error *why) {
+    if (!self->out.file)
+        return err;
     for (struct tt_list_node *node = tt_list_first(&self->rows); node;
          node = tt_list_next(&self->rows, node))
         if (!row_of(node)->open)
@@ -140,7 +128,9 @@ enum tt_err tt_tasks_csv_close(struct tt_tasks_csv *self, struct tt_error *why) 
     free_rows(&self->rows);
     free_rows(&self->spare);
     free(self->open);
-    enum tt_err err = close_file(self->file, self->path, self->failed, why);
+    if (!err && self->failed)
+        err = tt_fail(TT_ERR_NO_MEMORY, why, "%s: out of memory", self->out.path);
+    err = tt_durable_end(&self->out, err, why);
     *self = (struct tt_tasks_csv){0};
     return err;
 }
@@ -149,12 +139,11 @@ enum tt_err tt_tasks_csv_close(struct tt_tasks_csv *self, struct tt_error *why) 
 
 enum tt_err tt_outcomes_csv_open(struct tt_outcomes_csv *self, const char *path,
                                  const char *const *model_names, struct tt_error *why) {
-    FILE *file = fopen(path, "w");
-    if (!file)
-        return tt_fail(TT_ERR_IO, why, "%s: %s", path, strerror(errno));
-    *self = (struct tt_outcomes_csv){.file = file, .path = path, .model_names = model_names};
-    fputs("request,model,arrived_ns,deadline_ns,finished_ns,outcome\n", file);
-    return TT_OK;
+    *self = (struct tt_outcomes_csv){.model_names = model_names};
+    enum tt_err err = tt_durable_begin(&self->out, path, why);
+    if (!err)
+        fputs("request,model,arrived_ns,deadline_ns,finished_ns,outcome\n", self->out.file);
+    return err;
 }
 
 static void grow(struct tt_outcomes_csv *self, int64_t needed) {
@@ -188,11 +177,11 @@ static const char *outcome_name(const struct tt_sim_ending *ending) {
 }
 
 static void write_outcome(struct tt_outcomes_csv *self, const struct tt_sim_ending *ending) {
-    fprintf(self->file, "%" PRId64 ",%s,%" PRId64 ",", ending->number,
+    fprintf(self->out.file, "%" PRId64 ",%s,%" PRId64 ",", ending->number,
             self->model_names[ending->model], ending->arrived_at);
     if (ending->deadline_at != TT_NEVER)
-        fprintf(self->file, "%" PRId64, ending->deadline_at);
-    fprintf(self->file, ",%" PRId64 ",%s\n", ending->ended_at, outcome_name(ending));
+        fprintf(self->out.file, "%" PRId64, ending->deadline_at);
+    fprintf(self->out.file, ",%" PRId64 ",%s\n", ending->ended_at, outcome_name(ending));
 }
 
 void tt_outcomes_csv_ended(struct tt_outcomes_csv *self, const struct tt_sim_ending *ending) {
@@ -210,9 +199,10 @@ void tt_outcomes_csv_ended(struct tt_outcomes_csv *self, const struct tt_sim_end
     }
 }
 
-enum tt_err tt_outcomes_csv_close(struct tt_outcomes_csv *self, struct tt_error *why) {
-    if (!self->file)
-        return TT_OK;
+enum tt_err tt_outcomes_csv_close(struct tt_outcomes_csv *self, enum tt_err err,
+                                  struct tt_error *why) {
+    if (!self->out.file)
+        return err;
     for (int64_t i = 0; i < self->capacity;
          i++) { /* after an interruption: outcomes behind open ones */
         int64_t at = (self->next + i) & (self->capacity - 1);
@@ -221,7 +211,7 @@ enum tt_err tt_outcomes_csv_close(struct tt_outcomes_csv *self, struct tt_error 
     }
     free(self->ring);
     free(self->present);
-    enum tt_err err = close_file(self->file, self->path, false, why);
+    err = tt_durable_end(&self->out, err, why);
     *self = (struct tt_outcomes_csv){0};
     return err;
 }

@@ -34,7 +34,7 @@ struct run {
 static void on_ended(void *context, const struct tt_sim_ending *ending) {
     struct run *run = context;
     tt_measure_ended(&run->measure, ending);
-    if (run->outcomes.file)
+    if (run->outcomes.out.file)
         tt_outcomes_csv_ended(&run->outcomes, ending);
     if (run->also && run->also->ended)
         run->also->ended(run->also->context, ending);
@@ -44,7 +44,7 @@ static void on_step_started(void *context, int64_t now, const struct tt_task *ta
                             const int64_t *numbers) {
     struct run *run = context;
     tt_measure_step_started(&run->measure, now, task);
-    if (run->tasks.file)
+    if (run->tasks.out.file)
         tt_tasks_csv_started(&run->tasks, now, task, step, numbers);
     if (run->also && run->also->step_started)
         run->also->step_started(run->also->context, now, task, step, numbers);
@@ -53,7 +53,7 @@ static void on_step_started(void *context, int64_t now, const struct tt_task *ta
 static void on_step_ended(void *context, int64_t now, const struct tt_task *task, int32_t step) {
     struct run *run = context;
     tt_measure_step_ended(&run->measure, now, task, step);
-    if (run->tasks.file)
+    if (run->tasks.out.file)
         tt_tasks_csv_ended(&run->tasks, now, task, step);
     if (run->also && run->also->step_ended)
         run->also->step_ended(run->also->context, now, task, step);
@@ -264,11 +264,8 @@ enum tt_err tt_scenario_run(const struct tt_scenario *self, bool check,
         err = self->world == TT_WORLD_SIMULATED ? simulate(&run, check, stop, &result, why)
                                                 : play(&run, check, outputs, stop, &result, why);
     tt_trace_leave(run.tap);
-    struct tt_error *close_why = err ? NULL : why;
-    enum tt_err closed = tt_tasks_csv_close(&run.tasks, close_why);
-    enum tt_err closed_too = tt_outcomes_csv_close(&run.outcomes, closed ? NULL : close_why);
-    if (!err)
-        err = closed ? closed : closed_too;
+    err = tt_tasks_csv_close(&run.tasks, err, why);
+    err = tt_outcomes_csv_close(&run.outcomes, err, why);
     tt_arrival_source_close(&run.source);
     tt_bad_share_fini(&run.bad_share);
     free(run.names);

@@ -69,16 +69,16 @@ static enum tt_verdict check_token(const struct tt_token_table *table, enum tt_o
     if (!tt_role_may(identity->role, operation)) {
         tt_fail(TT_ERR_INVALID, why, "the role %s may not do this (%s)",
                 tt_role_name(identity->role), tt_operation_name(operation));
-        tt_refcount_ref(&identity->shared.references);
+        tt_byte_holder_ref(&identity->holder);
         *out_identity = identity; /* for the audit */
         return TT_VERDICT_ROLE;
     }
-    if (!tt_client_limits_pace(&identity->limits, identity->rate_limit, now)) {
+    if (!tt_client_limits_pace(&identity->holder.limits, identity->rate_limit, now)) {
         tt_fail(TT_ERR_BUSY, why, "%s has reached its limit of %lld requests per second",
                 identity->name, (long long)identity->rate_limit);
         return TT_VERDICT_LIMIT;
     }
-    tt_refcount_ref(&identity->shared.references);
+    tt_byte_holder_ref(&identity->holder);
     *out_identity = identity;
     return TT_VERDICT_ALLOWED;
 }
@@ -103,7 +103,7 @@ enum tt_verdict tt_gate_check(struct tt_gate *self, enum tt_operation operation,
 }
 
 bool tt_identity_enter(struct tt_identity *self, struct tt_error *why) {
-    if (!self || tt_client_limits_enter(&self->limits, self->in_flight_limit))
+    if (!self || tt_client_limits_enter(&self->holder.limits, self->in_flight_limit))
         return true;
     tt_fail(TT_ERR_BUSY, why, "%s has reached its limit of %lld inferences at a time", self->name,
             (long long)self->in_flight_limit);
@@ -112,7 +112,7 @@ bool tt_identity_enter(struct tt_identity *self, struct tt_error *why) {
 
 void tt_identity_leave(struct tt_identity *self) {
     if (self)
-        tt_client_limits_leave(&self->limits);
+        tt_client_limits_leave(&self->holder.limits);
 }
 
 struct tt_identity *tt_gate_identity(struct tt_gate *self, const struct tt_token *token) {
@@ -121,16 +121,13 @@ struct tt_identity *tt_gate_identity(struct tt_gate *self, const struct tt_token
     const struct tt_token_table *table = table_of(self->access, &self->view);
     struct tt_identity *identity = table ? tt_token_table_find(table, &token->digest) : NULL;
     if (identity)
-        tt_refcount_ref(&identity->shared.references);
+        tt_byte_holder_ref(&identity->holder);
     return identity;
 }
 
-bool tt_identity_take_bytes(struct tt_identity *self, int64_t bytes) {
-    return tt_client_limits_take(&self->limits, bytes, self->bytes_limit);
-}
-
-void tt_identity_give_bytes(struct tt_identity *self, int64_t bytes) {
-    tt_client_limits_give(&self->limits, bytes);
+struct tt_byte_holder *tt_identity_holder(struct tt_identity *self,
+                                          struct tt_byte_holder *address) {
+    return self && self->holder.bytes_limit ? &self->holder : address;
 }
 
 /* Printable ASCII, so that a client cannot forge lines; without the query, which may have secrets.

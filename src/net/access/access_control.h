@@ -74,9 +74,9 @@ bool tt_identity_enter(struct tt_identity *self, struct tt_error *why);
 void tt_identity_leave(struct tt_identity *self);
 /* The identity of the token, a reference, without a look at its role; NULL: none. */
 struct tt_identity *tt_gate_identity(struct tt_gate *self, const struct tt_token *token);
-/* True: the identity holds so many bytes more; _give_bytes() gives them back. */
-bool tt_identity_take_bytes(struct tt_identity *self, int64_t bytes);
-void tt_identity_give_bytes(struct tt_identity *self, int64_t bytes);
+/* The holder that a request's bytes count for: the identity if it has a limit of bytes, else the
+ * address, whose holder may be NULL. Borrowed. NULL-safe. */
+struct tt_byte_holder *tt_identity_holder(struct tt_identity *self, struct tt_byte_holder *address);
 
 /* Logs what a client did or tried, at most some lines a second: `method` and `target` as it sent
  * them, without the query, and the result. */

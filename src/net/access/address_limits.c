@@ -1,7 +1,6 @@
 #include "net/access/address_limits.h"
 
 #include "base/fnv.h"
-#include "base/threads/client_limits.h"
 #include "base/threads/lock.h"
 
 #include <stdlib.h>
@@ -13,22 +12,24 @@ struct tt_address_place {
     uint8_t key[KEY_BYTES];
     int64_t connections;
     struct tt_client_limits requests;
+    struct tt_byte_holder *holder; /* a reference; NULL: bytes have no limit */
     struct tt_address_place *next;
 };
 
 struct tt_address_limits {
-    int64_t limit;
+    int64_t limit, bytes_limit; /* 0: none */
     struct tt_lock lock;
     int32_t count;
     struct tt_address_place *buckets[BUCKETS];
 };
 
-struct tt_address_limits *tt_address_limits_new(int64_t limit) {
-    tt_assert(limit > 0);
+struct tt_address_limits *tt_address_limits_new(int64_t limit, int64_t bytes_limit) {
+    tt_assert(limit > 0 || bytes_limit > 0);
     struct tt_address_limits *self = calloc(1, sizeof(*self));
     if (!self)
         return NULL;
     self->limit = limit;
+    self->bytes_limit = bytes_limit;
     tt_lock_init(&self->lock);
     return self;
 }
@@ -59,6 +60,31 @@ static struct tt_address_place **find(struct tt_address_limits *self, const uint
     return link;
 }
 
+static void holder_free(struct tt_shared *shared) {
+    free(TT_CONTAINER_OF(shared, struct tt_byte_holder, shared));
+}
+
+/* Without a connection yet. NULL: no memory. */
+static struct tt_address_place *place_new(const struct tt_address_limits *self,
+                                          const uint8_t key[KEY_BYTES]) {
+    struct tt_address_place *place = calloc(1, sizeof(*place));
+    if (!place)
+        return NULL;
+    memcpy(place->key, key, KEY_BYTES);
+    if (self->bytes_limit == 0)
+        return place;
+    place->holder = calloc(1, sizeof(*place->holder));
+    if (!place->holder) {
+        free(place);
+        return NULL;
+    }
+    tt_shared_init(&place->holder->shared, holder_free);
+    place->holder->name = "the client's address";
+    place->holder->setting = "--limit-bytes-per-address";
+    place->holder->bytes_limit = self->bytes_limit;
+    return place;
+}
+
 static void refuse(const struct tt_address_limits *self, const char *what, struct tt_error *why) {
     (void)tt_fail(TT_ERR_BUSY, why,
                   "the client's address has %lld %s, the limit of each address "
@@ -75,12 +101,11 @@ bool tt_address_limits_enter(struct tt_address_limits *self, const struct tt_pee
     key_of(peer, key);
     tt_lock_take(&self->lock);
     struct tt_address_place **link = find(self, key), *place = *link;
-    if (!place && (place = calloc(1, sizeof(*place))) != NULL) {
-        memcpy(place->key, key, KEY_BYTES);
+    if (!place && (place = place_new(self, key)) != NULL) {
         *link = place;
         self->count++;
     }
-    bool may = place && place->connections < self->limit;
+    bool may = place && (self->limit == 0 || place->connections < self->limit);
     if (may)
         place->connections++;
     tt_lock_give(&self->lock);
@@ -107,8 +132,10 @@ void tt_address_limits_leave(struct tt_address_limits *self, struct tt_address_p
         self->count--;
     }
     tt_lock_give(&self->lock);
-    if (is_last)
+    if (is_last) {
+        tt_byte_holder_unref(place->holder);
         free(place);
+    }
 }
 
 bool tt_address_limits_begin(const struct tt_address_limits *self, struct tt_address_place *place,
@@ -122,6 +149,10 @@ bool tt_address_limits_begin(const struct tt_address_limits *self, struct tt_add
 void tt_address_limits_end(struct tt_address_place *place) {
     if (place)
         tt_client_limits_leave(&place->requests);
+}
+
+struct tt_byte_holder *tt_address_place_holder(const struct tt_address_place *place) {
+    return place ? place->holder : NULL;
 }
 
 int32_t tt_address_limits_count(struct tt_address_limits *self) {
@@ -140,7 +171,8 @@ void tt_address_limits_check(struct tt_address_limits *self) {
             tt_assert(bucket_of(self, place->key) == &self->buckets[i]);
             tt_assert(*find(self, place->key) == place); /* once */
             tt_assert(place->connections > 0);
-            tt_assert(place->connections <= self->limit);
+            tt_assert(self->limit == 0 || place->connections <= self->limit);
+            tt_assert((place->holder != NULL) == (self->bytes_limit > 0));
             tt_assert(tt_client_limits_in_work(&place->requests) >= 0);
         }
     tt_assert(count == self->count);

@@ -1,7 +1,7 @@
 #include "net/access/answer_budget.h"
 
 #include "base/log/log.h"
-#include "net/access/access_control.h"
+#include "net/access/byte_holder.h"
 
 void tt_answer_budget_init(struct tt_answer_budget *self, struct tt_quota *quota,
                            struct tt_largest *board, struct tt_log *log) {
@@ -34,25 +34,26 @@ void tt_answer_budget_evicted(struct tt_answer_budget *self, const struct tt_pee
                    (long long)self->bodies.share.quota->limit);
 }
 
-bool tt_answer_share_take(struct tt_answer_share *self, struct tt_identity *identity, int64_t bytes,
-                          struct tt_error *why) {
-    if (!identity || identity->bytes_limit == 0 || bytes <= TT_BODY_SMALL)
+bool tt_answer_share_take(struct tt_answer_share *self, struct tt_byte_holder *holder,
+                          int64_t bytes, struct tt_error *why) {
+    if (!holder || holder->bytes_limit == 0 || bytes <= TT_BODY_SMALL)
         return true;
-    bool is_alone = tt_client_limits_bytes(&identity->limits) == 0;
-    if (!tt_client_limits_take(&identity->limits, bytes, is_alone ? 0 : identity->bytes_limit)) {
+    bool is_alone = tt_client_limits_bytes(&holder->limits) == 0;
+    if (!tt_client_limits_take(&holder->limits, bytes, is_alone ? 0 : holder->bytes_limit)) {
         (void)tt_fail(TT_ERR_BUSY, why,
                       "%s has reached its limit of %lld bytes in bodies that are being received "
-                      "and answers that it has not taken; take those first",
-                      identity->name, (long long)identity->bytes_limit);
+                      "and answers that it has not taken (%s); take those first",
+                      holder->name, (long long)holder->bytes_limit, holder->setting);
         return false;
     }
-    self->identity = identity;
+    self->holder = tt_byte_holder_ref(holder);
     self->bytes = bytes;
     return true;
 }
 
 void tt_answer_share_give(struct tt_answer_share *self) {
-    if (self->identity)
-        tt_identity_give_bytes(self->identity, self->bytes);
-    self->identity = NULL;
+    if (self->holder)
+        tt_byte_holder_give(self->holder, self->bytes);
+    tt_byte_holder_unref(self->holder);
+    self->holder = NULL;
 }

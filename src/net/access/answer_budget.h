@@ -8,7 +8,7 @@
  * stays until then. One that is larger than the limit, and that the socket does not take at once,
  * ends its own connection only.
  *
- * An identity with a limit of bytes may hold so many in answers, too: the share of an answer is
+ * A holder with a limit of bytes may hold so many in answers, too: the share of an answer is
  * taken before it is sent, and given back when it was written, or its client has gone. One answer
  * that is larger than the limit may be sent alone.
  *
@@ -41,14 +41,14 @@ TT_MUST_CHECK bool tt_answer_budget_count(struct tt_answer_budget *self, struct 
 void tt_answer_budget_evicted(struct tt_answer_budget *self, const struct tt_peer_address *peer,
                               int64_t bytes);
 
-/* What one answer takes of the limit of its identity; zero-initialised. */
+/* What one answer takes of the limit of its holder; zero-initialised. */
 struct tt_answer_share {
-    struct tt_identity *identity; /* borrowed until _give; NULL: it takes nothing */
+    struct tt_byte_holder *holder; /* a reference until _give; NULL: it takes nothing */
     int64_t bytes;
 };
 
-/* False: `why` says which limit; nothing is taken. `identity` may be NULL. */
-TT_MUST_CHECK bool tt_answer_share_take(struct tt_answer_share *self, struct tt_identity *identity,
+/* False: `why` says which limit; nothing is taken. `holder` may be NULL. */
+TT_MUST_CHECK bool tt_answer_share_take(struct tt_answer_share *self, struct tt_byte_holder *holder,
                                         int64_t bytes, struct tt_error *why);
 /* Legal again. */
 void tt_answer_share_give(struct tt_answer_share *self);

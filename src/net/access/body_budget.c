@@ -1,6 +1,6 @@
 #include "net/access/body_budget.h"
 
-#include "net/access/access_control.h"
+#include "net/access/byte_holder.h"
 
 enum {
     SMALL_PART = 64,     /* of a limit, below which a body is small in any case */
@@ -175,18 +175,18 @@ enum tt_body_taken tt_body_part_take(struct tt_body_part *self, struct tt_body_b
         return TT_BODY_TAKEN;
     bool is_large = self->bytes + bytes > budget->small_bytes;
     int64_t counted = 0;
-    if (is_large && self->identity) {
-        counted = self->bytes + bytes - self->identity_bytes;
-        if (!tt_identity_take_bytes(self->identity, counted))
+    if (is_large && self->holder) {
+        counted = self->bytes + bytes - self->holder_bytes;
+        if (!tt_byte_holder_take(self->holder, counted))
             return TT_BODY_OVER_SHARE;
     }
     if (!take_room(self, budget, bytes)) {
         if (counted)
-            tt_identity_give_bytes(self->identity, counted);
+            tt_byte_holder_give(self->holder, counted);
         return TT_BODY_NO_ROOM;
     }
     self->budget = budget;
-    self->identity_bytes += counted;
+    self->holder_bytes += counted;
     self->bytes += bytes;
     if (is_large && self->evict && !self->is_complete)
         link_part(self, bytes);
@@ -196,7 +196,7 @@ enum tt_body_taken tt_body_part_take(struct tt_body_part *self, struct tt_body_b
 enum tt_body_taken tt_body_part_set(struct tt_body_part *self, struct tt_body_budget *budget,
                                     int64_t bytes) {
     int64_t fewer = self->bytes - bytes;
-    tt_assert(!self->identity);
+    tt_assert(!self->holder);
     if (fewer > 0 || self->bytes == 0)
         self->since_ms = budget->now_ms;
     if (fewer <= 0)
@@ -219,24 +219,23 @@ void tt_body_part_clear(struct tt_body_part *self) {
     unlink_part(self);
     if (self->bytes)
         tt_quota_share_give(&self->budget->share, self->bytes);
-    if (self->identity_bytes)
-        tt_identity_give_bytes(self->identity, self->identity_bytes);
-    self->bytes = self->identity_bytes = 0;
+    if (self->holder_bytes)
+        tt_byte_holder_give(self->holder, self->holder_bytes);
+    self->bytes = self->holder_bytes = 0;
     self->is_complete = false;
 }
 
 void tt_body_part_end(struct tt_body_part *self) {
     tt_body_part_clear(self);
-    tt_identity_unref(self->identity);
-    self->identity = NULL;
+    tt_byte_holder_unref(self->holder);
+    self->holder = NULL;
 }
 
 void tt_body_part_move(struct tt_body_part *self, struct tt_body_part *to) {
     tt_body_part_settle(self);
     *to = *self;
-    if (self->identity)
-        tt_refcount_ref(&self->identity->shared.references);
-    self->bytes = self->identity_bytes = 0;
+    tt_byte_holder_ref(to->holder);
+    self->bytes = self->holder_bytes = 0;
     self->is_complete = false;
 }
 
@@ -262,7 +261,7 @@ void tt_body_budget_check(const struct tt_body_budget *self) {
             tt_assert(part->bytes >> i == 1 || i == TT_BODY_SIZES - 1);
             tt_assert(!part->is_complete);
             tt_assert(part->evict != NULL);
-            tt_assert(part->identity_bytes == (part->identity ? part->bytes : 0));
+            tt_assert(part->holder_bytes == (part->holder ? part->bytes : 0));
             bytes += part->bytes;
             most = part->bytes > most ? part->bytes : most;
         }

@@ -13,8 +13,9 @@
  * asks goes on at once. So until that thread has done it, the limit is exceeded by what one read of
  * the socket brought. A body that would be the largest itself gets no room.
  *
- * A part with an identity counts against the limit of that identity, too. Small bodies (up
- * to TT_BODY_SMALL bytes, less with a low limit) are neither evicted nor counted by identity.
+ * A part with a holder (net/access/byte_holder.h) counts against the limit of that, too: of an
+ * identity, or of the client's address. Small bodies (up to TT_BODY_SMALL bytes, less with a low
+ * limit) are neither evicted nor counted by holder.
  * Everything happens on the thread of the budget. Implemented in body_budget.c. */
 #ifndef TT_NET_ACCESS_BODY_BUDGET_H
 #define TT_NET_ACCESS_BODY_BUDGET_H
@@ -23,7 +24,7 @@
 #include "base/threads/largest.h"
 #include "base/threads/quota.h"
 
-struct tt_identity;
+struct tt_byte_holder;
 
 enum { TT_BODY_SMALL = 64 * 1024, TT_BODY_SIZES = 48 };
 
@@ -45,7 +46,7 @@ struct tt_body_budget {
     int64_t now_ms; /* if it is timed: set before a part is */
 };
 
-/* The members are the budget's, but for `evict` and `identity`. */
+/* The members are the budget's, but for `evict` and `holder`. */
 struct tt_body_part {
     struct tt_body_budget *budget; /* NULL: it holds nothing */
     struct tt_list_node node;      /* in the budget's sizes: it may be evicted */
@@ -53,15 +54,15 @@ struct tt_body_part {
     int64_t since_ms; /* of a timed budget: it holds bytes, and has given none back */
     /* Ends the receipt, and so the part. NULL: it is never evicted. */
     tt_body_evict_fn *evict;
-    struct tt_identity *identity; /* a reference; NULL: none */
-    int64_t identity_bytes;       /* counted as the identity's */
+    struct tt_byte_holder *holder; /* a reference; NULL: none */
+    int64_t holder_bytes;          /* counted as the holder's */
     bool is_complete;
 };
 
 enum tt_body_taken {
     TT_BODY_TAKEN,
     TT_BODY_NO_ROOM,    /* the limit of all */
-    TT_BODY_OVER_SHARE, /* the limit of its identity */
+    TT_BODY_OVER_SHARE, /* the limit of its holder */
 };
 
 /* Borrows both. */
@@ -79,13 +80,13 @@ void tt_body_budget_relieve(struct tt_body_budget *self);
 /* Takes bytes that have arrived; this may evict other parts of the budget. */
 TT_MUST_CHECK enum tt_body_taken tt_body_part_take(struct tt_body_part *self,
                                                    struct tt_body_budget *budget, size_t bytes);
-/* The part, which has no identity, holds `bytes` from now on; fewer than before are never refused.
+/* The part, which has no holder, holds `bytes` from now on; fewer than before are never refused.
  */
 TT_MUST_CHECK enum tt_body_taken tt_body_part_set(struct tt_body_part *self,
                                                   struct tt_body_budget *budget, int64_t bytes);
 /* The body is complete. */
 void tt_body_part_settle(struct tt_body_part *self);
-/* Gives the bytes back; the part serves the next body of the same identity. */
+/* Gives the bytes back; the part serves the next body of the same holder. */
 void tt_body_part_clear(struct tt_body_part *self);
 /* Gives everything back; legal again. */
 void tt_body_part_end(struct tt_body_part *self);

@@ -9,12 +9,12 @@
 /* --- references --- */
 
 static void identity_free(struct tt_shared *shared) {
-    free(TT_CONTAINER_OF(shared, struct tt_identity, shared));
+    free(TT_CONTAINER_OF(shared, struct tt_identity, holder.shared));
 }
 
 void tt_identity_unref(struct tt_identity *self) {
     if (self)
-        tt_shared_unref(&self->shared);
+        tt_byte_holder_unref(&self->holder);
 }
 
 static void table_free(struct tt_shared *shared) {
@@ -130,7 +130,8 @@ static struct tt_identity *find_name(const struct tt_token_table *table, const s
 
 static bool is_same(const struct tt_identity *identity, const struct entry *entry) {
     return identity->role == entry->role && identity->in_flight_limit == entry->in_flight_limit &&
-           identity->rate_limit == entry->rate_limit && identity->bytes_limit == entry->bytes_limit;
+           identity->rate_limit == entry->rate_limit &&
+           identity->holder.bytes_limit == entry->bytes_limit;
 }
 
 /* A reference to the identity of that name; NULL: no memory. */
@@ -139,18 +140,20 @@ static struct tt_identity *identity_for(const struct reader *self, const struct 
     if (!identity)
         identity = find_name(self->former, &entry->name);
     if (identity && is_same(identity, entry)) {
-        tt_refcount_ref(&identity->shared.references);
+        tt_byte_holder_ref(&identity->holder);
         return identity;
     }
     identity = calloc(1, sizeof(*identity));
     if (!identity)
         return NULL;
-    tt_shared_init(&identity->shared, identity_free);
+    tt_shared_init(&identity->holder.shared, identity_free);
     memcpy(identity->name, entry->name.at, entry->name.length);
     identity->role = entry->role;
     identity->in_flight_limit = entry->in_flight_limit;
     identity->rate_limit = entry->rate_limit;
-    identity->bytes_limit = entry->bytes_limit;
+    identity->holder.bytes_limit = entry->bytes_limit;
+    identity->holder.name = identity->name;
+    identity->holder.setting = "bytes= in the file of tokens";
     return identity;
 }
 
@@ -247,8 +250,8 @@ void tt_token_table_check(const struct tt_token_table *self) {
         const struct field name = {identity->name, strlen(identity->name)};
         tt_assert(is_name(&name));
         tt_assert(identity->role < TT_ROLE_COUNT);
-        tt_assert(tt_client_limits_in_work(&identity->limits) >= 0);
-        tt_assert(tt_client_limits_bytes(&identity->limits) >= 0);
+        tt_assert(tt_client_limits_in_work(&identity->holder.limits) >= 0);
+        tt_assert(tt_client_limits_bytes(&identity->holder.limits) >= 0);
         for (int32_t k = 0; k < i; k++) {
             const struct tt_identity *other = self->entries[k].identity;
             tt_assert(!tt_token_digest_equal(&self->entries[i].digest, &self->entries[k].digest));

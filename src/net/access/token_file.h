@@ -10,9 +10,8 @@
 #ifndef TT_NET_ACCESS_TOKEN_FILE_H
 #define TT_NET_ACCESS_TOKEN_FILE_H
 
-#include "base/threads/client_limits.h"
-#include "base/threads/published.h"
 #include "net/access/access_role.h"
+#include "net/access/byte_holder.h"
 #include "net/access/token.h"
 
 enum {
@@ -22,12 +21,10 @@ enum {
 };
 
 struct tt_identity {
-    struct tt_shared shared;
+    struct tt_byte_holder holder;      /* the first member */
     char name[TT_IDENTITY_NAME_BYTES]; /* letters, digits and . _ @ - */
     enum tt_role role;
     int64_t in_flight_limit, rate_limit; /* inferences at a time, requests per second; 0: none */
-    int64_t bytes_limit; /* of bodies in receipt and answers on their way, at a time; 0: none */
-    struct tt_client_limits limits;
 };
 
 struct tt_token_table {

@@ -41,7 +41,7 @@ enum tt_grpc_status tt_grpc_call_admit(struct tt_grpc_call *self, struct tt_iden
                                 tt_clock_now(), &identity, why);
     } else {
         identity = self->identity;
-        tt_refcount_ref(&identity->shared.references);
+        tt_byte_holder_ref(&identity->holder);
     }
     self->has_inferred = true;
     if (verdict == TT_VERDICT_ALLOWED && !tt_identity_enter(identity, why))

@@ -53,6 +53,7 @@ static void call_free(struct tt_grpc_call *self) {
     tt_text_fini(&self->ahead);
     tt_text_fini(&self->sentence);
     tt_identity_unref(self->identity);
+    tt_byte_holder_unref(self->address);
     free(self->trace);
     if (tt_list_linked(&self->node))
         tt_list_remove(&self->node);
@@ -370,9 +371,7 @@ static size_t feed(struct tt_grpc_call *self, const char *bytes, size_t count) {
             tt_grpc_call_fail(self, TT_GRPC_RESOURCE_EXHAUSTED, why.text);
             break;
         case TT_GRPC_OVER_SHARE:
-            tt_fail(TT_ERR_BUSY, &why,
-                    "%s has reached its limit of %lld bytes of bodies in receipt at a time",
-                    self->identity->name, (long long)self->identity->bytes_limit);
+            (void)tt_byte_holder_refuse_body(self->receiver.part.holder, &why);
             tt_grpc_call_fail(self, TT_GRPC_RESOURCE_EXHAUSTED, why.text);
             break;
         case TT_GRPC_NO_ROOM:
@@ -539,9 +538,9 @@ static void on_request(struct tt_http2_stream *stream) {
         tt_grpc_call_fail(self, refusal, why.text);
     } else {
         self->receiver.limit_bytes = message_limit(self, all->limits->body_bytes);
-        self->receiver.part.identity = self->identity;
-        if (self->identity)
-            tt_refcount_ref(&self->identity->shared.references);
+        self->address = tt_byte_holder_ref(tt_address_place_holder(stream->session->place));
+        self->receiver.part.holder =
+            tt_byte_holder_ref(tt_identity_holder(self->identity, self->address));
         if (self->timeout_ns)
             self->deadline_at = tt_instant_add(tt_clock_now(), self->timeout_ns);
         if (takes_many(self) || self->method->kind == TT_GRPC_WATCH)

@@ -105,6 +105,7 @@ struct tt_grpc_call {
     bool accepts_coding;                 /* of answers */
     struct tt_token token;               /* of its headers */
     struct tt_identity *identity;        /* of the token; NULL: none */
+    struct tt_byte_holder *address;      /* of the client; a reference; NULL: no limit */
     bool is_post, is_grpc;
     bool has_request, has_message, has_inferred;
     bool has_line;                  /* in the access log */

@@ -213,7 +213,8 @@ static void answer(struct grpc_inference *self) {
         return;
     }
     int64_t bytes = (int64_t)self->message.left_bytes;
-    if (!tt_answer_share_take(&self->share, self->identity, bytes, &why)) {
+    struct tt_byte_holder *holder = tt_identity_holder(self->identity, call->address);
+    if (!tt_answer_share_take(&self->share, holder, bytes, &why)) {
         answer_failure(self, TT_ERR_BUSY, why.text);
         return;
     }

@@ -15,13 +15,13 @@ enum tt_grpc_received {
     TT_GRPC_MORE,    /* all bytes are used up */
     TT_GRPC_MESSAGE, /* `message` is set, until the next call */
     TT_GRPC_TOO_LARGE,
-    TT_GRPC_OVER_SHARE, /* the limit of its identity is reached */
+    TT_GRPC_OVER_SHARE, /* the limit of its holder is reached */
     TT_GRPC_NO_ROOM     /* the budget is spent, or no memory is left */
 };
 
 struct tt_grpc_receiver {
     struct tt_body_budget *budget; /* borrowed: bytes of all bodies together */
-    struct tt_body_part part;      /* of the budget; `evict` and `identity` may be set */
+    struct tt_body_part part;      /* of the budget; `evict` and `holder` may be set */
     size_t limit_bytes;            /* of a message */
     size_t wanted_bytes, head_count;
     unsigned char head[TT_GRPC_HEAD_BYTES];

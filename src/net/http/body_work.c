@@ -1,5 +1,6 @@
 #include "net/http/body_work.h"
 
+#include "net/access/byte_holder.h"
 #include "net/kserve/kserve_bodies.h"
 #include "net/sockets/pool_work.h"
 
@@ -13,11 +14,12 @@ struct tt_body_work {
     struct tt_text unpacked;
     size_t unpacked_limit;
     int64_t unpacked_bytes; /* taken from the budget of all bodies */
+    int64_t holder_bytes;   /* likewise, of the message's holder */
     enum tt_route_kind kind;
     struct tt_served_model *model;    /* whose signature is read; a reference */
     struct tt_model_command *command; /* of a load */
     enum tt_err err;                  /* of the last step */
-    bool is_too_large;                /* err is that of a body over its limit */
+    int status;                       /* of a body over a limit, with err; 0: err's own */
     struct tt_error why;
 };
 
@@ -34,12 +36,14 @@ static enum tt_err unpack(const struct tt_http_message *message, size_t limit_by
                             why);
 }
 
-static void refuse(struct tt_exchange *exchange, enum tt_err err, bool is_too_large,
+static void refuse(struct tt_exchange *exchange, enum tt_err err, int status,
                    const struct tt_error *why) {
-    if (is_too_large)
-        tt_reply_fail(&exchange->reply, 413, why->text);
+    if (status)
+        tt_reply_fail(&exchange->reply, status, why->text);
     else
         tt_exchange_fail(exchange, err, why->text);
+    if (status == 429)
+        exchange->reply.retry_after_s = 1;
 }
 
 static struct tt_http_request request_of(const struct tt_body_work_context *context,
@@ -83,7 +87,7 @@ static enum unpacked unpack_here(const struct tt_body_work_context *context,
     tt_text_fini(&message->body);
     message->body = unpacked;
     if (err)
-        refuse(exchange, err, err == TT_ERR_BUSY, &why);
+        refuse(exchange, err, err == TT_ERR_BUSY ? 413 : 0, &why);
     return err ? UNPACKED_REFUSED : UNPACKED;
 }
 
@@ -97,13 +101,21 @@ static struct tt_quota *quota_of(const struct tt_body_work *self) {
 
 static enum tt_err unpack_there(struct tt_body_work *self) {
     struct tt_quota *quota = quota_of(self);
+    struct tt_byte_holder *holder = self->message->part.holder;
     enum tt_err err = unpack(self->message, self->unpacked_limit, &self->unpacked, &self->why);
-    self->is_too_large = err == TT_ERR_BUSY;
+    self->status = err == TT_ERR_BUSY ? 413 : 0;
     if (err)
         return err;
     self->request.body = self->unpacked.length ? self->unpacked.bytes : "";
     self->request.body_bytes = self->unpacked.length;
     int64_t bytes = (int64_t)self->unpacked.length;
+    if (holder && bytes > TT_BODY_SMALL) {
+        if (!tt_byte_holder_take(holder, bytes)) {
+            self->status = 429;
+            return tt_byte_holder_refuse_body(holder, &self->why);
+        }
+        self->holder_bytes = bytes;
+    }
     if (quota && !tt_quota_take(quota, bytes))
         return tt_fail(TT_ERR_BUSY, &self->why,
                        "the bodies of all requests take %lld bytes, and with the %lld that this "
@@ -162,6 +174,8 @@ static void drop_body(uv_work_t *work) {
 static void work_free(struct tt_body_work *self) {
     if (self->unpacked_bytes)
         tt_quota_give(quota_of(self), self->unpacked_bytes);
+    if (self->holder_bytes)
+        tt_byte_holder_give(self->message->part.holder, self->holder_bytes);
     tt_text_fini(&self->unpacked);
     tt_http_message_free(self->message);
     tt_served_model_unref(self->model);
@@ -180,7 +194,7 @@ static void end_request(struct tt_body_work *self) {
     struct tt_exchange *exchange = self->exchange;
     exchange->is_running = false;
     if (!exchange->is_abandoned)
-        refuse(exchange, self->err, self->is_too_large, &self->why);
+        refuse(exchange, self->err, self->status, &self->why);
     end_work(self);
     exchange->done(exchange);
 }

@@ -111,7 +111,8 @@ static struct sending *sending_new(struct tt_connection *connection) {
     tt_text_init(&sending->head);
     tt_http_transaction_begin(&sending->transaction, connection->all->transactions,
                               request ? &request->message : NULL, connection->received_at,
-                              &connection->client, on_exchanged, on_part);
+                              &connection->client, tt_address_place_holder(connection->place),
+                              on_exchanged, on_part);
     connection->sending = sending;
     return sending;
 }
@@ -558,7 +559,8 @@ static const char too_many[] = "too many connections; try again later";
 /* The head of a request is there; false: it was refused. */
 static bool take_head(struct tt_connection *self) {
     if (!self->is_reserved) {
-        tt_http_transactions_identify(self->all->transactions, &self->http.request->message);
+        tt_http_transactions_identify(self->all->transactions, &self->http.request->message,
+                                      tt_address_place_holder(self->place));
         wait_for(self, TT_WAIT_BODY);
         return true;
     }

@@ -1,5 +1,7 @@
 #include "net/http/http_message.h"
 
+#include "net/access/byte_holder.h"
+
 #include "base/spares.h"
 #include "net/access/token_file.h"
 
@@ -161,12 +163,12 @@ static bool take_budget(struct tt_http_message *self, size_t bytes) {
     if (!budget)
         return true;
     const struct tt_quota *quota = budget->share.quota;
+    struct tt_error why;
     switch (tt_body_part_take(&self->part, budget, bytes)) {
     case TT_BODY_TAKEN: break;
     case TT_BODY_OVER_SHARE:
-        return tt_http_message_refuse(
-            self, 429, "%s has reached its limit of %lld bytes of bodies in receipt at a time",
-            self->part.identity->name, (long long)self->part.identity->bytes_limit);
+        (void)tt_byte_holder_refuse_body(self->part.holder, &why);
+        return tt_http_message_refuse(self, 429, "%s", why.text);
     case TT_BODY_NO_ROOM:
         return tt_http_message_refuse(
             self, 503,

@@ -5,7 +5,7 @@
  * when the body is complete; free. The first problem stays: `problem_status` and its sentence are
  * the reply, and nothing more is to be added.
  *
- * Bodies share a budget, and a large one counts against its identity (net/access/body_budget.h).
+ * Bodies share a budget, and a large one counts against its holder (net/access/body_budget.h).
  * One that has to go in favour of others is given up by its owner.
  *
  * It reads no bytes of a connection. One thread. Implemented in http_message.c. */
@@ -67,7 +67,7 @@ struct tt_http_message {
     int32_t host_count, origin_count, token_count;
     size_t body_limit;        /* bytes; set by _begin_body */
     int64_t promised_bytes;   /* of the body, likewise; -1: unknown */
-    struct tt_body_part part; /* of the common budget; `identity` may be set after _begin_body */
+    struct tt_body_part part; /* of the common budget; `holder` may be set after _begin_body */
     struct tt_spares *spares; /* where its memory is from; NULL: the C library */
     tt_http_give_up_fn *give_up;
     void *owner;        /* for `give_up` */

@@ -95,7 +95,9 @@ static void begin_transaction(struct stream *self) {
     tt_http2_expect(&self->http2, false);
     tt_counter_add(&transactions->counts.http2_requests, 1);
     tt_http_transaction_begin(&self->transaction, transactions, self->message, self->received_at,
-                              &self->http2.session->peer, on_exchanged, on_part);
+                              &self->http2.session->peer,
+                              tt_address_place_holder(self->http2.session->place), on_exchanged,
+                              on_part);
 }
 
 static void on_answer_sent(struct tt_http2_message *answer) {
@@ -296,7 +298,8 @@ static void on_request(struct tt_http2_stream *http2) {
         refuse_problem(self);
         return;
     }
-    tt_http_transactions_identify(self->all->transactions, message);
+    tt_http_transactions_identify(self->all->transactions, message,
+                                  tt_address_place_holder(session->place));
     if (message->expects_continue && self->promised_bytes != 0)
         tt_http2_inform(http2, &go_on, 1);
     tt_http2_expect(http2, true);

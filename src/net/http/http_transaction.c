@@ -49,21 +49,27 @@ void tt_http_transactions_fini(struct tt_http_transactions *self) {
 }
 
 void tt_http_transactions_identify(const struct tt_http_transactions *self,
-                                   struct tt_http_message *message) {
+                                   struct tt_http_message *message,
+                                   struct tt_byte_holder *address) {
     struct tt_gate *gate = self->context.gate;
-    if (gate && (message->promised_bytes < 0 || message->promised_bytes > TT_BODY_SMALL))
-        message->part.identity = tt_gate_identity(gate, &message->token);
+    bool is_small = message->promised_bytes >= 0 && message->promised_bytes <= TT_BODY_SMALL;
+    if (is_small && message->coding == TT_CODING_IDENTITY)
+        return;
+    struct tt_identity *identity = gate ? tt_gate_identity(gate, &message->token) : NULL;
+    message->part.holder = tt_byte_holder_ref(tt_identity_holder(identity, address));
+    tt_identity_unref(identity);
 }
 
 void tt_http_transaction_begin(struct tt_http_transaction *self, struct tt_http_transactions *all,
                                struct tt_http_message *message, int64_t received_at,
-                               const struct tt_peer_address *client, tt_exchange_done_fn *done,
-                               tt_exchange_done_fn *part) {
+                               const struct tt_peer_address *client, struct tt_byte_holder *address,
+                               tt_exchange_done_fn *done, tt_exchange_done_fn *part) {
     /* Not cleared as a whole: its arrays are long and mostly unused. */
     self->all = all;
     self->is_head = message && strcmp(message->method, "HEAD") == 0;
     self->body_bytes = 0;
     self->share = (struct tt_answer_share){0};
+    self->address = tt_byte_holder_ref(address);
     if (tt_journal_is_on(&all->journal))
         tt_http_journal_begin(&all->journal, message, received_at, client, &self->entry);
     tt_exchange_init(&self->exchange, &all->context, done, part);
@@ -95,6 +101,7 @@ void tt_http_transaction_end(struct tt_http_transaction *self, bool is_answered)
     int status = self->exchange.reply.status - TT_HTTP_STATUS_FIRST;
     tt_counter_add(is_answered ? &all->counts.by_status[status] : &all->counts.gone, 1);
     tt_answer_share_give(&self->share);
+    tt_byte_holder_unref(self->address);
     tt_exchange_fini(&self->exchange);
     tt_assert(all->count > 0);
     all->count--;
@@ -118,18 +125,19 @@ void tt_http_transaction_compose_events(const struct tt_http_transaction *self,
                                       .is_stream = true};
 }
 
-/* The answer counts for the identity until it was written. */
+/* The answer counts for its holder until it was written. */
 static void claim_share(struct tt_http_transaction *self) {
     struct tt_exchange *exchange = &self->exchange;
     struct tt_coding_piece pieces[TT_HTTP_ANSWER_PIECES];
     struct tt_error why;
     int64_t bytes = 0;
-    if (!exchange->claim.identity)
+    struct tt_byte_holder *holder = tt_identity_holder(exchange->claim.identity, self->address);
+    if (!holder)
         return;
     int count = tt_http_answer_pieces(exchange, pieces);
     for (int i = 0; i < count; i++)
         bytes += (int64_t)pieces[i].count;
-    if (tt_answer_share_take(&self->share, exchange->claim.identity, bytes, &why))
+    if (tt_answer_share_take(&self->share, holder, bytes, &why))
         return;
     tt_http_answer_drop(exchange);
     tt_http_transaction_refuse(self, 429, why.text);

@@ -42,7 +42,8 @@ struct tt_http_transaction {
     bool is_head;
     int64_t body_bytes; /* sent, or to be sent */
     struct tt_answer_share share;
-    struct tt_http_entry entry; /* set if there is a journal */
+    struct tt_byte_holder *address; /* a reference; NULL: its bytes have no limit */
+    struct tt_http_entry entry;     /* set if there is a journal */
 };
 
 /* `quotas`: of all connections of the server, on this and on other loops. Everything borrowed must
@@ -54,14 +55,16 @@ void tt_http_transactions_init(struct tt_http_transactions *self, uv_loop_t *loo
 /* All have ended. */
 void tt_http_transactions_fini(struct tt_http_transactions *self);
 
-/* A large body counts against the limits of its identity, from _begin_body on. */
+/* A body that is large or packed counts against the limit of its identity or of the address, whose
+ * holder may be NULL, from _begin_body on. */
 void tt_http_transactions_identify(const struct tt_http_transactions *self,
-                                   struct tt_http_message *message);
-/* `message` NULL: none was understood. `received_at`: its first byte, if there is a journal. */
+                                   struct tt_http_message *message, struct tt_byte_holder *address);
+/* `message` NULL: none was understood. `received_at`: its first byte, if there is a journal.
+ * `address`: the holder of the client's address; NULL: none. */
 void tt_http_transaction_begin(struct tt_http_transaction *self, struct tt_http_transactions *all,
                                struct tt_http_message *message, int64_t received_at,
-                               const struct tt_peer_address *client, tt_exchange_done_fn *done,
-                               tt_exchange_done_fn *part);
+                               const struct tt_peer_address *client, struct tt_byte_holder *address,
+                               tt_exchange_done_fn *done, tt_exchange_done_fn *part);
 /* Starts the exchange with the message, which is complete. True: the reply is ready; false: `done`
  * comes later. `*io_message` is NULL afterwards if it is kept for longer. */
 bool tt_http_transaction_start(struct tt_http_transaction *self,

@@ -76,7 +76,7 @@ static void test_file(void **state) {
     assert_null(find(next, "secret"));
     assert_ptr_not_equal(find(next, "other"), find(table, "other"));
     tt_token_table_unref(table);
-    assert_int_equal(tt_client_limits_in_work(&ann->limits), 1);
+    assert_int_equal(tt_client_limits_in_work(&ann->holder.limits), 1);
     tt_identity_leave(ann);
     tt_token_table_unref(next);
     tt_text_fini(&text);
@@ -326,7 +326,7 @@ static void test_in_flight(void **state) {
     assert_string_equal(why.text, "ann has reached its limit of 2 inferences at a time");
     tt_identity_leave(&identity);
     assert_true(tt_identity_enter(&identity, &why));
-    assert_int_equal(tt_client_limits_in_work(&identity.limits), 2);
+    assert_int_equal(tt_client_limits_in_work(&identity.holder.limits), 2);
 }
 
 /* --- routes --- */

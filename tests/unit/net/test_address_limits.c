@@ -33,7 +33,7 @@ static struct tt_peer_address v6(int network, int host) {
 
 static void test_addresses(void **state) {
     (void)state;
-    struct tt_address_limits *limits = tt_address_limits_new(2);
+    struct tt_address_limits *limits = tt_address_limits_new(2, 0);
     struct tt_address_place *first, *second, *third, *none;
     struct tt_error why = {{0}};
     const struct tt_peer_address one = v4(1), other = v4(2), unknown = {.is_known = false};
@@ -72,10 +72,50 @@ static void test_addresses(void **state) {
     tt_address_limits_free(limits);
 }
 
+/* All connections of an address share what holds its bytes, and what still has a reference keeps
+ * it. Connections and requests have no limit then. */
+static void test_bytes(void **state) {
+    (void)state;
+    struct tt_address_limits *limits = tt_address_limits_new(0, 1000), *none;
+    struct tt_address_place *first, *second, *third;
+    struct tt_error why = {{0}};
+    const struct tt_peer_address one = v4(1), other = v4(2);
+    assert_true(tt_address_limits_enter(limits, &one, &first, &why));
+    assert_true(tt_address_limits_enter(limits, &one, &second, &why));
+    assert_true(tt_address_limits_enter(limits, &other, &third, &why));
+    assert_true(tt_address_limits_begin(limits, first, &why));
+    tt_address_limits_end(first);
+    struct tt_byte_holder *holder = tt_byte_holder_ref(tt_address_place_holder(first));
+    assert_ptr_equal(tt_address_place_holder(second), holder);
+    assert_ptr_not_equal(tt_address_place_holder(third), holder);
+    assert_true(tt_byte_holder_take(holder, 700));
+    assert_false(tt_byte_holder_take(holder, 301));
+    assert_true(tt_byte_holder_take(tt_address_place_holder(third), 301));
+    tt_byte_holder_give(tt_address_place_holder(third), 301);
+    assert_int_equal(tt_byte_holder_refuse_body(holder, &why), TT_ERR_BUSY);
+    assert_string_equal(why.text, "the client's address has reached its limit of 1000 bytes of "
+                                  "bodies in receipt at a time (--limit-bytes-per-address); send "
+                                  "fewer at a time");
+    tt_address_limits_check(limits);
+    tt_address_limits_leave(limits, first);
+    tt_address_limits_leave(limits, second);
+    tt_address_limits_leave(limits, third);
+    assert_int_equal(tt_address_limits_count(limits), 0);
+    tt_byte_holder_give(holder, 700);
+    tt_byte_holder_unref(holder);
+    tt_address_limits_free(limits);
+    assert_null(tt_address_place_holder(NULL));
+    none = tt_address_limits_new(1, 0);
+    assert_true(tt_address_limits_enter(none, &one, &first, &why));
+    assert_null(tt_address_place_holder(first));
+    tt_address_limits_leave(none, first);
+    tt_address_limits_free(none);
+}
+
 /* Hosts of one IPv6 network are one client; IPv4 addresses are not. */
 static void test_networks(void **state) {
     (void)state;
-    struct tt_address_limits *limits = tt_address_limits_new(10);
+    struct tt_address_limits *limits = tt_address_limits_new(10, 0);
     struct tt_address_place *places[4];
     struct tt_error why;
     const struct tt_peer_address peers[] = {v6(1, 1), v6(1, 2), v6(2, 1), v4(1)};
@@ -95,7 +135,7 @@ enum { ADDRESSES = 40, LIMIT = 3, STEPS = 20000 };
 static void test_against_a_plain_model(void **state) {
     (void)state;
     struct tt_prng prng;
-    struct tt_address_limits *limits = tt_address_limits_new(LIMIT);
+    struct tt_address_limits *limits = tt_address_limits_new(LIMIT, 0);
     struct tt_address_place *places[ADDRESSES] = {NULL};
     int connections[ADDRESSES] = {0}, requests[ADDRESSES] = {0}, refused = 0;
     tt_prng_init(&prng, test_seed(6), 0);
@@ -174,7 +214,7 @@ static void *client_main(void *context) {
 static void test_threads(void **state) {
     (void)state;
     pthread_t threads[4];
-    shared = tt_address_limits_new(2);
+    shared = tt_address_limits_new(2, 0);
     for (uintptr_t i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, client_main, (void *)i), 0);
     for (int i = 0; i < 4; i++)
@@ -186,7 +226,7 @@ static void test_threads(void **state) {
 }
 
 static void leave_with_a_request(void) {
-    struct tt_address_limits *limits = tt_address_limits_new(2);
+    struct tt_address_limits *limits = tt_address_limits_new(2, 0);
     struct tt_address_place *place;
     struct tt_error why;
     const struct tt_peer_address peer = v4(1);
@@ -196,7 +236,7 @@ static void leave_with_a_request(void) {
 }
 
 static void free_with_a_place(void) {
-    struct tt_address_limits *limits = tt_address_limits_new(2);
+    struct tt_address_limits *limits = tt_address_limits_new(2, 0);
     struct tt_address_place *place;
     struct tt_error why;
     const struct tt_peer_address peer = v4(1);
@@ -206,7 +246,7 @@ static void free_with_a_place(void) {
 
 /* The place lies in the wrong bucket: its first member is its address. */
 static void check_a_moved_place(void) {
-    struct tt_address_limits *limits = tt_address_limits_new(2);
+    struct tt_address_limits *limits = tt_address_limits_new(2, 0);
     struct tt_address_place *place;
     struct tt_error why;
     const struct tt_peer_address peer = v4(1);
@@ -228,6 +268,7 @@ static void test_broken_rules(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_networks),
         cmocka_unit_test(test_broken_rules), /* it forks: before the threads */
         cmocka_unit_test(test_against_a_plain_model),

@@ -23,23 +23,23 @@ static void test_share(void **state) {
     assert_int_equal(tt_token_table_parse("tokens", text, strlen(text), NULL, &table, &why), TT_OK);
     struct tt_identity *ann = table->entries[0].identity, *bob = table->entries[1].identity;
     assert_true(tt_answer_share_take(&none, NULL, 4096 * KIB, &why));
-    assert_true(tt_answer_share_take(&unlimited, bob, 4096 * KIB, &why));
-    assert_int_equal(tt_client_limits_bytes(&bob->limits), 0);
-    assert_true(tt_answer_share_take(&small, ann, 64 * KIB, &why));
-    assert_int_equal(tt_client_limits_bytes(&ann->limits), 0);
-    assert_true(tt_answer_share_take(&large, ann, 2048 * KIB, &why)); /* alone */
-    assert_int_equal(tt_client_limits_bytes(&ann->limits), 2048 * KIB);
-    assert_false(tt_answer_share_take(&second, ann, 65 * KIB, &why));
+    assert_true(tt_answer_share_take(&unlimited, &bob->holder, 4096 * KIB, &why));
+    assert_int_equal(tt_client_limits_bytes(&bob->holder.limits), 0);
+    assert_true(tt_answer_share_take(&small, &ann->holder, 64 * KIB, &why));
+    assert_int_equal(tt_client_limits_bytes(&ann->holder.limits), 0);
+    assert_true(tt_answer_share_take(&large, &ann->holder, 2048 * KIB, &why)); /* alone */
+    assert_int_equal(tt_client_limits_bytes(&ann->holder.limits), 2048 * KIB);
+    assert_false(tt_answer_share_take(&second, &ann->holder, 65 * KIB, &why));
     assert_non_null(strstr(why.text, "ann has reached its limit of 1048576 bytes"));
     tt_answer_share_give(&second); /* it has nothing */
     tt_answer_share_give(&large);
     tt_answer_share_give(&large);
-    assert_true(tt_answer_share_take(&large, ann, 600 * KIB, &why));
-    assert_true(tt_answer_share_take(&second, ann, 424 * KIB, &why));
-    assert_false(tt_answer_share_take(&none, ann, 100 * KIB, &why));
+    assert_true(tt_answer_share_take(&large, &ann->holder, 600 * KIB, &why));
+    assert_true(tt_answer_share_take(&second, &ann->holder, 424 * KIB, &why));
+    assert_false(tt_answer_share_take(&none, &ann->holder, 100 * KIB, &why));
     tt_answer_share_give(&large);
     tt_answer_share_give(&second);
-    assert_int_equal(tt_client_limits_bytes(&ann->limits), 0);
+    assert_int_equal(tt_client_limits_bytes(&ann->holder.limits), 0);
     tt_token_table_unref(table);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/prng.h"
 #include "net/access/access_control.h"
+#include "net/access/address_limits.h"
 #include "unit/breach.h"
 #include "unit/seed.h"
 
@@ -132,27 +133,63 @@ static void test_identity(void **state) {
     assert_int_equal(tt_token_table_parse("tokens", text, strlen(text), NULL, &table, &why), TT_OK);
     struct tt_identity *ann = table->entries[0].identity;
     begin(4 * MIB);
-    first.part.identity = second.part.identity = ann;
-    tt_refcount_ref(&ann->shared.references);
-    tt_refcount_ref(&ann->shared.references);
+    first.part.holder = second.part.holder = &ann->holder;
+    tt_byte_holder_ref(&ann->holder);
+    tt_byte_holder_ref(&ann->holder);
     assert_int_equal(take(&first, &one, 60 * KIB), TT_BODY_TAKEN);
-    assert_int_equal(tt_client_limits_bytes(&ann->limits), 0); /* it is small */
+    assert_int_equal(tt_client_limits_bytes(&ann->holder.limits), 0); /* it is small */
     assert_int_equal(take(&first, &one, 540 * KIB), TT_BODY_TAKEN);
-    assert_int_equal(tt_client_limits_bytes(&ann->limits), 600 * KIB);
+    assert_int_equal(tt_client_limits_bytes(&ann->holder.limits), 600 * KIB);
     assert_int_equal(take(&second, &other, 425 * KIB), TT_BODY_OVER_SHARE);
     assert_int_equal(take(&second, &other, 424 * KIB), TT_BODY_TAKEN);
     tt_body_part_move(&first.part, &moved.part);
     assert_int_equal(take(&first, &one, 70 * KIB), TT_BODY_OVER_SHARE);
     tt_body_part_end(&moved.part);
-    assert_int_equal(tt_client_limits_bytes(&ann->limits), 424 * KIB);
+    assert_int_equal(tt_client_limits_bytes(&ann->holder.limits), 424 * KIB);
     assert_int_equal(take(&first, &one, 70 * KIB), TT_BODY_TAKEN);
     tt_body_part_clear(&first.part);
     tt_body_part_end(&first.part);
     tt_body_part_end(&second.part);
-    assert_int_equal(tt_client_limits_bytes(&ann->limits), 0);
+    assert_int_equal(tt_client_limits_bytes(&ann->holder.limits), 0);
     tt_token_table_check(table);
     tt_token_table_unref(table);
     end();
+}
+
+/* A body that was moved keeps the holder when its address has no connection any more. */
+static void test_address(void **state) {
+    (void)state;
+    struct tt_address_limits *limits = tt_address_limits_new(0, MIB);
+    struct tt_address_place *place;
+    struct tt_error why;
+    struct body first = body_of(), second = body_of(), moved = {.evicted = 0};
+    const struct tt_peer_address peer = {.is_known = true, .bytes = {1}};
+    assert_true(tt_address_limits_enter(limits, &peer, &place, &why));
+    struct tt_byte_holder *address = tt_address_place_holder(place);
+    begin(4 * MIB);
+    first.part.holder = tt_byte_holder_ref(tt_identity_holder(NULL, address));
+    second.part.holder = tt_byte_holder_ref(address);
+    assert_int_equal(take(&first, &one, 600 * KIB), TT_BODY_TAKEN);
+    assert_int_equal(take(&second, &other, 425 * KIB), TT_BODY_OVER_SHARE);
+    tt_body_part_move(&first.part, &moved.part);
+    tt_body_part_end(&first.part);
+    tt_body_part_end(&second.part);
+    tt_address_limits_leave(limits, place);
+    assert_int_equal(tt_client_limits_bytes(&moved.part.holder->limits), 600 * KIB);
+    tt_body_part_end(&moved.part);
+    tt_address_limits_free(limits);
+    end();
+}
+
+/* An identity with a limit of its own counts, else the address. */
+static void test_whose(void **state) {
+    (void)state;
+    struct tt_identity limited = {.holder = {.bytes_limit = 1}}, unlimited = {.name = "bob"};
+    struct tt_byte_holder address = {.bytes_limit = 2};
+    assert_ptr_equal(tt_identity_holder(&limited, &address), &limited.holder);
+    assert_ptr_equal(tt_identity_holder(&unlimited, &address), &address);
+    assert_ptr_equal(tt_identity_holder(NULL, &address), &address);
+    assert_null(tt_identity_holder(&unlimited, NULL));
 }
 
 static void test_set(void **state) {
@@ -324,6 +361,8 @@ int main(void) {
         cmocka_unit_test(test_the_largest_of_the_thread),
         cmocka_unit_test(test_the_largest_of_all_threads),
         cmocka_unit_test(test_identity),
+        cmocka_unit_test(test_address),
+        cmocka_unit_test(test_whose),
         cmocka_unit_test(test_set),
         cmocka_unit_test(test_timed),
         cmocka_unit_test(test_timed_asks_for_no_more),
