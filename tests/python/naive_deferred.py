@@ -8,10 +8,10 @@ timers and the world are those of naive_symphony.py; it shares nothing with the 
    within +-1000.
 2. exec = t if more rows wait than fit, or if the batch has the model's largest size. Otherwise with `defer: full` max(t, d - l(size + 1));
    with `none` t; with `partial` max(t, a + wait), where s = max(0, d - l(size + 1) - a), wait = min(s - min(3 gap, s / 2), 3/2 beta).
-3. gap is the mean time between two dispatches of all executors: each adds 1/100 of its difference, from 0, in units of 1/1024 ns. Models
-   know it as of the last grant (which does not count itself) or of the last count of rates.
+3. gap is the mean time between two dispatches of all executors: each adds 1/100 of its difference, from 0, in units of 1/1024 ns.
+   More than 100 ms count as 100 ms. Models know it as of the last grant (which does not count itself) or of the last count of rates.
 4. At each count of rates (naive_symphony.py, rule 6), with r in rows per 1000 s and N executors:
-   gather = (D - beta) / (alpha + 1/r), in thousandths of a row, at least one row.
+   gather = (D - beta) / (alpha + 1/r), in thousandths of a row, from one row to the model's largest batch.
    Shares of the executors, in 1e-9: alpha r and beta r. need = sum of alpha r + beta r / gather, over N, in ppm.
    psi is the smallest share of gather, in ppm, with which the sum of alpha r + beta r / max(1, psi gather) is at most N; else 1.
    bmax: m is gather, rounded down. sustainable: m = max(1, min(psi, 0.8) gather), rounded to nearest.
@@ -83,7 +83,8 @@ class World(naive_symphony.World):
 
     # Rules 4 to 6.
     def gather(self, model, rate):
-        return max(1000, 1000 * (model.slo - model.beta) * rate // (model.alpha * rate + 10**12)) if rate else 1000
+        gather = 1000 * (model.slo - model.beta) * rate // (model.alpha * rate + 10**12)
+        return max(1000, min(gather, 1000 * model.largest))
 
     def used(self, psi):
         total = 0
@@ -265,7 +266,7 @@ class World(naive_symphony.World):
             queue.waiting.remove(request)
         self.submit(free[0], naive_world.Task(queue.model, taken, [(0, queue.model.latency(rows))]))
         if self.dispatched_at is not None:
-            difference = ((self.now - self.dispatched_at) << 10) - self.gap
+            difference = (min(self.now - self.dispatched_at, 100 * MILLION) << 10) - self.gap
             self.gap += difference // 100 if difference >= 0 else -(-difference // 100)
         self.dispatched_at = self.now
         self.form(queue)
