@@ -13,17 +13,18 @@ timers and the world are those of naive_symphony.py; it shares nothing with the 
 4. At each count of rates (naive_symphony.py, rule 6), with r in rows per 1000 s and N executors:
    gather = (D - beta) / (alpha + 1/r), in thousandths of a row, from one row to the model's largest batch.
    Shares of the executors, in 1e-9: alpha r and beta r. need = sum of alpha r + beta r / gather, over N, in ppm.
-   psi is the smallest share of gather, in ppm, with which the sum of alpha r + beta r / max(1, psi gather) is at most N; else 1.
+   psi is the smallest share of gather, in ppm, with which the sum of alpha r + beta r / max(1, psi gather) is at most N; else 1. psi gather is
+   in whole thousandths of a row, rounded down.
    bmax: m is gather, rounded down. sustainable: m = max(1, min(psi, 0.8) gather), rounded to nearest.
 5. Overload: e = (need - 1.03) / 0.07, from 0 to 1, in ppm. `sustainable`: m rises by e of its distance to the gather of rate r / need.
-   partial: the wait grows by e of its distance to s. With e = 1 skipped heads are dropped when the candidate is formed.
+   partial: the wait grows by e of its distance to s, in whole us. With e = 1 skipped heads are dropped when the candidate is formed.
 6. adaptive keeps a share of the wait of rule 2: min(1, x / 0.8), in ppm, x = (psi gather - 1) / (gather - 1); of a gather of one row x
    is 1 if psi > 0, else 0. It is 1 if 2 l(1) > D. While it is 0 and psi is 0, a batch has at most max(1, 20 beta / alpha) rows, rounded up.
 7. While an executor is free, the candidate with exec <= t <= latest of the smallest key, then of the smaller model, is granted: it is formed
-   anew; with `full` it waits if its exec is after t. Skipped heads are dropped. Of the rest it takes min(size, max(m, 2 beta / alpha
+   anew; with `full` it waits if its exec is after t (before lookahead). Skipped heads are dropped. Of the rest it takes min(size, max(m, 2 beta / alpha
    rounded up, rows / free executors rounded up)) rows, and at least one request, on the free executor of the smallest number.
-8. Lookahead, unless the floor is off: if rows wait behind the batch of a candidate, its grant skips k more heads first: the fewest with
-   which the fewest requests are lost, if none arrived any more. See `lookahead`.
+8. Lookahead, unless the floor is off: if rows wait behind the batch of a candidate, before the grant and when it is formed anew, its
+   grant skips k more heads first: the fewest with which the fewest rows are lost, if none arrived any more. See `lookahead`.
 """
 import dataclasses
 
@@ -89,8 +90,8 @@ class World(naive_symphony.World):
     def used(self, psi):
         total = 0
         for queue in self.queues:
-            rows = max(10**9, psi * self.gather(queue.model, queue.rate))
-            total += queue.rate * queue.model.alpha // 1000 + (queue.rate * queue.model.beta // 1000) * 10**9 // rows
+            rows = max(1000, psi * self.gather(queue.model, queue.rate) // MILLION)
+            total += queue.rate * queue.model.alpha // 1000 + queue.rate * queue.model.beta // 1000 * 1000 // rows
         return total
 
     def count(self):
@@ -111,7 +112,7 @@ class World(naive_symphony.World):
             if self.rules.floor == "bmax":
                 queue.minimum = gather // 1000
             elif self.rules.floor == "sustainable":
-                queue.minimum = max(1, (min(psi, 800000) * gather + 5 * 10**8) // 10**9)
+                queue.minimum = max(1, (min(psi, 800000) * gather // MILLION + 500) // 1000)
                 if self.excess:
                     served = self.gather(queue.model, queue.rate * MILLION // need) // 1000
                     queue.minimum += max(0, served - queue.minimum) * self.excess // MILLION
@@ -121,7 +122,7 @@ class World(naive_symphony.World):
     def keep_share(self, queue, psi, gather):
         model = queue.model
         if gather > 1000:
-            share = max(0, psi * gather - 10**9) * MILLION // ((gather - 1000) * 800000)
+            share = max(0, psi * gather // MILLION - 1000) * MILLION // (gather - 1000) * MILLION // 800000
         else:
             share = MILLION if psi else 0
         queue.share = MILLION if 2 * model.latency(1) > model.slo else min(MILLION, share)
@@ -171,7 +172,7 @@ class World(naive_symphony.World):
         wait = min(slack - min(3 * self.known_gap, slack // 2), 3 * queue.model.beta // 2)
         if self.rules.policy == "adaptive":
             wait = wait * queue.share // MILLION
-        return wait + (slack - wait) * self.excess // MILLION
+        return wait + (slack - wait) // 1000 * self.excess // 1000
 
     # Rule 8.
     def lookahead(self, queue):
@@ -200,22 +201,27 @@ class World(naive_symphony.World):
         lost, batches = 0, 0
         while groups and batches < 64:
             start = free.pop(0)
-            while groups and start + model.latency(min(minimum, sum(rows for _, rows, _ in groups))) > groups[0][0]:
-                lost += groups.pop(0)[1]
-            if not groups:
+            rows = sum(rows for _, rows, _ in groups)
+            while rows and start + model.latency(min(minimum, rows)) > groups[0][0]:
+                self.take_rows(groups, 1)
+                lost, rows = lost + 1, rows - 1
+            if not rows:
                 break
-            size, rows = 0, sum(rows for _, rows, _ in groups)
+            size = 0
             while size < min(rows, model.largest) and start + model.latency(size + 1) <= groups[0][0]:
                 size += 1
             free = sorted(free + [start + model.latency(size)])
             batches += 1
-            while size:
-                taken = min(size, groups[0][1])
-                groups[0][1] -= taken
-                size -= taken
-                if not groups[0][1]:
-                    groups.pop(0)
+            self.take_rows(groups, size)
         return lost
+
+    def take_rows(self, groups, count):
+        while count:
+            taken = min(count, groups[0][1])
+            groups[0][1] -= taken
+            count -= taken
+            if not groups[0][1]:
+                groups.pop(0)
 
     # Rule 7.
     def take(self, queue, free):
@@ -252,13 +258,13 @@ class World(naive_symphony.World):
         self.known_gap = self.gap >> 10
         behind = queue.candidate.left > sum(request.rows for request in queue.candidate.batch)
         self.form(queue)
-        if self.rules.lookahead and self.rules.floor != "off" and behind and queue.candidate:
-            more = self.lookahead(queue)
-            if more:
-                self.form(queue, len(queue.candidate.skipped) + more)
         candidate = queue.candidate
         if not candidate or self.rules.defer == "full" and candidate.exec_at > self.now:
             return
+        behind = behind and candidate.left > sum(request.rows for request in candidate.batch)
+        if self.rules.lookahead and self.rules.floor != "off" and behind:
+            self.form(queue, len(candidate.skipped) + self.lookahead(queue))
+            candidate = queue.candidate
         taken, rows = self.take(queue, len(free))
         for request in candidate.skipped:
             self.drop(queue, request)
