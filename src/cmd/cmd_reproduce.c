@@ -4,6 +4,7 @@
 #include "cmd/facts_folder.h"
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
+#include "lab/facts/fact_group.h"
 #include "lab/facts/fact_report.h"
 #include "lab/facts/fact_runs.h"
 #include "lab/scenario/allocate.h"
@@ -40,7 +41,7 @@ static bool in_real_time(const struct flags *a) { return a->world != TT_WORLD_SI
 /* The facts of one file that the flags select. */
 struct choice {
     bool *shown;  /* a row of the tables */
-    bool *needed; /* to be run: for itself, or as part of a mean */
+    bool *needed; /* to be run: for itself, or as part of another */
 };
 
 static size_t index_of(const struct tt_facts *facts, const char *id) {
@@ -84,8 +85,8 @@ static bool choose(const struct flags *a, const struct tt_facts *facts, struct c
         if (!choice->shown[i] || is_left_out(a, fact))
             continue;
         choice->needed[i] = true;
-        for (size_t part = 0; part < fact->n_mean_of; part++)
-            choice->needed[index_of(facts, fact->mean_of[part])] = true;
+        for (size_t part = 0; part < fact->n_parts; part++)
+            choice->needed[index_of(facts, fact->parts[part])] = true;
     }
     return true;
 }
@@ -151,18 +152,18 @@ static const json_t *find_kept(const json_t *kept, const char *system, const cha
     return NULL;
 }
 
-/* The kept value of the fact, of a mean that of its parts; NAN: one is missing. */
+/* The kept value of the fact, or that of its kept parts; NAN: one is missing. */
 static double kept_value(const json_t *kept, const char *system, const char *world,
                          const Tutti__Fact *fact) {
     const json_t *row = find_kept(kept, system, world, fact->id);
     if (row)
         return json_number_value(json_object_get(row, "ours"));
-    double sum = fact->n_mean_of > 0 ? 0 : NAN;
-    for (size_t i = 0; i < fact->n_mean_of; i++) {
-        const json_t *part = find_kept(kept, system, world, fact->mean_of[i]);
-        sum += part ? json_number_value(json_object_get(part, "ours")) : NAN;
+    double values[TT_FACT_GROUP_MAX] = {NAN};
+    for (size_t i = 0; i < fact->n_parts; i++) {
+        const json_t *part = find_kept(kept, system, world, fact->parts[i]);
+        values[i] = part ? json_number_value(json_object_get(part, "ours")) : NAN;
     }
-    return sum / (double)(fact->n_mean_of > 0 ? fact->n_mean_of : 1);
+    return fact->n_parts > 0 ? tt_fact_group_reduce(fact, values, (int32_t)fact->n_parts) : NAN;
 }
 
 static void add_conditions(const struct tt_fact_runs *runs, size_t fact, struct tt_text *note) {

@@ -76,6 +76,27 @@ double tt_fact_group_choose(const Tutti__FactRun *run, const double *values, int
     }
 }
 
+double tt_fact_group_reduce(const Tutti__Fact *fact, const double *values, int32_t count) {
+    int32_t least = 0, most = 0;
+    double sum = 0;
+    for (int32_t i = 0; i < count; i++) {
+        if (isnan(values[i]))
+            return NAN;
+        sum += values[i];
+        least = values[i] < values[least] ? i : least;
+        most = values[i] > values[most] ? i : most;
+    }
+    switch (fact->reduce) {
+    case TUTTI__FACT_REDUCE__LEAST_OF_ALL: return values[least];
+    case TUTTI__FACT_REDUCE__MOST_OF_ALL: return values[most];
+    case TUTTI__FACT_REDUCE__DIFFERENCE: return values[0] - values[1];
+    case TUTTI__FACT_REDUCE__WHERE_LEAST: return fact->at[least];
+    case TUTTI__FACT_REDUCE__WHERE_MOST: return fact->at[most];
+    case TUTTI__FACT_REDUCE__MEAN_OF_ALL:
+    default: return sum / count;
+    }
+}
+
 static int compare_doubles(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);

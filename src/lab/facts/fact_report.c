@@ -70,7 +70,7 @@ static const char *world_name(const struct tt_fact_table *table, const Tutti__Fa
 
 static void print_command(const struct tt_fact_table *table, const Tutti__Fact *fact,
                           struct tt_text *out) {
-    if (!fact->ours && fact->n_mean_of == 0)
+    if (!fact->ours && fact->n_parts == 0)
         return;
     bool has_world = table->world && table->world[0];
     tt_text_printf(out, "tutti reproduce %s%s%s --only %s%s", table->system,
@@ -147,7 +147,7 @@ void tt_fact_counts_add(struct tt_fact_counts *self, const struct tt_fact_table 
     for (size_t i = 0; i < table->count; i++) {
         const struct tt_fact_row *row = &table->rows[i];
         const Tutti__Fact *fact = row->fact;
-        bool runs = !row->left_out && (fact->ours || fact->n_mean_of > 0);
+        bool runs = !row->left_out && (fact->ours || fact->n_parts > 0);
         self->not_run += runs && isnan(row->ours);
         if (tt_fact_is_evidence(fact)) {
             self->published++;

@@ -16,8 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_ALTERNATIVES = 64 };
-
 struct tt_fact_runs {
     const struct tt_facts *facts;
     struct tt_fact_runs_options options;
@@ -333,8 +331,8 @@ enum tt_err tt_fact_runs_run(struct tt_fact_runs *self, struct tt_error *why) {
 static double side(const struct tt_fact_runs *self, const Tutti__FactRun *run,
                    const struct tt_fact_group *group, int32_t over, int32_t seed,
                    struct tt_text *note) {
-    double values[MAX_ALTERNATIVES];
-    tt_assert(group->alternatives <= MAX_ALTERNATIVES);
+    double values[TT_FACT_GROUP_MAX];
+    tt_assert(group->alternatives <= TT_FACT_GROUP_MAX);
     struct tt_text *own = group->alternatives == 1 && group->overs == 1 ? note : NULL;
     for (int32_t i = 0; i < group->alternatives; i++) {
         const struct tt_fact_piece *piece =
@@ -344,20 +342,20 @@ static double side(const struct tt_fact_runs *self, const Tutti__FactRun *run,
     return tt_fact_group_choose(run, values, group->alternatives);
 }
 
-static double mean_of(const struct tt_fact_runs *self, const Tutti__Fact *fact,
-                      struct tt_text *out_note) {
-    double sum = 0;
-    for (size_t i = 0; i < fact->n_mean_of; i++) {
-        const Tutti__Fact *part = tt_facts_find(self->facts, fact->mean_of[i]);
+static double value_of_parts(const struct tt_fact_runs *self, const Tutti__Fact *fact,
+                             struct tt_text *out_note) {
+    double values[TT_FACT_GROUP_MAX];
+    tt_assert(fact->n_parts <= TT_FACT_GROUP_MAX);
+    for (size_t i = 0; i < fact->n_parts; i++) {
+        const Tutti__Fact *part = tt_facts_find(self->facts, fact->parts[i]);
         size_t index = 0;
         while (self->facts->message->fact[index] != part)
             index++;
-        double value = tt_fact_runs_value(self, index, NULL);
+        values[i] = tt_fact_runs_value(self, index, NULL);
         if (out_note)
-            tt_text_printf(out_note, "%s%.4g", i ? ", " : "the mean of ", value);
-        sum += value;
+            tt_text_printf(out_note, "%s%.4g", i ? ", " : "of ", values[i]);
     }
-    return sum / (double)fact->n_mean_of;
+    return tt_fact_group_reduce(fact, values, (int32_t)fact->n_parts);
 }
 
 /* The value with that seed, or with the median of each run. */
@@ -365,7 +363,8 @@ static double value_with(const struct tt_fact_runs *self, size_t fact, int32_t s
                          struct tt_text *out_note) {
     const Tutti__Fact *f = self->facts->message->fact[fact];
     const struct tt_fact_group *mine = &self->ours[fact], *others = &self->relative_to[fact];
-    double sum = 0, least = INFINITY, most = -INFINITY;
+    double values[TT_FACT_GROUP_MAX];
+    tt_assert(mine->overs <= TT_FACT_GROUP_MAX);
     for (int32_t over = 0; over < mine->overs; over++) {
         double value = side(self, f->ours, mine, over, seed, others->pieces ? NULL : out_note);
         const char *comma = out_note && out_note->length && over ? ", " : "";
@@ -377,19 +376,15 @@ static double value_with(const struct tt_fact_runs *self, size_t fact, int32_t s
         } else if (out_note && mine->overs > 1) {
             tt_text_printf(out_note, "%s%.5g", comma, value);
         }
-        sum += value;
-        least = fmin(least, value);
-        most = fmax(most, value);
+        values[over] = value;
     }
-    if (isnan(sum) || f->reduce == TUTTI__FACT_REDUCE__MEAN_OF_ALL)
-        return sum / mine->overs;
-    return f->reduce == TUTTI__FACT_REDUCE__LEAST_OF_ALL ? least : most;
+    return tt_fact_group_reduce(f, values, mine->overs);
 }
 
 double tt_fact_runs_value(const struct tt_fact_runs *self, size_t fact, struct tt_text *out_note) {
     const Tutti__Fact *f = self->facts->message->fact[fact];
-    if (f->n_mean_of > 0)
-        return mean_of(self, f, out_note);
+    if (f->n_parts > 0)
+        return value_of_parts(self, f, out_note);
     if (!self->ours[fact].pieces)
         return NAN;
     int32_t seeds = self->options.quick ? 0 : f->seeds;

@@ -33,7 +33,7 @@ struct tt_fact_runs_options {
 
 struct tt_fact_runs;
 
-/* `chosen` has an entry per fact of the file, true also for the parts of a chosen mean; both are
+/* `chosen` has an entry per fact of the file, true also for the parts of a chosen one; both are
  * borrowed until _free. Errors: those of
  * experiments, with file:line. */
 TT_MUST_CHECK enum tt_err tt_fact_runs_new(const struct tt_facts *facts, const bool *chosen,

@@ -1,5 +1,6 @@
 #include "lab/facts/facts.h"
 
+#include "lab/facts/fact_group.h"
 #include "lab/facts/fact_measure.h"
 #include "lab/scenario/allocate.h"
 #include "lab/scenario/scenario.h"
@@ -47,9 +48,9 @@ static enum tt_err check_run(const struct tt_facts *self, const Tutti__FactRun *
                                   "set is '%s'; it must be NAME=VALUE, such as policy=eager",
                                   run->set[i]);
     }
-    if (run->n_any_of > 64)
-        return tt_facts_wrong(self, run, "any_of", why, "any_of names %zu runs; at most 64",
-                              run->n_any_of);
+    if (run->n_any_of > TT_FACT_GROUP_MAX)
+        return tt_facts_wrong(self, run, "any_of", why, "any_of names %zu runs; at most %d",
+                              run->n_any_of, TT_FACT_GROUP_MAX);
     for (size_t i = 0; i < run->n_any_of; i++)
         if (!strchr(run->any_of[i], '='))
             return tt_facts_wrong(self, run, "any_of", why,
@@ -142,24 +143,46 @@ static enum tt_err check_holds(const struct tt_facts *self, const Tutti__Fact *f
     return TT_OK;
 }
 
-/* A number that no run is made for, or the mean of other facts. */
+/* The numbers from which `over` or `parts` make one. */
+static enum tt_err check_reduce(const struct tt_facts *self, const Tutti__Fact *fact,
+                                struct tt_error *why) {
+    size_t count = fact->n_over + fact->n_parts;
+    bool is_place = fact->reduce == TUTTI__FACT_REDUCE__WHERE_LEAST ||
+                    fact->reduce == TUTTI__FACT_REDUCE__WHERE_MOST;
+    if (count > TT_FACT_GROUP_MAX)
+        return tt_facts_wrong(self, fact, NULL, why, "'%s' reduces %zu values; at most %d",
+                              fact->id, count, TT_FACT_GROUP_MAX);
+    if (fact->reduce == TUTTI__FACT_REDUCE__DIFFERENCE && count != 2)
+        return tt_facts_wrong(self, fact, "reduce", why,
+                              "reduce: DIFFERENCE is of %zu values; it needs two, in `over` or "
+                              "`parts`",
+                              count);
+    if (fact->n_at != (is_place ? count : 0) || (is_place && count == 0))
+        return tt_facts_wrong(self, fact, "at", why,
+                              "at has %zu numbers; it has one for each of `over` or `parts` with "
+                              "reduce: WHERE_LEAST or WHERE_MOST, else none",
+                              fact->n_at);
+    return TT_OK;
+}
+
+/* A number that no run is made for, or that other facts make. */
 static enum tt_err check_without_run(const struct tt_facts *self, const Tutti__Fact *fact,
                                      struct tt_error *why) {
     bool is_left_out = fact->not_attempted[0] != '\0';
-    if (fact->ours || fact->relative_to || fact->trace || is_left_out == (fact->n_mean_of > 0))
+    if (fact->ours || fact->relative_to || fact->trace || is_left_out == (fact->n_parts > 0))
         return tt_facts_wrong(self, fact, NULL, why,
-                              "'%s' needs exactly one of ours { }, mean_of and not_attempted",
+                              "'%s' needs exactly one of ours { }, parts and not_attempted",
                               fact->id);
     if (is_left_out && (fact->holds || !(fact->published > 0)))
         return tt_facts_wrong(self, fact, NULL, why,
                               "'%s' is not attempted, so it has a published value and no holds { }",
                               fact->id);
-    for (size_t i = 0; i < fact->n_mean_of; i++) {
-        const Tutti__Fact *part = tt_facts_find(self, fact->mean_of[i]);
+    for (size_t i = 0; i < fact->n_parts; i++) {
+        const Tutti__Fact *part = tt_facts_find(self, fact->parts[i]);
         if (!part || !part->ours)
-            return tt_facts_wrong(self, fact, "mean_of", why,
-                                  "mean_of names '%s'; it must be a fact with ours { }",
-                                  fact->mean_of[i]);
+            return tt_facts_wrong(self, fact, "parts", why,
+                                  "parts names '%s'; it must be a fact with ours { }",
+                                  fact->parts[i]);
     }
     return TT_OK;
 }
@@ -167,9 +190,9 @@ static enum tt_err check_without_run(const struct tt_facts *self, const Tutti__F
 static enum tt_err check_runs(const struct tt_facts *self, const Tutti__Fact *fact,
                               struct tt_error *why) {
     bool is_golden = fact->ours->measure == TUTTI__FACT_MEASURE__TRACE;
-    if (fact->n_mean_of > 0 || fact->not_attempted[0])
+    if (fact->n_parts > 0 || fact->not_attempted[0])
         return tt_facts_wrong(self, fact, NULL, why,
-                              "'%s' needs exactly one of ours { }, mean_of and not_attempted",
+                              "'%s' needs exactly one of ours { }, parts and not_attempted",
                               fact->id);
     if (fact->trace && (!is_golden || fact->relative_to))
         return tt_facts_wrong(self, fact->trace, NULL, why,
@@ -213,7 +236,9 @@ static enum tt_err check_fact(const struct tt_facts *self, const Tutti__Fact *fa
         if (!tt_facts_find(self, fact->tested_by[i]))
             return tt_facts_wrong(self, fact, "tested_by", why, "there is no fact '%s'",
                                   fact->tested_by[i]);
-    enum tt_err err = fact->ours ? check_runs(self, fact, why) : check_without_run(self, fact, why);
+    enum tt_err err = check_reduce(self, fact, why);
+    if (!err)
+        err = fact->ours ? check_runs(self, fact, why) : check_without_run(self, fact, why);
     return !err && fact->holds ? check_holds(self, fact, why) : err;
 }
 

@@ -13,7 +13,8 @@
  * dispatched. If this would skip all requests, none is skipped. That can happen with requests of
  * several rows.
  * With `lookahead`, a grant skips more heads where that loses fewer of the waiting requests, if it
- * says when the other executors are free and rows wait behind its batch (lookahead.h).
+ * says when the other executors are free and rows wait behind its batch, also when that has been
+ * formed anew (lookahead.h).
  * 3. size = the largest prefix behind the skipped heads that ends in time: t + l(size) <= d (S1:
  *    GetBatch).
  * 4. latest = d - l(size). exec follows from the `defer` rule:
@@ -29,13 +30,13 @@
  * room.
  *
  * With by_load the wait of `partial` is only a share of that: min(1, x / psi_cap), with x = (psi
- * gather - 1) / (gather - 1). psi gather is the size of the batches that keep up without a wait. So
- * nothing waits while batches of one row keep up. The whole wait is left when batches of psi_cap
- * gather rows are needed. A gather of one row counts as x = 0 or, if psi > 0, 1. The share is 1 as
- * well if 2 l(1) > D: an arrival during a run of one row would then be late. Where nothing waits,
- * and psi is 0, a batch has at most max(1, ceil(20 beta / alpha)) rows, but at least one request.
- * More rows save less than 5 % of the batch's time, and all members wait until the last row is
- * done.
+ * gather - 1) / (gather - 1), both in ppm and rounded down. psi gather is the size of the batches
+ * that keep up without a wait. So nothing waits while batches of one row keep up. The whole wait is
+ * left when batches of psi_cap gather rows are needed. A gather of one row counts as x = 0 or, if
+ * psi > 0, 1. The share is 1 as well if 2 l(1) > D: an arrival during a run of one row would then
+ * be late. Where nothing waits, and psi is 0, a batch has at most max(1, ceil(20 beta / alpha))
+ * rows, but at least one request. More rows save less than 5 % of the batch's time, and all members
+ * wait until the last row is done.
  *
  * exec = t if the batch cannot grow (more rows wait than fit, or it has the model's maximum), or if
  * there is no deadline. With `full` and a delay per row, frontrun counts also if more rows wait
@@ -53,7 +54,8 @@
  * and `timeout`, a batch that would then start before its exec is not dispatched, so that frontrun
  * is kept. Otherwise the skipped heads are dropped and rows are taken: with `split` min(size,
  * max(m, ceil(2 beta / alpha), ceil(waiting rows / idle executors))), else size; with by_load no
- * more than its limit.
+ * more than its limit. Lookahead comes after that check: its plan begins with a batch at this
+ * instant, which then starts before the frontrun of the rows that are left.
  *
  * S4: the duration of a message, d_ctrl + d_data rows, is added to now for the start. The candidate
  * reports it to the rank half. It does not know its executor, so the longest delay counts. A grant
@@ -65,8 +67,9 @@
  * over the exact time since. That rate enters an average with weight 95163 ppm (1 - e^-0.1: a time
  * constant of 1 s), as often as 100 ms fit into that time (rounded to nearest, at least once); the
  * first ten enter with weight 1/n. gather = (D - beta - d_ctrl) / (alpha + d_data +
- * 1/r), in rows / 1000 and at least one row. It is the number of rows that arrive at rate r while a
- * head waits until its frontrun; D is the model's SLO.
+ * 1/r), in whole thousandths of a row, from one row to the model's largest batch. It is the number
+ * of rows that arrive at rate r while a head waits until its frontrun; D is the model's SLO. psi
+ * gather is in whole thousandths, too; both are rounded down.
  * - bmax: m = gather.
  * - sustainable: m = max(1, round(min(psi, psi_cap) gather)), with psi from the rank half.
  * - staggered: the largest b with (1 + 1/N) l(b) <= D, on N executors. It needs no rates, so it
@@ -78,10 +81,10 @@
  * Overload. `need`, from the rank half, is the share of all executors that the models would use
  * with batches of gather. Below 1.03 nothing changes. From 1.03 to 1.10, in proportion, two things
  * change: the sustainable minimum size rises to gather at rate / need (the rate that can be served;
- * rounded down), and partial deferral extends to frontrun. If requests must be dropped anyway, the
- * largest sustainable batches drop the fewest. Where runs differ in length (the tail is more than
- * the centre), executors become free irregularly, and too few fresh rows wait for some of them. So
- * the minimum size is then at most the largest b with l(b) + (2 N / (N + 1)) b / r <= D
+ * rounded down), and partial deferral extends to frontrun, in whole us. If requests must be dropped
+ * anyway, the largest sustainable batches drop the fewest. Where runs differ in length (the tail is
+ * more than the centre), executors become free irregularly, and too few fresh rows wait for some of
+ * them. So the minimum size is then at most the largest b with l(b) + (2 N / (N + 1)) b / r <= D
  * (core/overload.h), r being the rate of the arrivals. From 1.10 on skipped heads are dropped at
  * once, not when a batch is dispatched. They would not be served, and while they wait, queue rules
  * refuse arrivals that would. `overload` off disables this. A burst stays in the

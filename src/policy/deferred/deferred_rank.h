@@ -22,6 +22,11 @@
  * more at its predicted end, and its state is corrected when it reports. Late by more than lead_ns,
  * it gets a batch only if no other executor can.
  *
+ * The gap is the mean time between two dispatches of all executors. Each dispatch adds 1/100 of its
+ * difference, from 0; a pause of more than 100 ms counts as 100 ms, so that a silence does not
+ * change the rule for seconds. The model half knows it as of the last grant, which does not count
+ * itself, or of the last fleet message.
+ *
  * Cost: O(log models + log executors) per event, with delays O(executors) per grant; psi of the
  * fleet is O(models) every 100 ms. This half never sees a request, a queue or a profile. */
 #ifndef TT_POLICY_DEFERRED_DEFERRED_RANK_H
@@ -94,7 +99,8 @@ int64_t tt_deferred_rank_next_at(const struct tt_deferred_rank *self);
 
 void tt_deferred_rank_load(struct tt_deferred_rank *self, const struct tt_deferred_load *load);
 /* psi: the smallest share, in ppm, with which the models fit the executors with batches of max(1,
- * psi * gather) rows. 1000000 if even that is not enough. Bisection, 20 steps. */
+ * psi * gather) rows, in whole thousandths of a row, rounded down. 1000000 if even that is not
+ * enough. Bisection, 20 steps. */
 void tt_deferred_rank_fleet(const struct tt_deferred_rank *self,
                             struct tt_deferred_fleet *out_fleet);
 static inline int64_t tt_deferred_rank_gap(const struct tt_deferred_rank *self) {

@@ -123,6 +123,25 @@ static void the_results_of_over_become_one_value(void **state) {
     assert_true(fabs(value_of(OVER("reduce: LEAST_OF_ALL"), NULL) - 3 / 0.0024) < 1e-6);
     assert_true(fabs(value_of(OVER("reduce: MOST_OF_ALL"), NULL) - 5 / 0.0024) < 1e-6);
     assert_true(fabs(value_of(OVER(""), NULL) - 4 / 0.0024) < 1e-6);
+    assert_true(fabs(value_of(OVER("reduce: DIFFERENCE"), NULL) + 2 / 0.0024) < 1e-6);
+}
+
+/* Also where a quotient is compared: the setting of the most is 500, that of the least 1000. */
+static void the_best_setting_is_found(void **state) {
+    (void)state;
+    assert_true(value_of(OVER("reduce: WHERE_LEAST at: [1000, 500]"), NULL) == 1000);
+    assert_true(value_of(OVER("reduce: WHERE_MOST at: [1000, 500]"), NULL) == 500);
+    struct tt_text note;
+    tt_text_init(&note);
+    double first =
+        value_of(HEAD "ours { experiment: \"example.pbtxt\" measure: GOOD_SHARE } "
+                      "relative_to { experiment: \"example.pbtxt\" measure: GOOD_SHARE } "
+                      "over: [\"interval_us=1000\", \"interval_us=500\"] "
+                      "reduce: WHERE_MOST at: [1000, 500] holds { at_least: 1 } }",
+                 &note);
+    assert_true(first == 1000); /* both are 1 */
+    assert_string_equal(tt_text_string(&note), "1 / 1, 1 / 1");
+    tt_text_fini(&note);
 }
 
 /* S6: only a scheduler that loses little has a value. */
@@ -143,6 +162,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_of_runs_are_chosen_from),
         cmocka_unit_test(the_results_of_over_become_one_value),
+        cmocka_unit_test(the_best_setting_is_found),
         cmocka_unit_test(the_worst_is_chosen_and_a_share_counted),
         cmocka_unit_test(seeds_are_averaged),
         cmocka_unit_test(fewer_seeds_than_the_experiment_has_are_refused),

@@ -29,14 +29,19 @@ static void senseless_files_are_refused_with_their_line(void **state) {
     refused(HEAD RUN "holds { golden: -1 } }", "must not be negative");
     refused(HEAD RUN "holds { expected: 1 } }", "expected and tolerance go together");
     refused(HEAD RUN "holds { tolerance: 0.1 } }", "expected and tolerance go together");
-    refused(HEAD "holds { at_least: 1 } }", "exactly one of ours { }, mean_of and not_attempted");
-    refused(HEAD RUN "mean_of: \"b\" }", "exactly one of ours { }, mean_of and not_attempted");
+    refused(HEAD "holds { at_least: 1 } }", "exactly one of ours { }, parts and not_attempted");
+    refused(HEAD RUN "parts: \"b\" }", "exactly one of ours { }, parts and not_attempted");
     refused(HEAD RUN "not_attempted: \"why\" }", "exactly one of ours");
     refused(HEAD "not_attempted: \"why\" holds { at_least: 1 } }", "no holds { }");
     refused("fact { id: \"a\" what: \"w\" not_attempted: \"why\" holds { at_least: 1 } }",
             "it has a published value");
-    refused(HEAD "mean_of: [\"a\"] }", "mean_of names 'a'; it must be a fact with ours { }");
-    refused(HEAD "mean_of: [\"b\"] }", "mean_of names 'b'");
+    refused(HEAD "parts: [\"a\"] }", "parts names 'a'; it must be a fact with ours { }");
+    refused(HEAD "parts: [\"b\"] }", "parts names 'b'");
+    refused(HEAD RUN "reduce: DIFFERENCE }", "DIFFERENCE is of 0 values; it needs two");
+    refused(HEAD RUN "over: [\"a=1\", \"a=2\", \"a=3\"] reduce: DIFFERENCE }", "is of 3 values");
+    refused(HEAD RUN "over: [\"a=1\", \"a=2\"] reduce: WHERE_MOST at: 1 }", "at has 1 numbers");
+    refused(HEAD RUN "reduce: WHERE_LEAST }", "at has 0 numbers");
+    refused(HEAD RUN "over: \"a=1\" at: 1 }", "at has 1 numbers");
     refused(HEAD RUN "tested_by: \"b\" }", "there is no fact 'b'");
     refused(HEAD "ours { } holds { at_least: 1 } }", "which experiment");
     refused(HEAD "ours { experiment: \"e\" set: \"policy\" } holds { at_least: 1 } }",
@@ -307,20 +312,29 @@ static void values_of(const char *facts_text, const char *sweeps, double values[
     "\" set: \"policy=symphony\" } relative_to { experiment: \"example.pbtxt\" set: \"slo_ms=" slo \
     "\" set: \"policy=eager\" } holds { at_least: 0.001 } }\n"
 
-static void a_mean_is_that_of_other_facts(void **state) {
+#define PARTS                                                                                      \
+    "fact { id: \"a\" what: \"w\" ours { experiment: \"example.pbtxt\" set: "                      \
+    "\"interval_us=1000\" measure: GOOD_PER_S } holds { at_least: 1 } }\n"                         \
+    "fact { id: \"b\" what: \"w\" ours { experiment: \"example.pbtxt\" measure: "                  \
+    "GOOD_PER_S } holds { at_least: 1 } }\n"
+
+static void a_fact_is_made_of_others(void **state) {
     (void)state;
     double values[MAX_FACTS];
     struct tt_text note;
     tt_text_init(&note);
     put("example.pbtxt", example);
-    values_of("fact { id: \"m\" what: \"w\" published: 1 mean_of: [\"a\", \"b\"] }\n"
-              "fact { id: \"a\" what: \"w\" ours { experiment: \"example.pbtxt\" set: "
-              "\"interval_us=1000\" measure: GOOD_PER_S } holds { at_least: 1 } }\n"
-              "fact { id: \"b\" what: \"w\" ours { experiment: \"example.pbtxt\" measure: "
-              "GOOD_PER_S } holds { at_least: 1 } }\n",
-              NULL, values, &note);
+    values_of("fact { id: \"m\" what: \"w\" published: 1 parts: [\"a\", \"b\"] }\n" PARTS, NULL,
+              values, &note);
     assert_true(fabs(values[0] - (values[1] + values[2]) / 2) < 1e-6);
-    assert_string_equal(tt_text_string(&note), "the mean of 1250, 2083");
+    assert_string_equal(tt_text_string(&note), "of 1250, 2083");
+    values_of(
+        "fact { id: \"d\" what: \"w\" published: 1 parts: [\"a\", \"b\"] reduce: DIFFERENCE }\n"
+        "fact { id: \"s\" what: \"w\" published: 1 parts: [\"a\", \"b\"] reduce: WHERE_MOST "
+        "at: [1, 0.5] }\n" PARTS,
+        NULL, values, NULL);
+    assert_true(fabs(values[0] - (values[2] - values[3])) < 1e-6);
+    assert_true(values[1] == 0.5);
     tt_text_fini(&note);
 }
 
@@ -446,7 +460,7 @@ int main(void) {
         cmocka_unit_test(golden_values_are_met_within_two_percent),
         cmocka_unit_test(classes_follow_from_the_ratio),
         cmocka_unit_test(the_closing_lines_count_every_row_once),
-        cmocka_unit_test(a_mean_is_that_of_other_facts),
+        cmocka_unit_test(a_fact_is_made_of_others),
         cmocka_unit_test(a_trace_is_compared_line_by_line),
         cmocka_unit_test(bounds_come_from_the_profile),
         cmocka_unit_test(measures_are_read_and_divided),
