@@ -20,10 +20,12 @@ take time. No model has 64 rows in 100 ms, from which on the policy also looks f
 5. Overload: e = (need - 1.03) / 0.07, from 0 to 1, in ppm. `sustainable`: m rises by e of its distance to the gather of rate r / need.
    partial: the wait grows by e of its distance to s, in whole us. With e = 1 skipped heads are dropped when the candidate is formed.
 6. adaptive keeps a share of the wait of rule 2: min(1, x / 0.8), in ppm, x = (psi gather - 1) / (gather - 1); of a gather of one row x
-   is 1 if psi > 0, else 0. The share is 1 if 2 l(1) > D. While it is 0 and psi is 0, a batch has at most max(1, 20 beta / alpha) rows, rounded up.
+   is 1 if psi > 0, else 0. The share is 1 if 2 l(1) > D. While it is 0 and psi is 0, a batch has at most
+   max(1, 20 beta / alpha) rows, rounded up.
 7. While an executor is free, the candidate with exec <= t <= latest of the smallest key, then of the smaller model, is granted: it is
    formed anew; with `full` it waits if its exec is after t (before lookahead). Skipped heads are dropped. Of the rest it takes min(size,
-   max(m, 2 beta / alpha rounded up, rows / free executors rounded up)) rows, and at least one request, on the free executor of the smallest number.
+   max(m, 2 beta / alpha rounded up, rows / free executors rounded up)) rows, and at least one request, on
+   the free executor of the smallest number.
 8. Lookahead, unless minimum sizes are off: if rows wait behind the batch of a candidate, before the grant and when it is formed anew, its
    grant skips k more heads first: the fewest with which the fewest rows are lost, if none arrived any more. See `lookahead`.
 9. With `closed_loop` exec = t also if as many requests wait as each of the last five batches had, and each of the last four left none
