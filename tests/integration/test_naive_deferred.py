@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """deferred and adaptive run the same batches at the same nanoseconds as an independent Python program
 (tests/python/naive_deferred.py), for seconds of load below and above what the executors can serve; several models and executors,
-rows, and the floors sustainable, bmax and off."""
+rows, and the minimum sizes sustainable, bmax and off."""
 # plain build only: minutes of simulation, whose unit tests run under sanitizers
 import os
 import pathlib
@@ -35,6 +35,8 @@ def drawn_requests(prng, models, executors):
     size = {model.name: max(1, min(model.largest, (model.slo - model.beta) // 2 // model.alpha)) for model in models}
     capacity = sum(executors * size[m.name] / m.latency(size[m.name]) for m in models) / len(models)
     wide = prng.random() < 0.2
+    if prng.random() < 0.25:
+        return drawn_groups(prng, models)
     pace = min(prng.choice((0.1, 0.4, 0.8, 1.0, 1.2, 2.0)) * capacity, 250e-9 / (2 if wide else 1))
     bursts = prng.random() < 0.3
     requests, at = [], 0
@@ -48,6 +50,17 @@ def drawn_requests(prng, models, executors):
     return requests
 
 
+def drawn_groups(prng, models):
+    """Requests as in closed loops: groups of mostly as many, one after another."""
+    requests, at, model, count, jitter = [], 0, models[0], prng.randrange(1, 5), prng.choice((1, 1_000_000))
+    for _ in range(prng.randrange(10, 60)):
+        at += int(model.latency(count) * prng.choice((0.4, 1.2, 1.2, 1.2, 2.0))) + model.slo // 2
+        for _ in range(count if prng.random() < 0.9 else prng.randrange(1, 5)):
+            at += prng.randrange(jitter) + 1
+            requests.append(naive_world.Request(len(requests), at, model, deadline=at + model.slo))
+    return requests
+
+
 def served(models, asked, rules, executors):
     text = [f'title: "drawn" load {{ rate: 1 }} device {{ count: {executors} }} policy {{ name: "{rules.policy}" }}\n']
     for m in models:
@@ -55,7 +68,7 @@ def served(models, asked, rules, executors):
         text.append(f'model {{ name: "{m.name}" slo_ms: {m.slo / 1e6} max_batch: {m.largest} profile {{ {profile} }} }}\n')
     rows = [{"at_ns": r.at, "model": r.model.name, "rows": r.rows} for r in asked]
     options = {"floor": rules.floor, "defer": rules.defer}
-    for switch in "overload", "lookahead", "split", "credit":
+    for switch in "overload", "lookahead", "split", "credit", "closed_loop":
         options[switch] = "on" if getattr(rules, switch) else "off"
     return drawn_worlds.run("".join(text), {}, rows, *drawn_worlds.options_of(**options))
 
@@ -70,6 +83,7 @@ def drawn_rules(prng):
         lookahead=often(),
         split=often(),
         credit=often(),
+        closed_loop=prng.random() < 0.5,
     )
 
 
@@ -80,6 +94,7 @@ class NaiveDeferred(unittest.TestCase):
             prng = random.Random(seed)
             models, executors = drawn_models(prng), prng.randrange(1, 5)
             rules = drawn_rules(prng)
+            rules.closed_loop &= rules.policy == "deferred" or executors > 1
             asked = drawn_requests(prng, models, executors)
             found = served(models, asked, rules, executors)
             expected = naive.simulate(models, asked, rules, executors=executors)

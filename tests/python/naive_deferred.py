@@ -1,5 +1,6 @@
-"""deferred and adaptive with `floor: sustainable`, `bmax` and `off`, written from the rules below in plain Python. Queues, rates,
-timers and the world are those of naive_symphony.py; it shares nothing with the program. Whole graphs of one step; no messages take time.
+"""deferred and adaptive with the minimum sizes `sustainable`, `bmax` and `off`, written from the rules below in plain Python. Queues,
+rates, timers and the world are those of naive_symphony.py; it shares nothing with the program. Whole graphs of one step; no messages
+take time. No model has 64 rows in 100 ms, from which on the policy also looks for lulls.
 
     tasks, outcomes = simulate(models, requests, Rules("adaptive"), executors=2)
 
@@ -13,18 +14,22 @@ timers and the world are those of naive_symphony.py; it shares nothing with the 
 4. At each count of rates (naive_symphony.py, rule 6), with r in rows per 1000 s and N executors:
    gather = (D - beta) / (alpha + 1/r), in thousandths of a row, from one row to the model's largest batch.
    Shares of the executors, in 1e-9: alpha r and beta r. need = sum of alpha r + beta r / gather, over N, in ppm.
-   psi is the smallest share of gather, in ppm, with which the sum of alpha r + beta r / max(1, psi gather) is at most N; else 1. psi gather is
-   in whole thousandths of a row, rounded down.
+   psi is the smallest share of gather, in ppm, with which the sum of alpha r + beta r / max(1, psi gather) is at most N; else 1. psi
+   gather is in whole thousandths of a row, rounded down.
    bmax: m is gather, rounded down. sustainable: m = max(1, min(psi, 0.8) gather), rounded to nearest.
 5. Overload: e = (need - 1.03) / 0.07, from 0 to 1, in ppm. `sustainable`: m rises by e of its distance to the gather of rate r / need.
    partial: the wait grows by e of its distance to s, in whole us. With e = 1 skipped heads are dropped when the candidate is formed.
 6. adaptive keeps a share of the wait of rule 2: min(1, x / 0.8), in ppm, x = (psi gather - 1) / (gather - 1); of a gather of one row x
-   is 1 if psi > 0, else 0. It is 1 if 2 l(1) > D. While it is 0 and psi is 0, a batch has at most max(1, 20 beta / alpha) rows, rounded up.
-7. While an executor is free, the candidate with exec <= t <= latest of the smallest key, then of the smaller model, is granted: it is formed
-   anew; with `full` it waits if its exec is after t (before lookahead). Skipped heads are dropped. Of the rest it takes min(size, max(m, 2 beta / alpha
-   rounded up, rows / free executors rounded up)) rows, and at least one request, on the free executor of the smallest number.
-8. Lookahead, unless the floor is off: if rows wait behind the batch of a candidate, before the grant and when it is formed anew, its
+   is 1 if psi > 0, else 0. The share is 1 if 2 l(1) > D. While it is 0 and psi is 0, a batch has at most
+   max(1, 20 beta / alpha) rows, rounded up.
+7. While an executor is free, the candidate with exec <= t <= latest of the smallest key, then of the smaller model, is granted: it is
+   formed anew; with `full` it waits if its exec is after t (before lookahead). Skipped heads are dropped. Of the rest it takes min(size,
+   max(m, 2 beta / alpha rounded up, rows / free executors rounded up)) rows, and at least one request, on
+   the free executor of the smallest number.
+8. Lookahead, unless minimum sizes are off: if rows wait behind the batch of a candidate, before the grant and when it is formed anew, its
    grant skips k more heads first: the fewest with which the fewest rows are lost, if none arrived any more. See `lookahead`.
+9. With `closed_loop` exec = t also if as many requests wait as each of the last five batches had, and each of the last four left none
+   waiting and had no arrival in the first half of its run. (adaptive on one executor does more, which is not here.)
 """
 import dataclasses
 
@@ -44,6 +49,7 @@ class Rules:
     split: bool = True
     credit: bool = True
     reform: bool = True
+    closed_loop: bool = False
 
 
 @dataclasses.dataclass
@@ -56,6 +62,7 @@ class Queue(naive_symphony.Queue):
     def __init__(self, model):
         super().__init__(model)
         self.minimum, self.credit, self.share, self.is_light = 1, 0, 0, False
+        self.last_count, self.alike, self.quiet_until = 0, 0, 0
 
 
 def ratio(a, b):
@@ -72,7 +79,10 @@ class World(naive_symphony.World):
 
     def arrived(self, request):
         super().arrived(request)
-        self.earn(self.queues[request.model.number], -1)
+        queue = self.queues[request.model.number]
+        self.earn(queue, -1)
+        if self.now < queue.quiet_until:
+            queue.alike = 0
 
     def earn(self, queue, hundredths):
         queue.credit = max(-1000, min(1000, queue.credit + hundredths))
@@ -158,7 +168,8 @@ class World(naive_symphony.World):
         ):
             size, count = size + waiting[first + count].rows, count + 1
         latest, exec_at = head.deadline - model.latency(size), now
-        if first + count == len(waiting) and size < model.largest:
+        all_wait = self.rules.closed_loop and queue.alike >= 4 and len(waiting) - first == queue.last_count
+        if first + count == len(waiting) and size < model.largest and not all_wait:
             frontrun = head.deadline - model.latency(size + 1)
             if self.rules.defer == "full":
                 exec_at = max(now, frontrun)
@@ -271,11 +282,18 @@ class World(naive_symphony.World):
         for request in taken:
             queue.waiting.remove(request)
         self.submit(free[0], naive_world.Task(queue.model, taken, [(0, queue.model.latency(rows))]))
+        self.close_loop(queue, len(taken), queue.model.latency(rows))
         if self.dispatched_at is not None:
             difference = (min(self.now - self.dispatched_at, 100 * MILLION) << 10) - self.gap
             self.gap += difference // 100 if difference >= 0 else -(-difference // 100)
         self.dispatched_at = self.now
         self.form(queue)
+
+
+    # Rule 9.
+    def close_loop(self, queue, count, span):
+        queue.alike = 0 if queue.waiting else queue.alike + 1 if count == queue.last_count else 0
+        queue.last_count, queue.quiet_until = count, self.now + span // 2
 
 
 def simulate(models, requests, rules, **world):

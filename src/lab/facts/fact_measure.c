@@ -27,8 +27,6 @@ static const struct measure {
     [TUTTI__FACT_MEASURE__LATENCY_P99_MS] = {TT_FACT_RUN, {"total", "latency_ms", "p99"}},
     [TUTTI__FACT_MEASURE__LATENCY_P90_MS] = {TT_FACT_RUN, {"total", "latency_ms", "p90"}},
     [TUTTI__FACT_MEASURE__GOOD_SHARE] = {TT_FACT_RUN, {"total", "bad_rate"}},
-    [TUTTI__FACT_MEASURE__OVERLAP_TIME_SHARE] = {TT_FACT_PLAN, {"time_share"}},
-    [TUTTI__FACT_MEASURE__OVERLAP_GAIN] = {TT_FACT_PLAN, {"gain"}},
     [TUTTI__FACT_MEASURE__BEST_WORKERS_MS] = {TT_FACT_PLAN, {"workers_ms"}},
     [TUTTI__FACT_MEASURE__BEST_WORKERS] = {TT_FACT_PLAN, {"workers"}},
     [TUTTI__FACT_MEASURE__BEST_WORKERS_IN_TURNS_MS] = {TT_FACT_PLAN, {"turns_ms"}},

@@ -47,7 +47,7 @@ static const char *variant_name(const Tutti__Fact *fact) {
 static bool is_formula(Tutti__FactMeasure measure) {
     return measure == TUTTI__FACT_MEASURE__STAGGERED_BOUND ||
            measure == TUTTI__FACT_MEASURE__UNCOORDINATED_BOUND ||
-           (measure >= TUTTI__FACT_MEASURE__OVERLAP_TIME_SHARE &&
+           (measure >= TUTTI__FACT_MEASURE__BEST_WORKERS_MS &&
             measure <= TUTTI__FACT_MEASURE__ONES_OVER_BEST_IN_TURNS);
 }
 

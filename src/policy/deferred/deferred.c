@@ -288,7 +288,7 @@ static const struct tt_option_spec deferred_options[] = {
     [CLOSED_LOOP] = TT_CHOICE_SPEC(
         "closed_loop", SWITCH, OFF,
         "whether a batch starts early once all clients wait: as many requests wait as were in "
-        "each of the last four batches, and none arrived while such a batch ran"),
+        "each of the last five batches, and none arrived while such a batch ran"),
     [LOOKAHEAD] = TT_CHOICE_SPEC(
         "lookahead", SWITCH, ON,
         "whether a batch drops more of the oldest requests where that loses fewer of all that "

@@ -95,7 +95,7 @@
  *
  * Closed loops. With `closed_loop`, deferral ends early if no further client can send a request.
  * Clients that send a request only after their last answer all wait under two conditions. First, as
- * many requests wait as were in each of the last four batches. Second, each of these batches took
+ * many requests wait as were in each of the last five batches. Second, each of the last four took
  * all that waited, and no request arrived during the first half of its run. A request that arrived
  * then did not wait for that batch. Independent arrivals look like this only if they are so rare
  * that waiting for another gains nothing.
