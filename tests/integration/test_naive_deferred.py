@@ -62,15 +62,10 @@ def drawn_groups(prng, models):
 
 
 def served(models, asked, rules, executors):
-    text = [f'title: "drawn" load {{ rate: 1 }} device {{ count: {executors} }} policy {{ name: "{rules.policy}" }}\n']
-    for m in models:
-        profile = f"linear {{ alpha_ms: {m.alpha / 1e6} beta_ms: {m.beta / 1e6} }}"
-        text.append(f'model {{ name: "{m.name}" slo_ms: {m.slo / 1e6} max_batch: {m.largest} profile {{ {profile} }} }}\n')
-    rows = [{"at_ns": r.at, "model": r.model.name, "rows": r.rows} for r in asked]
     options = {"floor": rules.floor, "defer": rules.defer}
     for switch in "overload", "lookahead", "split", "credit", "closed_loop":
         options[switch] = "on" if getattr(rules, switch) else "off"
-    return drawn_worlds.run("".join(text), {}, rows, *drawn_worlds.options_of(**options))
+    return drawn_worlds.run_linear(models, asked, rules.policy, executors, options)
 
 
 def drawn_rules(prng):

@@ -69,6 +69,16 @@ def run(experiment, files, arrivals, *words):
         return served(folder / "e.pbtxt", "--arrivals", folder / "arrivals.csv", *words)
 
 
+def run_linear(models, asked, policy, executors, options):
+    """The same for models with a latency of alpha per row and beta per batch, and an objective."""
+    text = [f'title: "drawn" load {{ rate: 1 }} device {{ count: {executors} }} policy {{ name: "{policy}" }}\n']
+    for m in models:
+        profile = f"linear {{ alpha_ms: {m.alpha / 1e6} beta_ms: {m.beta / 1e6} }}"
+        text.append(f'model {{ name: "{m.name}" slo_ms: {m.slo / 1e6} max_batch: {m.largest} profile {{ {profile} }} }}\n')
+    rows = [{"at_ns": r.at, "model": r.model.name, "rows": r.rows} for r in asked]
+    return run("".join(text), {}, rows, *options_of(**options))
+
+
 def compare(test, what, ours, theirs):
     """Fails with the first difference between two lists of tasks or of outcomes."""
     for number, pair in enumerate(zip(ours, theirs)):

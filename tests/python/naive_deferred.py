@@ -251,19 +251,8 @@ class World(naive_symphony.World):
             rows += request.rows
         return taken, rows
 
-    def decide(self):
-        self.count()
-        fresh, self.fresh = self.fresh, []
-        for queue in fresh:
-            self.form(queue)
-        for queue in sorted((q for q in self.queues if self.due(q) <= self.now), key=lambda q: (self.due(q), q.model.number)):
-            self.form(queue)
-        while True:
-            free = [worker for worker in self.up() if not self.executors[worker].tasks]
-            ready = [q for q in self.queues if q.candidate and q.candidate.exec_at <= self.now <= q.candidate.latest]
-            if not free or not ready:
-                return
-            self.grant(min(ready, key=lambda q: (q.candidate.key, q.model.number)), free)
+    def order(self, queue):
+        return queue.candidate.key
 
     def grant(self, queue, free):
         self.known_gap = self.gap >> 10
@@ -288,7 +277,6 @@ class World(naive_symphony.World):
             self.gap += difference // 100 if difference >= 0 else -(-difference // 100)
         self.dispatched_at = self.now
         self.form(queue)
-
 
     # Rule 9.
     def close_loop(self, queue, count, span):

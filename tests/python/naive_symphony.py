@@ -162,19 +162,25 @@ class World(naive_world.World):
             ready = [q for q in self.queues if q.candidate and q.candidate.exec_at <= self.now <= q.candidate.latest]
             if not free or not ready:
                 return
-            queue = min(ready, key=lambda q: (q.candidate.latest, q.model.number))
-            self.form(queue)
-            taken = queue.candidate
-            if not taken or taken.exec_at > self.now:
-                continue
-            for request in taken.skipped:
-                queue.waiting.remove(request)
-                self.leave(request, "dropped")
-            for request in taken.batch:
-                queue.waiting.remove(request)
-            rows = sum(request.rows for request in taken.batch)
-            self.submit(free[0], naive_world.Task(queue.model, taken.batch, [(0, queue.model.latency(rows))]))
-            self.form(queue)
+            self.grant(min(ready, key=lambda q: (self.order(q), q.model.number)), free)
+
+    def order(self, queue):
+        """The smallest one of those that are ready is granted first."""
+        return queue.candidate.latest
+
+    def grant(self, queue, free):
+        self.form(queue)
+        taken = queue.candidate
+        if not taken or taken.exec_at > self.now:
+            return
+        for request in taken.skipped:
+            queue.waiting.remove(request)
+            self.leave(request, "dropped")
+        for request in taken.batch:
+            queue.waiting.remove(request)
+        rows = sum(request.rows for request in taken.batch)
+        self.submit(free[0], naive_world.Task(queue.model, taken.batch, [(0, queue.model.latency(rows))]))
+        self.form(queue)
 
 
 def simulate(models, requests, rules, **world):
