@@ -23,10 +23,8 @@ static const struct tt_limit limit_rows[] = {
      OF(per_address), 0, 0, 1000000},
     {"limit-bytes-per-address", "bytes",
      "bodies in receipt and answers on their way, together, of one client address; one more body "
-     "or "
-     "answer gets 429 or RESOURCE_EXHAUSTED; those up to 64 KiB are not counted, nor is what "
-     "counts "
-     "for bytes= in the file of tokens; 0: no limit",
+     "or answer gets 429 or RESOURCE_EXHAUSTED; those up to 64 KiB are not counted, nor is what "
+     "counts for bytes= in the file of tokens; 0: no limit",
      OF(bytes_per_address), 0, 0, 1024 * GIB},
     {"max-streams", "",
      "requests at a time on one HTTP/2 connection; more are refused (REFUSED_STREAM)", OF(streams),
