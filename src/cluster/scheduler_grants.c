@@ -52,8 +52,10 @@ static int64_t travel_of(const struct tt_scheduler_role *self,
 static int64_t overdue_at(const struct tt_scheduler_role *self,
                           const struct tt_granted_device *device, const struct tt_task *task,
                           int64_t start_at) {
-    const struct tt_profile *profile = self->settings->models[task->model]->whole;
-    int64_t run = tt_profile_tail(profile, task->rows, task->length);
+    const struct tt_profile *planned = self->settings->models[task->model]->whole;
+    const struct tt_profile *believed = device->pool->mechanism.models[task->model]->whole;
+    int64_t run = tt_instant_max(tt_profile_tail(planned, task->rows, task->length),
+                                 tt_profile_tail(believed, task->rows, task->length));
     int32_t pace = *tt_scheduler_pace_at(self, device->backend, task->model);
     if (pace > 1000)
         run += run / 1000 * (pace - 1000);
@@ -282,6 +284,13 @@ static void drain_device(int64_t now, struct tt_granted_device *device) {
     device->pool->wants_decision = true;
 }
 
+/* How long a batch took that ran for `ran_ns` on the backend, at the pace that is planned with. */
+static int64_t took_of(const struct tt_scheduler_role *self, uint16_t backend, int32_t model,
+                       int64_t ran_ns) {
+    int32_t pace = *tt_scheduler_pace_at(self, backend, model);
+    return pace > 0 ? (int64_t)((__int128)ran_ns * 1000 / pace) : ran_ns;
+}
+
 /* The oldest grant of the device is over. Its backend had it for `stay_ns` since all its inputs
  * were there; -1: that is not known. A stay that is longer than the round trip is no measurement.
  */
@@ -290,21 +299,20 @@ static void finish(struct tt_scheduler_role *self, int64_t now, struct tt_grante
     const struct tt_grant *grant = grant_at(self, device, 0);
     struct tt_task *task = grant->task;
     self->parked -= grant->is_parked;
-    if (is_computed && stay_ns >= 0 && grant->sent_at == task->dispatched_at &&
-        stay_ns <= now - grant->sent_at)
+    bool is_measured = is_computed && stay_ns >= 0 && stay_ns <= now - grant->sent_at;
+    if (is_measured && grant->sent_at == task->dispatched_at)
         task->received_at = now - stay_ns;
     device->oldest = (device->oldest + 1) % self->settings->depth;
     device->count--;
     set_due(self, device);
     task->outcome = is_computed ? TT_OUTCOME_DONE : TT_OUTCOME_FAILED;
     task->last_step_done = is_computed ? task->last_step : task->first_step - 1;
-    /* As far as this scheduler knows: its backend reports the end, and how long it had it. */
-    int64_t there_at = task->received_at >= 0 ? task->received_at
-                                              : tt_instant_max(task->dispatched_at, task->start_at);
-    task->started_at = tt_instant_max(there_at, device->idle_since_at);
+    /* As far as this scheduler knows: its backend reports the end, and how long it had it. A batch
+     * that waited there for another one began at that one's end. */
+    if (is_measured)
+        task->started_at = now - took_of(self, device->backend, task->model,
+                                         tt_instant_min(stay_ns, now - device->idle_since_at));
     task->ended_at = device->idle_since_at = now;
-    if (!is_computed || task->started_at > now)
-        task->started_at = -1;
     struct tt_mechanism *mechanism = &device->pool->mechanism;
     tt_mechanism_finished(mechanism, now, task);
     device->pool->wants_decision = true;

@@ -111,6 +111,7 @@ static enum tt_err open_pool(struct tt_scheduler_pool *pool, int64_t now, struct
                                            .max_batch = role->max_batch,
                                            .depth = settings->depth,
                                            .request_limit = role->origin_count,
+                                           .learn_percent = settings->learn_percent,
                                            .learns_delays = settings->learns_delays,
                                            .delay = {settings->control_ns, settings->data_ns}};
     struct tt_carrier carrier = tt_scheduler_grants_carrier(pool);

@@ -69,6 +69,7 @@ struct tt_virtual_options {
     int64_t delay_ns;         /* mean delay of a message */
     const int64_t *far_ns;    /* [node_count]: what its messages take more; NULL: nothing */
     int64_t input_ns;         /* what an input takes more, after those of its frame */
+    int32_t run_permille;     /* of what its profile says a batch takes; 0: all of it */
     int64_t link_timeout_ns;  /* a cut so long ends the connections */
     int32_t loss_permille;    /* of datagrams, also of those that are repeated */
     int32_t cancel_permille;  /* of clients: they set no deadline, and go within two slo_ns */

@@ -83,7 +83,7 @@ void tt_virtual_node_emitted(struct tt_virtual_node *node, const struct tt_virtu
         tt_backend_answer(backend, plan, member, true);
 }
 
-/* The batch takes as long as its profile says, within 2 %. */
+/* The batch takes its share of what its profile says, within 2 %. */
 static void on_run(void *context, int64_t now, int32_t device, const struct tt_plan *plan) {
     struct tt_virtual_node *node = context;
     struct tt_virtual_cluster *self = node->cluster;
@@ -101,6 +101,8 @@ static void on_run(void *context, int64_t now, int32_t device, const struct tt_p
         rows += plan->members[i].is_here ? plan->members[i].rows : 0;
     int64_t run = tt_profile_latency(self->settings->models[plan->model]->whole, rows, 0);
     run = run * (980 + (int64_t)tt_prng_below(&self->prng, 41)) / 1000;
+    if (self->options->run_permille > 0)
+        run = run * self->options->run_permille / 1000;
     if (node->slow_until_at > now)
         run *= SLOWNESS;
     if (serves && self->options->emits && plan->model == 0)

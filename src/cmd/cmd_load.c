@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/instant.h"
 #include "base/threads/eventcount.h"
+#include "base/threads/time_slice.h"
 #include "client/http_client.h"
 #include "client/json_tree.h"
 #include "cmd/load_plan.h"
@@ -250,6 +251,7 @@ static void prepare_process(int64_t connections) {
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     tt_eventcount_be_punctual();
+    tt_time_slice_be_short();
     struct rlimit files;
     rlim_t wanted = (rlim_t)connections + SPARE_FILES;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < wanted) {

@@ -19,7 +19,7 @@ struct tt_serve_role {
     struct tt_command_inbox commands;
     struct tt_ucx_library ucx; /* loaded, if the flags ask for it */
     struct tt_serve_scale scale;
-    int32_t scheduler_threads;
+    int32_t scheduler_threads, learn_percent; /* of the cluster's policy */
     struct tt_fleet_node *node;
 };
 
@@ -89,7 +89,9 @@ static void set_loader(struct tt_serve_role *self, const struct tt_cluster_place
     control->loader.needs_composing = place->grants > 1;
     self->scheduler_threads = control->scheduler_threads;
     control->scheduler_threads = 0; /* the cluster's policy has them, not this process's */
-    limits->learn_percent = 0;      /* only the scheduler decides by run times */
+    /* Only the cluster's policy decides by run times. */
+    self->learn_percent = (int32_t)limits->learn_percent;
+    limits->learn_percent = 0;
     control->loader.executors = is_backend ? place->devices * place->executors
                                 : self->flags.role == TT_SERVE_FRONTEND ? FRONTEND_EXECUTORS
                                                                         : 1;
@@ -174,6 +176,7 @@ enum tt_err tt_serve_role_join(struct tt_serve_role *self, struct tt_serving *se
         .accepts_emulated = self->flags.ucx == TT_SERVE_UCX_EMULATED,
         .scaling = self->scale.has_provider ? &self->scale.options : NULL,
         .scheduler_threads = self->scheduler_threads,
+        .learn_percent = self->learn_percent,
         .serving = serving,
         .remote = self->remote,
         .commands = &self->commands,

@@ -24,6 +24,7 @@ void tt_cluster_figures_fini(struct tt_cluster_figures *self) {
         tt_lock_fini(&self->lock);
     free(self->pools);
     free(self->paces);
+    free(self->beliefs);
     free(self->delays);
     *self = (struct tt_cluster_figures){.pools = NULL};
 }
@@ -46,6 +47,36 @@ static struct tt_pool_figures figures_of(const struct tt_scaling_service *scalin
         .failures = scaler->failures,
         .late = scaler->late,
         .preempted = scaler->preempted};
+}
+
+/* What a batch of most rows is believed to take, in thousandths of what is planned. */
+static int32_t believed_permille(const struct tt_mechanism *mechanism, int32_t model) {
+    if (!mechanism->models[model])
+        return ONE;
+    const struct tt_step_model *planned = tt_mechanism_prior(mechanism, model);
+    int64_t prior = tt_profile_latency(planned->whole, planned->max_batch, 0);
+    int64_t now = tt_profile_latency(mechanism->models[model]->whole, planned->max_batch, 0);
+    double permille = prior > 0 ? (double)now / (double)prior * ONE : ONE;
+    return permille < INT32_MAX ? (int32_t)permille : INT32_MAX;
+}
+
+static bool differs(int32_t permille) { return permille < ONE - WITHIN || permille > ONE + WITHIN; }
+
+/* Without memory some are left out. */
+static void note_beliefs(struct tt_cluster_figures *self, const struct tt_scheduler_role *role,
+                         const struct tt_fleet_models *models) {
+    self->belief_count = 0;
+    for (int32_t p = 0; role->is_primary && p < role->pool_count; p++)
+        for (int32_t m = 0; m < role->settings->model_count; m++) {
+            const struct tt_belief_figure figure = {
+                .pool = tt_cluster_pool_name(role->settings, (uint16_t)p),
+                .model = models->models[m].name,
+                .version = models->models[m].version,
+                .permille = believed_permille(&role->pools[p].mechanism, m)};
+            if (differs(figure.permille) &&
+                TT_ARRAY_RESERVE(self->beliefs, &self->belief_capacity, self->belief_count + 1))
+                self->beliefs[self->belief_count++] = figure;
+        }
 }
 
 /* Without memory some are left out. */
@@ -75,6 +106,7 @@ void tt_cluster_figures_note(struct tt_cluster_figures *self,
     self->plans_dropped = placement->dropped;
     for (int32_t i = 0; i < self->pool_count; i++)
         self->pools[i] = figures_of(scaling, &scaling->pools[i]);
+    note_beliefs(self, placement->role, tt_fleet_node_models(placement->node));
     note_delays(self, placement->role);
     tt_lock_give(&self->lock);
 }
@@ -85,15 +117,15 @@ static bool is_same(const struct tt_pace_figure *a, const struct tt_pace_figure 
 }
 
 void tt_cluster_figures_pace(struct tt_cluster_figures *self, const struct tt_pace_figure *pace) {
-    bool differs = pace->permille < ONE - WITHIN || pace->permille > ONE + WITHIN;
+    bool is_shown = differs(pace->permille);
     int32_t at = 0;
     tt_lock_take(&self->lock);
     while (at < self->pace_count && !is_same(&self->paces[at], pace))
         at++;
-    if (differs && at == self->pace_count &&
+    if (is_shown && at == self->pace_count &&
         TT_ARRAY_RESERVE(self->paces, &self->pace_capacity, at + 1))
         self->pace_count++;
-    if (differs && at < self->pace_count)
+    if (is_shown && at < self->pace_count)
         self->paces[at] = *pace;
     else if (at < self->pace_count)
         self->paces[at] = self->paces[--self->pace_count];
@@ -158,6 +190,20 @@ static void put_paces(const struct tt_cluster_figures *self, struct tt_expositio
         tt_exposition_label(page, "version", self->paces[i].version);
         tt_exposition_label(page, "node", self->paces[i].node);
         tt_exposition_real(page, self->paces[i].permille / (double)ONE);
+    }
+}
+
+static void put_beliefs(const struct tt_cluster_figures *self, struct tt_exposition *page) {
+    static const char name[] = "tutti_cluster_believed_pace";
+    tt_exposition_family(page, name, "gauge",
+                         "Time that a batch of most rows is believed to take on a pool's devices, "
+                         "as a share of what the scheduler plans with; only where they differ");
+    for (int32_t i = 0; i < self->belief_count; i++) {
+        tt_exposition_begin(page, name, "");
+        tt_exposition_label(page, "pool", self->beliefs[i].pool);
+        tt_exposition_label(page, "model", self->beliefs[i].model);
+        tt_exposition_label(page, "version", self->beliefs[i].version);
+        tt_exposition_real(page, self->beliefs[i].permille / (double)ONE);
     }
 }
 
@@ -292,6 +338,8 @@ void tt_cluster_figures_put(struct tt_cluster_figures *self, struct tt_text *pag
     }
     if (self->pace_count > 0)
         put_paces(self, &exposition);
+    if (self->belief_count > 0)
+        put_beliefs(self, &exposition);
     if (self->delay_count > 0)
         put_delays(self, &exposition);
     tt_lock_give(&self->lock);

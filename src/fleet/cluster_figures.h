@@ -25,6 +25,13 @@ struct tt_pace_figure {
     int32_t permille;
 };
 
+/* A model whose batches take another time than the scheduler plans with, as its primary believes.
+ */
+struct tt_belief_figure {
+    const char *pool, *model, *version; /* borrowed */
+    int32_t permille;
+};
+
 /* S4: how long messages to a backend take, as its primary believes. */
 struct tt_delay_figure {
     const char *node; /* borrowed */
@@ -44,6 +51,9 @@ struct tt_cluster_figures {
     struct tt_pace_figure *paces; /* [pace_count] */
     int64_t pace_capacity;
     int32_t pace_count;
+    struct tt_belief_figure *beliefs; /* [belief_count] */
+    int64_t belief_capacity;
+    int32_t belief_count;
     struct tt_delay_figure *delays; /* [delay_count] */
     int64_t delay_capacity;
     int32_t delay_count;

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/instant.h"
 #include "base/log/log.h"
+#include "base/threads/time_slice.h"
 #include "fleet/frame_sender.h"
 #include "fleet/model_visits.h"
 #include "fleet/node_coordination.h"
@@ -312,6 +313,7 @@ static enum tt_err fill_settings(struct tt_fleet_node *self, struct tt_error *wh
                                      .ask_ns = silence_ns / 10,
                                      .control_ns = or_default(times->control_ns, 100 * TT_US),
                                      .learns_delays = true,
+                                     .learn_percent = self->options.learn_percent,
                                      .overdue_ns = or_default(times->overdue_ns, 25 * TT_MS),
                                      .fetch_ns = or_default(times->fetch_ns, 50 * TT_MS),
                                      .patience_ns = or_default(times->patience_ns, TT_S),
@@ -417,6 +419,7 @@ static void close_role(struct tt_fleet_node *self) {
 
 static void *run(void *argument) {
     struct tt_fleet_node *self = argument;
+    tt_time_slice_be_short();
     while (!tt_flag_is_raised(&self->stopping))
         uv_run(&self->loop, UV_RUN_DEFAULT);
     close_role(self);

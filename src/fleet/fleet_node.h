@@ -107,6 +107,7 @@ struct tt_fleet_options {
     bool accepts_emulated;                    /* lanes of UCX that are not one-sided */
     const struct tt_scaling_options *scaling; /* of a scheduler; NULL: it does not scale */
     int32_t scheduler_threads;                /* of each pool of a scheduler; 0: none */
+    int32_t learn_percent;                    /* of a scheduler (struct tt_cluster_settings) */
     struct tt_serving *serving;               /* with its models; borrowed, as all of these */
     struct tt_remote_engine *remote;          /* frontends: where requests come from */
     struct tt_command_inbox *commands;        /* of clients, to load and unload models */

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/instant.h"
+#include "base/threads/time_slice.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -278,6 +279,7 @@ static void *model_main(void *context) {
     struct tt_multicore *self = ((void **)context)[1];
     free(context);
     tt_eventcount_be_punctual();
+    tt_time_slice_be_short();
     while (!tt_flag_is_raised(&self->stopping)) {
         tt_model_thread_look(thread, false);
         int64_t now = tt_clock_now();
@@ -300,6 +302,7 @@ static void *rank_main(void *context) {
     struct tt_multicore *self = context;
     struct tt_rank_thread *thread = &self->rank_thread;
     tt_eventcount_be_punctual();
+    tt_time_slice_be_short();
     while (!tt_flag_is_raised(&self->stopping)) {
         tt_rank_thread_look(thread);
         int64_t now = tt_clock_now();
@@ -322,6 +325,7 @@ static void *only_main(void *context) {
     struct tt_multicore *self = context;
     struct tt_model_thread *model = &self->model_threads[0];
     tt_eventcount_be_punctual();
+    tt_time_slice_be_short();
     while (!tt_flag_is_raised(&self->stopping)) {
         tt_model_thread_look(model, false);
         int64_t now = tt_clock_now();

@@ -8,6 +8,7 @@
 #include "base/threads/flag.h"
 #include "base/threads/lock.h"
 #include "base/threads/refcount.h"
+#include "base/threads/time_slice.h"
 #include "serve/domain.h"
 #include "serve/inference_state.h"
 #include "serve/mailbox.h"
@@ -124,6 +125,7 @@ static void work(struct tt_scheduler *self, struct tt_mailbox *at_hand, int32_t 
 static void *scheduler_main(void *context) {
     struct tt_scheduler *self = context;
     pthread_setname_np(pthread_self(), "tutti-sched");
+    tt_time_slice_be_short();
     while (!tt_flag_is_raised(&self->stopping)) {
         tt_eventcount_cancel(&self->sleep);
         if (tt_clock_now() >= tt_eventcount_due_at(&self->sleep))

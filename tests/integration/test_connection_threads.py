@@ -11,7 +11,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import unittest
@@ -28,6 +27,7 @@ need("numpy", "tritonclient", "grpc")
 import numpy as np  # noqa: E402
 import tritonclient.grpc  # noqa: E402
 from certificates import Certificates  # noqa: E402
+from own_folder import make_folder  # noqa: E402
 from recordings import PROGRAM, replay  # noqa: E402
 from server_process import Server, free_port  # noqa: E402
 
@@ -51,7 +51,7 @@ def make_models(folder, policy):
 
 class Case(unittest.TestCase):
     def start(self, threads, *flags, policy="window"):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tutti-connections-"))
+        self.folder = make_folder(self)
         make_models(self.folder / "models", policy)
         self.grpc_port = free_port()
         self.server = Server(
@@ -183,7 +183,7 @@ class ManyClients(Case):
 
 class Replay(Case):
     def check(self, *flags, policy):
-        record = pathlib.Path(tempfile.mkdtemp(prefix="tutti-connections-")) / "recording"
+        record = make_folder(self) / "recording"
         self.start(4, "--record", str(record), *flags, policy=policy)
         self.in_threads(CLIENTS, lambda index: [self.ask(self.connect(), "ab"[i % 2], i) for i in range(10)])
         self.stop()
@@ -231,7 +231,7 @@ class Operations(Case):
 
     def test_log_settings_and_access_log(self):
         """What one thread sets, all see; each request has one line, whichever thread answered it."""
-        log = pathlib.Path(tempfile.mkdtemp(prefix="tutti-connections-")) / "access"
+        log = make_folder(self) / "access"
         self.start(4, "--access-log", str(log))
         connections = [self.connect() for _ in range(4)]
         for connection in connections:
@@ -275,7 +275,7 @@ class Operations(Case):
 
     def test_stop_under_load(self):
         """After SIGTERM each client gets answers, a refusal, or the end of its connection; what was begun is answered."""
-        log = pathlib.Path(tempfile.mkdtemp(prefix="tutti-connections-")) / "access"
+        log = make_folder(self) / "access"
         self.start(4, "--access-log", str(log), "--scheduler-threads", "2", policy="eager")
         answered, cut = [0] * CLIENTS, []
         asked = threading.Barrier(CLIENTS + 1)
@@ -308,7 +308,7 @@ class Operations(Case):
 class Secure(Case):
     def test_tls_and_tokens(self):
         """TLS sessions and tokens work on each thread; new tokens reach all of them."""
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="tutti-connections-"))
+        folder = make_folder(self)
         files = Certificates(folder)
         certificate, key = files.make("server")
         words, lines = zip(*(self.make_token(name) for name in ("first", "second")))

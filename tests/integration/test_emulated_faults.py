@@ -32,7 +32,7 @@ class EmulatedFaults(unittest.TestCase):
         return float(re.search(r"^%s\{.*\} (\S+)$" % family, content.decode(), re.M)[1])
 
     def learns(self, policy, *flags):
-        recording = emulated.pathlib.Path(emulated.tempfile.mkdtemp(prefix="tutti-faults-")) / "r"
+        recording = emulated.make_folder(self) / "r"
         settings = 'slo_ms: 600000 policy { name: "%s" } ' % policy
         self.start({"m": (PROFILE, settings + NETWORK)}, "--record", recording, *flags, executors=1)
         self.assertEqual(self.delay("tutti_believed_control_delay_seconds"), 0)

@@ -9,13 +9,13 @@ import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
+from own_folder import make_folder  # noqa: E402
 from server_process import Server  # noqa: E402
 
 PROGRAM = os.environ["TUTTI_PROGRAM"]
@@ -48,7 +48,7 @@ output { name: "output" data_type: TYPE_UINT8 dims: 1 }
 class EmulatedServer(unittest.TestCase):
     def start(self, models, *flags, executors=2):
         """`models`: by name, profile.pbtxt and tutti.pbtxt."""
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="tutti-emulated-"))
+        folder = make_folder(self)
         for name, (profile, settings) in models.items():
             (folder / name / "1").mkdir(parents=True)
             tensors = CELL_TENSORS["tree" if "TREE" in settings else "sequence"]

@@ -51,7 +51,7 @@ class LossCase(unittest.TestCase):
         self.work = self.folder / "work"
 
     def run_program(self, arguments, moment=None):
-        environment = dict(os.environ)
+        environment = dict(os.environ, TMPDIR=str(self.folder))  # what it leaves there goes with the folder
         if moment is not None:
             environment.update(LD_PRELOAD=str(SHIM), POWER_LOSS="%d:%d:%s" % (moment, SEED + moment, self.work))
         done = subprocess.run([PROGRAM, *map(str, arguments)], env=environment, capture_output=True, text=True, check=False)

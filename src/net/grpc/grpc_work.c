@@ -1,5 +1,6 @@
 #include "net/grpc/grpc_work.h"
 
+#include "net/access/unpacked_bytes.h"
 #include "net/grpc/grpc_inference.h"
 #include "net/grpc/grpc_methods.h"
 #include "net/grpc/infer_message.h"
@@ -16,11 +17,8 @@ struct grpc_work {
     struct tt_text message;           /* as received, then unpacked */
     enum tt_coding coding;            /* of the message; IDENTITY: it is not packed */
     size_t unpacked_limit;
-    struct tt_quota *quota;        /* of all bodies */
-    struct tt_body_part part;      /* what the message holds of the budget */
-    int64_t unpacked_bytes;        /* taken from the quota */
-    struct tt_byte_holder *holder; /* a reference; NULL: none */
-    int64_t holder_bytes;          /* taken from it */
+    struct tt_body_part part; /* what the message holds of the budget */
+    struct tt_unpacked_bytes bytes;
     enum tt_err err;
     bool is_unreadable; /* err is of the message as a whole: the call fails with `status` */
     enum tt_grpc_status status;
@@ -30,25 +28,11 @@ struct grpc_work {
 /* --- in the pool --- */
 
 /* Takes the bytes that the message has unpacked to, or sets the error. */
-static void take_bytes(struct grpc_work *self, int64_t bytes) {
-    if (self->holder && bytes > TT_BODY_SMALL) {
-        if (!tt_byte_holder_take(self->holder, bytes)) {
-            self->status = TT_GRPC_RESOURCE_EXHAUSTED;
-            self->err = tt_byte_holder_refuse_body(self->holder, &self->why);
-            return;
-        }
-        self->holder_bytes = bytes;
-    }
-    if (!tt_quota_take(self->quota, bytes)) {
-        self->status = TT_GRPC_UNAVAILABLE;
-        self->err = tt_fail(TT_ERR_BUSY, &self->why,
-                            "the bodies of all requests take %lld bytes, and with the %lld that "
-                            "this message unpacks to more than the limit of %lld; try again later",
-                            (long long)tt_quota_used(self->quota), (long long)bytes,
-                            (long long)self->quota->limit);
-        return;
-    }
-    self->unpacked_bytes = bytes;
+static void take_bytes(struct grpc_work *self, size_t bytes) {
+    bool is_holder;
+    self->err = tt_unpacked_bytes_take(&self->bytes, bytes, &is_holder, &self->why);
+    if (self->err)
+        self->status = is_holder ? TT_GRPC_RESOURCE_EXHAUSTED : TT_GRPC_UNAVAILABLE;
 }
 
 static void unpack(struct grpc_work *self) {
@@ -57,7 +41,7 @@ static void unpack(struct grpc_work *self) {
     self->err = tt_coding_unpack(self->coding, self->message.bytes, self->message.length,
                                  self->unpacked_limit, &unpacked, &self->why);
     if (!self->err)
-        take_bytes(self, (int64_t)unpacked.length);
+        take_bytes(self, unpacked.length);
     else
         self->status =
             self->err == TT_ERR_BUSY ? TT_GRPC_RESOURCE_EXHAUSTED : tt_grpc_status_of(self->err);
@@ -72,7 +56,8 @@ static enum tt_err read_there(struct grpc_work *self) {
     if (self->inference)
         return tt_grpc_inference_read(self->inference, bytes, count, &self->why);
     enum tt_err err = tt_grpc_read_command(true, bytes, count, &self->command, &self->why);
-    if (!err && (err = tt_model_command_charge(self->command, self->quota, &self->why)) != TT_OK) {
+    if (!err &&
+        (err = tt_model_command_charge(self->command, self->bytes.quota, &self->why)) != TT_OK) {
         tt_model_command_free(self->command);
         self->command = NULL;
     }
@@ -111,11 +96,7 @@ static void drop_message(uv_work_t *work) {
 static void end_work(struct grpc_work *self) {
     struct tt_grpc_call *call = self->call;
     tt_body_part_end(&self->part);
-    if (self->unpacked_bytes)
-        tt_quota_give(self->quota, self->unpacked_bytes);
-    if (self->holder_bytes)
-        tt_byte_holder_give(self->holder, self->holder_bytes);
-    tt_byte_holder_unref(self->holder);
+    tt_unpacked_bytes_give(&self->bytes);
     tt_text_fini(&self->message);
     free(self);
     call->is_reading = false;
@@ -209,8 +190,7 @@ void tt_grpc_call_take_large(struct tt_grpc_call *call) {
     }
     self->call = call;
     self->work.data = self;
-    self->quota = call->all->budget.share.quota;
-    self->holder = tt_byte_holder_ref(call->receiver.part.holder);
+    tt_unpacked_bytes_init(&self->bytes, call->all->budget.share.quota, call->receiver.part.holder);
     self->coding = call->receiver.is_packed ? call->coding : TT_CODING_IDENTITY;
     self->unpacked_limit = (size_t)call->all->limits->unpacked_bytes;
     call->running_count++;

@@ -1,6 +1,6 @@
 #include "net/http/body_work.h"
 
-#include "net/access/byte_holder.h"
+#include "net/access/unpacked_bytes.h"
 #include "net/kserve/kserve_bodies.h"
 #include "net/sockets/pool_work.h"
 
@@ -13,8 +13,7 @@ struct tt_body_work {
     struct tt_http_request request;  /* points into it, or into `unpacked` */
     struct tt_text unpacked;
     size_t unpacked_limit;
-    int64_t unpacked_bytes; /* taken from the budget of all bodies */
-    int64_t holder_bytes;   /* likewise, of the message's holder */
+    struct tt_unpacked_bytes bytes;
     enum tt_route_kind kind;
     struct tt_served_model *model;    /* whose signature is read; a reference */
     struct tt_model_command *command; /* of a load */
@@ -91,38 +90,20 @@ static enum unpacked unpack_here(const struct tt_body_work_context *context,
     return err ? UNPACKED_REFUSED : UNPACKED;
 }
 
-/* Of all bodies; NULL: no limit. */
-static struct tt_quota *quota_of(const struct tt_body_work *self) {
-    const struct tt_body_budget *budget = self->message->limits->budget;
-    return budget ? budget->share.quota : NULL;
-}
-
 /* --- in the pool --- */
 
 static enum tt_err unpack_there(struct tt_body_work *self) {
-    struct tt_quota *quota = quota_of(self);
-    struct tt_byte_holder *holder = self->message->part.holder;
+    bool is_holder;
     enum tt_err err = unpack(self->message, self->unpacked_limit, &self->unpacked, &self->why);
     self->status = err == TT_ERR_BUSY ? 413 : 0;
     if (err)
         return err;
     self->request.body = self->unpacked.length ? self->unpacked.bytes : "";
     self->request.body_bytes = self->unpacked.length;
-    int64_t bytes = (int64_t)self->unpacked.length;
-    if (holder && bytes > TT_BODY_SMALL) {
-        if (!tt_byte_holder_take(holder, bytes)) {
-            self->status = 429;
-            return tt_byte_holder_refuse_body(holder, &self->why);
-        }
-        self->holder_bytes = bytes;
-    }
-    if (quota && !tt_quota_take(quota, bytes))
-        return tt_fail(TT_ERR_BUSY, &self->why,
-                       "the bodies of all requests take %lld bytes, and with the %lld that this "
-                       "one unpacks to more than the limit of %lld; try again later",
-                       (long long)tt_quota_used(quota), (long long)bytes, (long long)quota->limit);
-    self->unpacked_bytes = quota ? bytes : 0;
-    return TT_OK;
+    err = tt_unpacked_bytes_take(&self->bytes, self->unpacked.length, &is_holder, &self->why);
+    if (err && is_holder)
+        self->status = 429;
+    return err;
 }
 
 /* Nothing points into the body any more. Giving its memory back takes the system milliseconds. */
@@ -132,7 +113,7 @@ static void free_body(struct tt_body_work *self) {
 }
 
 static enum tt_err read_there(struct tt_body_work *self) {
-    struct tt_quota *quota = quota_of(self);
+    struct tt_quota *quota = self->bytes.quota;
     if (self->command) {
         enum tt_err err = tt_kserve_read_load(self->request.body, self->request.body_bytes,
                                               self->command, &self->why);
@@ -172,10 +153,7 @@ static void drop_body(uv_work_t *work) {
 /* --- on the loop --- */
 
 static void work_free(struct tt_body_work *self) {
-    if (self->unpacked_bytes)
-        tt_quota_give(quota_of(self), self->unpacked_bytes);
-    if (self->holder_bytes)
-        tt_byte_holder_give(self->message->part.holder, self->holder_bytes);
+    tt_unpacked_bytes_give(&self->bytes);
     tt_text_fini(&self->unpacked);
     tt_http_message_free(self->message);
     tt_served_model_unref(self->model);
@@ -288,6 +266,9 @@ static bool start_large(const struct tt_body_work_context *context,
     self->request.reads_later = true;
     self->unpacked_limit = unpacked_limit(context, exchange, self->message);
     tt_text_init(&self->unpacked);
+    const struct tt_body_budget *budget = self->message->limits->budget;
+    tt_unpacked_bytes_init(&self->bytes, budget ? budget->share.quota : NULL,
+                           self->message->part.holder);
     if (!needs_pool(self)) {
         work_free(self);
         return true;

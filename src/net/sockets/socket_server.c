@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log/log.h"
 #include "base/loopback.h"
+#include "base/threads/time_slice.h"
 #include "net/sockets/socket_inbox.h"
 #include "serve/serving.h"
 
@@ -512,6 +513,7 @@ void tt_socket_server_set_peers(struct tt_socket_server *self, struct tt_socket_
 }
 
 void tt_socket_server_run(struct tt_socket_server *self) {
+    tt_time_slice_be_short();
     while (!self->stopped)
         uv_run(&self->loop, UV_RUN_DEFAULT);
 }

@@ -55,6 +55,7 @@ static inline void virtual_world_init(struct virtual_world *self) {
                                                   .beat_ns = 2 * TT_MS,
                                                   .ask_ns = 2 * TT_MS,
                                                   .control_ns = TT_MS,
+                                                  .learn_percent = TT_BELIEF_PERCENT,
                                                   .learns_delays = true,
                                                   .overdue_ns = 5 * TT_MS,
                                                   .fetch_ns = 5 * TT_MS,
