@@ -62,7 +62,7 @@ struct tt_cluster_settings {
     int64_t control_ns, data_ns;
     bool learns_delays;
     /* The quantile of run times that are learnt (struct tt_mechanism_options); 0: profiles are
-     * believed. */
+     * believed. A policy with threads decides by profiles. */
     int32_t learn_percent;
     int64_t overdue_ns;    /* a grant may be so late before its backend is suspected */
     int64_t fetch_ns;      /* a backend waits for inputs so long after the grant's start */

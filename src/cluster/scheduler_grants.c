@@ -2,6 +2,8 @@
 #include "base/instant.h"
 #include "cluster/scheduler_role.h"
 
+enum { MOST_DOUBLINGS = 8 }; /* of the time after which a grant is overdue */
+
 /* ---- what the mechanism decides ---- */
 
 static struct tt_grant *grant_at(const struct tt_scheduler_role *self,
@@ -60,6 +62,8 @@ static int64_t overdue_at(const struct tt_scheduler_role *self,
     if (pace > 1000)
         run += run / 1000 * (pace - 1000);
     int64_t slack = tt_instant_max(self->settings->overdue_ns, run / 4);
+    int32_t late = self->peers[device->backend].late;
+    slack *= INT64_C(1) << (late < MOST_DOUBLINGS ? late : MOST_DOUBLINGS);
     return start_at + run + slack + travel_of(self, device, task);
 }
 
@@ -302,6 +306,8 @@ static void finish(struct tt_scheduler_role *self, int64_t now, struct tt_grante
     bool is_measured = is_computed && stay_ns >= 0 && stay_ns <= now - grant->sent_at;
     if (is_measured && grant->sent_at == task->dispatched_at)
         task->received_at = now - stay_ns;
+    if (is_computed)
+        self->peers[device->backend].late = 0;
     device->oldest = (device->oldest + 1) % self->settings->depth;
     device->count--;
     set_due(self, device);

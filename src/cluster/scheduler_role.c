@@ -449,6 +449,7 @@ static void suspect_overdue(struct tt_scheduler_role *self, int64_t now) {
          (backend = tt_scheduler_grants_overdue(self, now)) != TT_CLUSTER_NO_NODE;) {
         self->suspected++;
         self->peers[backend].state = TT_PEER_SUSPECT;
+        self->peers[backend].late++;
         tt_model_set_drop_plan(&self->models, TT_PLACEMENT_LOST, backend);
         self->peers[backend].probe_at = now + self->settings->silence_ns;
         tt_scheduler_grants_lose(self, now, backend, false);

@@ -13,7 +13,8 @@
  *
  * A backend that does not accept a grant in time, or does not end it in time, is suspected: its
  * grants go back to the frontends, and it gets no others until it answers a new claim of the same
- * epoch and its old plans have ended.
+ * epoch and its old plans have ended. Each time in a row it then has twice as long to end one, so
+ * that a backend slower than its profile comes to end some, from which run times are learnt.
  *
  * A backend that a frontend does not reach gets no grants for ten silences, and is then asked
  * again: grants know no frontends, so the pair cannot be kept apart otherwise. A frontend that does
@@ -123,6 +124,7 @@ struct tt_peer {
     enum tt_peer_state state;
     int64_t heard_at;
     int64_t probe_at; /* of a suspect: when it is asked again */
+    int32_t late;     /* how often a backend was suspected since a grant of it has ended */
     bool has_opinion, finds_it_silent;
     /* A backend: the frontend whose input did not come last, and when; TT_CLUSTER_NO_NODE: none. */
     uint16_t lost_frontend;

@@ -61,7 +61,7 @@ static double bad_share(struct seen *self) {
 
 static const char *const policies[] = {"symphony", "timeout", "deferred"};
 
-/* Batches take 2.5 times what their profile says: whoever waits for the last instant is late. */
+/* Batches take 2.5 times what their profile says: a policy that waits for the last instant is late. */
 static void less_is_late_than_by_profiles(void **state) {
     (void)state;
     static const struct tt_option share = {"share", "0.97"};
@@ -122,6 +122,21 @@ static void slow_backends_are_not_suspected(void **state) {
     assert_true(suspected[0] > 10 && suspected[1] == 0);
 }
 
+/* All batches take longer than the time after which they are overdue: the scheduler waits longer
+ * each time, until some end, and learns from them. */
+static void a_slow_fleet_is_learnt(void **state) {
+    (void)state;
+    struct seen seen;
+    begin(&seen, 8000, test_seed(5));
+    seen.world.settings.overdue_ns = 5 * TT_MS;
+    seen.from_at = 2 * TT_S;
+    double bad = bad_share(&seen);
+    print_message("%.2f %% bad, %lld suspicions\n", 100 * bad, (long long)seen.result.suspected);
+    assert_true(bad < 0.02);
+    assert_true(seen.share_permille > 7000 && seen.share_permille < 9000);
+    assert_true(seen.result.suspected < 50);
+}
+
 /* The next primary begins with profiles, and learns. */
 static void the_next_primary_learns(void **state) {
     (void)state;
@@ -147,9 +162,8 @@ static void the_next_primary_learns(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(less_is_late_than_by_profiles),
-        cmocka_unit_test(it_does_not_starve),
-        cmocka_unit_test(slow_backends_are_not_suspected),
+        cmocka_unit_test(less_is_late_than_by_profiles),   cmocka_unit_test(it_does_not_starve),
+        cmocka_unit_test(slow_backends_are_not_suspected), cmocka_unit_test(a_slow_fleet_is_learnt),
         cmocka_unit_test(the_next_primary_learns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

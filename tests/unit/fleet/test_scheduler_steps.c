@@ -62,6 +62,7 @@ static void one_thread_decides_as_none(void **state) {
     };
     struct virtual_world world;
     virtual_world_init(&world);
+    world.settings.learn_percent = 0; /* threads decide by profiles */
     int32_t threads = 1;
     const struct tt_scheduler_policy threaded = policy_of(&threads);
     struct tt_virtual_result results[2];
