@@ -61,7 +61,8 @@ static double bad_share(struct seen *self) {
 
 static const char *const policies[] = {"symphony", "timeout", "deferred"};
 
-/* Batches take 2.5 times what their profile says: a policy that waits for the last instant is late. */
+/* Batches take 2.5 times what their profile says: a policy that waits for the last instant is late.
+ */
 static void less_is_late_than_by_profiles(void **state) {
     (void)state;
     static const struct tt_option share = {"share", "0.97"};
