@@ -56,7 +56,7 @@ static int32_t believed_permille(const struct tt_mechanism *mechanism, int32_t m
     const struct tt_step_model *planned = tt_mechanism_prior(mechanism, model);
     int64_t prior = tt_profile_latency(planned->whole, planned->max_batch, 0);
     int64_t now = tt_profile_latency(mechanism->models[model]->whole, planned->max_batch, 0);
-    double permille = prior > 0 ? (double)now / (double)prior * ONE : ONE;
+    int64_t permille = prior <= 0 ? ONE : now > INT64_MAX / ONE ? INT32_MAX : now * ONE / prior;
     return permille < INT32_MAX ? (int32_t)permille : INT32_MAX;
 }
 
@@ -68,10 +68,10 @@ static void note_beliefs(struct tt_cluster_figures *self, const struct tt_schedu
     self->belief_count = 0;
     for (int32_t p = 0; role->is_primary && p < role->pool_count; p++)
         for (int32_t m = 0; m < role->settings->model_count; m++) {
-            const struct tt_belief_figure figure = {
-                .pool = tt_cluster_pool_name(role->settings, (uint16_t)p),
+            const struct tt_pace_figure figure = {
                 .model = models->models[m].name,
                 .version = models->models[m].version,
+                .place = tt_cluster_pool_name(role->settings, (uint16_t)p),
                 .permille = believed_permille(&role->pools[p].mechanism, m)};
             if (differs(figure.permille) &&
                 TT_ARRAY_RESERVE(self->beliefs, &self->belief_capacity, self->belief_count + 1))
@@ -113,7 +113,7 @@ void tt_cluster_figures_note(struct tt_cluster_figures *self,
 
 static bool is_same(const struct tt_pace_figure *a, const struct tt_pace_figure *b) {
     return strcmp(a->model, b->model) == 0 && strcmp(a->version, b->version) == 0 &&
-           strcmp(a->node, b->node) == 0;
+           strcmp(a->place, b->place) == 0;
 }
 
 void tt_cluster_figures_pace(struct tt_cluster_figures *self, const struct tt_pace_figure *pace) {
@@ -152,7 +152,7 @@ void tt_cluster_figures_show_paces(const struct tt_cluster_figures *self,
         tt_text_puts(out_json, i ? ", {" : "{");
         show_text(out_json, "model", pace->model);
         show_text(out_json, "version", pace->version);
-        show_text(out_json, "node", pace->node);
+        show_text(out_json, "node", pace->place);
         tt_text_printf(out_json, "\"pace\": %d.%03d}", pace->permille / ONE, pace->permille % ONE);
     }
     tt_text_puts(out_json, "]");
@@ -179,31 +179,32 @@ void tt_cluster_figures_show_delays(struct tt_cluster_figures *self,
 
 /* ---- the page ---- */
 
-static void put_paces(const struct tt_cluster_figures *self, struct tt_exposition *page) {
-    static const char name[] = "tutti_cluster_pace";
-    tt_exposition_family(page, name, "gauge",
-                         "Time of a model on a backend, as a share of what the scheduler plans "
-                         "with; only where they differ");
-    for (int32_t i = 0; i < self->pace_count; i++) {
-        tt_exposition_begin(page, name, "");
-        tt_exposition_label(page, "model", self->paces[i].model);
-        tt_exposition_label(page, "version", self->paces[i].version);
-        tt_exposition_label(page, "node", self->paces[i].node);
-        tt_exposition_real(page, self->paces[i].permille / (double)ONE);
-    }
-}
+struct pace_family {
+    const char *name, *help, *place; /* the label of the node or the pool */
+};
 
-static void put_beliefs(const struct tt_cluster_figures *self, struct tt_exposition *page) {
-    static const char name[] = "tutti_cluster_believed_pace";
-    tt_exposition_family(page, name, "gauge",
-                         "Time that a batch of most rows is believed to take on a pool's devices, "
-                         "as a share of what the scheduler plans with; only where they differ");
-    for (int32_t i = 0; i < self->belief_count; i++) {
-        tt_exposition_begin(page, name, "");
-        tt_exposition_label(page, "pool", self->beliefs[i].pool);
-        tt_exposition_label(page, "model", self->beliefs[i].model);
-        tt_exposition_label(page, "version", self->beliefs[i].version);
-        tt_exposition_real(page, self->beliefs[i].permille / (double)ONE);
+static const struct pace_family pace_family = {
+    "tutti_cluster_pace",
+    "Time of a model on a backend, as a share of what the scheduler plans with; only where they "
+    "differ",
+    "node"};
+static const struct pace_family belief_family = {
+    "tutti_cluster_believed_pace",
+    "Time that a batch of most rows is believed to take on a pool's devices, as a share of what "
+    "the scheduler plans with; only where they differ",
+    "pool"};
+
+static void put_paces(struct tt_exposition *page, const struct pace_family *family,
+                      const struct tt_pace_figure *paces, int32_t count) {
+    if (count == 0)
+        return;
+    tt_exposition_family(page, family->name, "gauge", family->help);
+    for (int32_t i = 0; i < count; i++) {
+        tt_exposition_begin(page, family->name, "");
+        tt_exposition_label(page, "model", paces[i].model);
+        tt_exposition_label(page, "version", paces[i].version);
+        tt_exposition_label(page, family->place, paces[i].place);
+        tt_exposition_real(page, paces[i].permille / (double)ONE);
     }
 }
 
@@ -336,10 +337,8 @@ void tt_cluster_figures_put(struct tt_cluster_figures *self, struct tt_text *pag
         put_pools(self, &exposition);
         put_start_up(self, &exposition);
     }
-    if (self->pace_count > 0)
-        put_paces(self, &exposition);
-    if (self->belief_count > 0)
-        put_beliefs(self, &exposition);
+    put_paces(&exposition, &pace_family, self->paces, self->pace_count);
+    put_paces(&exposition, &belief_family, self->beliefs, self->belief_count);
     if (self->delay_count > 0)
         put_delays(self, &exposition);
     tt_lock_give(&self->lock);

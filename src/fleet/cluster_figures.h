@@ -19,16 +19,10 @@ struct tt_pool_figures {
     int64_t calls, failures, late, preempted;
 };
 
-/* A backend on which a model takes another time than the scheduler plans with. */
+/* A model that takes another time than the scheduler plans with: on a backend, as that one states,
+ * or on a pool's devices, as the primary believes. */
 struct tt_pace_figure {
-    const char *model, *version, *node; /* borrowed */
-    int32_t permille;
-};
-
-/* A model whose batches take another time than the scheduler plans with, as its primary believes.
- */
-struct tt_belief_figure {
-    const char *pool, *model, *version; /* borrowed */
+    const char *model, *version, *place; /* borrowed; the node or the pool */
     int32_t permille;
 };
 
@@ -51,7 +45,7 @@ struct tt_cluster_figures {
     struct tt_pace_figure *paces; /* [pace_count] */
     int64_t pace_capacity;
     int32_t pace_count;
-    struct tt_belief_figure *beliefs; /* [belief_count] */
+    struct tt_pace_figure *beliefs; /* [belief_count] */
     int64_t belief_capacity;
     int32_t belief_count;
     struct tt_delay_figure *delays; /* [delay_count] */

@@ -65,7 +65,7 @@ static void model_paced(void *context, int64_t now, int32_t model, uint16_t peer
     tt_cluster_figures_pace(&self->figures,
                             &(struct tt_pace_figure){.model = models->models[model].name,
                                                      .version = models->models[model].version,
-                                                     .node = tt_fleet_node_name(self->node, peer),
+                                                     .place = tt_fleet_node_name(self->node, peer),
                                                      .permille = pace});
     if (pace > 1000 && self->role.is_primary)
         tt_log_limited(tt_fleet_node_options(self->node)->log, TT_LOG_WARNING, NULL,

@@ -2,6 +2,7 @@
 """Backends on which a model takes different times: the status and the metrics show it, slow ones are not suspected, and a
 spare plans with the slowest."""
 import pathlib
+import re
 import sys
 import unittest
 
@@ -50,6 +51,32 @@ class ClusterPacesTest(unittest.TestCase):
         await_true(lambda: cluster.status()["s2"]["state"] == "PRIMARY", 60, "the spare is primary")
         self.assertNotIn(("echo", "b2"), self.paces("s2"))  # that is what it plans with
         await_true(lambda: self.paces("s1").get(("echo", "b2")) is None, 60, "so does the other one, now a spare")
+
+    def believed(self):
+        """What the scheduler believes of the model, per what it plans with."""
+        found = re.search(r'^tutti_cluster_believed_pace\{model="echo",version="1",pool="[^"]+"\} (\S+)$',
+                          self.cluster.get("s1", "/metrics")[1].decode(), re.M)  # fmt: skip
+        return float(found[1]) if found else None
+
+    def slow_cluster(self, *flags):
+        cluster = self.cluster = Cluster()
+        settings = 'slo_ms: 600000 policy { name: "eager" } emulation { perturb { speed: 0.333 } }'
+        (cluster.models / "echo" / "tutti.pbtxt").write_text(settings)
+        cluster.start_all(*flags)
+        clients = Clients(cluster, ["f1"])
+        # On two devices these take more than the second within which the metrics are written again.
+        await_true(lambda: cluster.status()["b1"]["batches"] >= 400, 120, "it has run many batches")
+        clients.stop()
+        self.assertEqual(clients.failures, [])
+
+    def test_slower_than_stated(self):
+        """Devices take three times what the profile says. They never take less, however busy the machine is."""
+        self.slow_cluster()
+        await_true(lambda: (self.believed() or 0) > 2, 60, "the scheduler learns it")
+
+    def test_profiles_are_believed(self):
+        self.slow_cluster("--learn-percent", "0")
+        self.assertIsNone(self.believed())
 
 
 if __name__ == "__main__":

@@ -7,10 +7,8 @@ makes the test fail.
 """
 import json
 import pathlib
-import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 import urllib.error
 import urllib.request
@@ -18,6 +16,7 @@ import urllib.request
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 from added_engine import PROGRAM, build, run  # noqa: E402
+from own_folder import make_folder  # noqa: E402
 from server_process import Server  # noqa: E402
 
 CONFIG = """
@@ -37,8 +36,7 @@ REQUEST = {
 
 class EngineExample(unittest.TestCase):
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tutti-engine-"))
-        self.addCleanup(shutil.rmtree, self.folder, True)
+        self.folder = make_folder(self)
         self.models = self.folder / "models"
         self.models.joinpath("parrot", "1").mkdir(parents=True)
         self.models.joinpath("parrot", "config.pbtxt").write_text(CONFIG)

@@ -268,7 +268,7 @@ class TritonPythonModel:
         self.assertLessEqual({status for status, _ in self.replies}, {200, 400, 503})
         self.load("two", json.dumps({"parameters": {"config": "{}", "file:1/model.onnx": base64.b64encode(adder(2.0)).decode()}}))
         self.assertEqual(self.replies[-1][0], 200, self.replies[-1])
-        if not self.is_sanitized():  # the budget, what four threads read at a time, and what the allocator keeps of both
+        if not self.is_sanitized():  # the budget, and in four threads a body before and after it last grew, and its file
             self.assertLess(grown, 64 * MIB + 4 * 48 * MIB)
 
 

@@ -4,10 +4,8 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
@@ -22,6 +20,7 @@ import numpy as np  # noqa: E402
 import onnx  # noqa: E402
 from control_case import PROGRAM, adder  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+from own_folder import make_folder  # noqa: E402
 from server_process import Server  # noqa: E402
 
 
@@ -69,8 +68,7 @@ def zipmap():
 
 class CheckCase(unittest.TestCase):
     def setUp(self):
-        self.path = pathlib.Path(tempfile.mkdtemp(prefix="tutti-check-"))
-        self.addCleanup(shutil.rmtree, self.path, True)
+        self.path = make_folder(self)
 
     def put(self, name, data=None, config=None, tutti=None, profile=None):
         version = self.path / name / "1"

@@ -2,7 +2,7 @@
  *
  * A thread that reacts to events and sleeps in between asks for a short slice: when it wakes while
  * a thread with a longer slice runs, it gets the processor at once, instead of after the rest of
- * that slice (about 3 ms). Its share of the processor stays the same. Threads that it creates
+ * that slice (1.4 ms and more). Its share of the processor stays the same. Threads that it creates
  * inherit the slice. Needs Linux 6.12; before, and where the system does not allow it, nothing
  * happens. Implemented in time_slice.c. */
 #ifndef TT_BASE_THREADS_TIME_SLICE_H

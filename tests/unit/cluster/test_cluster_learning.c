@@ -87,7 +87,7 @@ static void less_is_late_than_by_profiles(void **state) {
     }
 }
 
-/* Twenty times as long for two seconds: nothing could be in time, and so would nothing ever be. */
+/* Fifty times as long for two seconds: nothing could be in time, and so would nothing ever be. */
 static void it_does_not_starve(void **state) {
     (void)state;
     struct seen seen;
