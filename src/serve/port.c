@@ -56,7 +56,7 @@ struct tt_port {
     struct tt_port_lag lag;
 };
 
-static void wake_up(struct tt_port *port) {
+void tt_port_rested(struct tt_port *port) {
     if (tt_port_lag_rests(&port->lag))
         tt_port_lag_wake(&port->lag, tt_clock_now());
 }
@@ -246,7 +246,7 @@ struct tt_port *tt_port_of(const struct tt_lane *lane) {
 
 enum tt_err tt_port_take(struct tt_port *port, struct tt_served_model *model, int32_t quota,
                          struct tt_inference **out_inference, struct tt_error *why) {
-    wake_up(port);
+    tt_port_rested(port);
     if (!tt_quota_share_take(&port->requests, quota))
         return tt_fail(TT_ERR_BUSY, why, "the server has %lld requests in flight, its limit",
                        (long long)port->requests.quota->limit);
@@ -533,7 +533,7 @@ int64_t tt_port_since(const struct tt_port *port, int64_t now) {
 int64_t tt_port_answer_ns(const struct tt_port *port) { return tt_port_lag_answer_ns(&port->lag); }
 
 void tt_port_drain(struct tt_port *port) {
-    wake_up(port);
+    tt_port_rested(port);
     if (!port->holds_back) /* before it looks, so that later mail wakes it again */
         tt_eventcount_prepare(&port->mailbox.eventcount, TT_NEVER);
     (void)tt_port_catalogue(port);

@@ -57,10 +57,12 @@ void tt_port_drain(struct tt_port *port);
  * submissions and cancellations at the next tt_port_flush() only, so that they cost it one turn.
  * `done` may be called from there, too. Before the loop waits it calls tt_port_rest(), which
  * flushes. After that it must wait before it uses the port again: only then, until the next flush,
- * is it woken. */
+ * is it woken. After each wait that brought nothing for the port it calls tt_port_rested(), so that
+ * the port knows when the loop last looked; the other functions call it themselves. */
 void tt_port_hold_back(struct tt_port *port);
 void tt_port_flush(struct tt_port *port);
 void tt_port_rest(struct tt_port *port);
+void tt_port_rested(struct tt_port *port);
 /* Requests are in flight, or their answers are not sent. */
 bool tt_port_has_requests(const struct tt_port *port);
 

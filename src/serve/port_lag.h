@@ -34,7 +34,7 @@ static inline void tt_port_lag_rest(struct tt_port_lag *self, int64_t now) { sel
 
 static inline bool tt_port_lag_rests(const struct tt_port_lag *self) { return self->rests_at != 0; }
 
-/* The first use after _rest: what has come is handled now. */
+/* The first use after _rest, or the end of a turn without one: what has come is handled now. */
 static inline void tt_port_lag_wake(struct tt_port_lag *self, int64_t now) {
     tt_assert(tt_port_lag_rests(self));
     self->since_at = now - self->rests_at < TT_PORT_LAG_WAITED_NS ? self->looked_at : 0;

@@ -7,8 +7,11 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
+import threading
+import time
 import unittest
 
 sys.dont_write_bytecode = True
@@ -235,6 +238,38 @@ class EmulatedServer(unittest.TestCase):
         self.assertIn("which has 3: write a `step { ... }` per type of cell, leaf and inner node", reasons["binary"])
         self.assertIn("which has 0", reasons["stepless"])
         self.assertIn("copy_in needs input_bytes", reasons["idle"])
+        self.stop()
+
+    def test_deadline_beside_other_requests(self):
+        """A request counts from when it came, not from when the server last ran one: what it is said to have waited is at most
+        what its client waited. Others ask all the time meanwhile, so that the server finds it without a wait."""
+        self.start({"m": (STEPS, "slo_ms: 600000")})
+        address, done = self.server.address.removeprefix("http://"), threading.Event()
+
+        def ask_others():
+            connection = http.client.HTTPConnection(address, timeout=60)
+            while not done.is_set():
+                connection.request("GET", "/v2/health/live")
+                connection.getresponse().read()
+            connection.close()
+
+        others = [threading.Thread(target=ask_others) for _ in range(2)]
+        for other in others:
+            other.start()
+        row = {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [0] * 4}], "parameters": {"timeout": 30000}}
+        try:
+            for _ in range(20):
+                time.sleep(0.06)
+                began = time.monotonic()
+                status, content = self.request("POST", "/v2/models/m/infer", json.dumps(row))
+                waited = re.search(rb"it had waited ([0-9.]+) ms", content)
+                self.assertEqual(status, 503 if waited else 200, content)
+                if waited:
+                    self.assertLessEqual(float(waited[1]), 1e3 * (time.monotonic() - began), content)
+        finally:
+            done.set()
+            for other in others:
+                other.join()
         self.stop()
 
     def test_4096_executors(self):

@@ -194,6 +194,7 @@ static void on_after_wait(uv_check_t *check) {
         return;
     if (self->busy_poll.limit_ns > 0)
         tt_busy_poll_after(&self->busy_poll, tt_clock_now());
+    tt_port_rested(self->port);
     tt_port_flush(self->port);
     flush(self);
 }
