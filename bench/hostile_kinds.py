@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""What each kind of hostile client costs the good ones: `tutti load` at a fixed rate, calm and beside one kind, in turns.
+"""What each kind of hostile client costs the good ones: `tutti load` at a fixed rate, calm, while one kind talks to another server
+of this machine, and beside it, in turns.
 
 usage: hostile_kinds.py [--tutti PROGRAM] [--seconds S] [--rounds N] [--rate R] [--slo-ms MS] [--kinds KIND,...] [--out FILE]
 
-The kinds are those of tests/soak/hostile.py, without the faults of the system. Of each, N rounds of S seconds calm and S
-seconds beside one such client; a round compares its two halves, and the medians over the rounds are shown. The hostile client
-runs only where no other thread wants a processor (SCHED_IDLE), because a real one has processors of its own. Prints a Markdown
-table; with --out it is written to the file, too, with date, processors, load and commit."""
+The kinds are those of tests/soak/hostile.py, without the faults of the system. Of each, N rounds of S seconds calm, S
+seconds while one such client talks to another server here, and S seconds beside it; a round compares them, and the medians over
+the rounds are shown. The hostile client runs only where no other thread wants a processor (SCHED_IDLE), because a real one has
+processors of its own; but its packets and memory take the same machine, which is what the other server shows: no limit of a
+server helps against that. Prints a Markdown table; with --out it is written to the file, too, with date, processors, load and
+commit."""
 
 import argparse
 import datetime
@@ -73,25 +76,30 @@ class Hostile:
         return self.count
 
 
-def row(options, soak, kind):
-    calm, beside, actions = [], [], 0
+def row(options, soak, other, kind):
+    """`other`: the soak whose server is attacked for comparison."""
+    calm, elsewhere, beside, actions = [], [], [], 0
     for _ in range(options.rounds):
         calm.append(measure(options, soak.address))
+        hostile = Hostile(other, kind)
+        elsewhere.append(measure(options, soak.address))
+        hostile.end()
         hostile = Hostile(soak, kind)
         beside.append(measure(options, soak.address))
         actions += hostile.end()
-    pairs = list(zip(calm, beside))
 
-    def median(of):
-        return statistics.median(of(a, b) for a, b in pairs)
+    def median(of, first=calm):
+        return statistics.median(of(a, b) for a, b in zip(first, beside))
 
     return {
         "kind": kind,
         "actions_per_s": round(actions / options.rounds / options.seconds, 1),
         "p99_calm_ms": round(statistics.median(a["p99"] for a in calm), 2),
+        "p99_elsewhere_ms": round(statistics.median(a["p99"] for a in elsewhere), 2),
         "p99_beside_ms": round(statistics.median(b["p99"] for b in beside), 2),
         "p99_rise_ms": round(median(lambda a, b: b["p99"] - a["p99"]), 2),
         "p99_ratio": round(median(lambda a, b: b["p99"] / a["p99"]), 2),
+        "p99_to_elsewhere": round(median(lambda a, b: b["p99"] / a["p99"], elsewhere), 2),
         "p50_ratio": round(median(lambda a, b: b["p50"] / a["p50"]), 2),
         "in_time_points": round(median(lambda a, b: 100 * (b["good"] - a["good"])), 2),
     }
@@ -108,14 +116,15 @@ def main():
         if kind not in KINDS:
             sys.exit("hostile_kinds: --kinds %s: the kinds are %s" % (kind, ", ".join(KINDS)))
     before = os.getloadavg()[0]
-    with tempfile.TemporaryDirectory() as folder:
-        soak = Soak(folder, has_faults=False)
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other_folder:
+        soak, other = (Soak(name, has_faults=False) for name in (folder, other_folder))
         measure(options, soak.address)  # warm
-        rows = [row(options, soak, kind) for kind in kinds]
-        soak.server.process.terminate()
-        code = soak.server.process.wait(60)
-        if code != 0 or soak.findings:
-            sys.exit("hostile_kinds: the server ended with %d; %s" % (code, soak.findings))
+        rows = [row(options, soak, other, kind) for kind in kinds]
+        for one in soak, other:
+            one.server.process.terminate()
+            code = one.server.process.wait(60)
+            if code != 0 or one.findings:
+                sys.exit("hostile_kinds: the server ended with %d; %s" % (code, one.findings))
     lines = ["| %s |" % " | ".join(rows[0]), "|%s" % ("---|" * len(rows[0]))]
     lines += ["| %s |" % " | ".join(map(str, entry.values())) for entry in rows]
     print("\n".join(lines))

@@ -191,7 +191,7 @@ static inline void learning_world_run(struct recorded_world *w, uint64_t seed, i
         .devices = devices,
         .device_count = 1 + (int32_t)world_draw(w, 3),
         .depth = 1 + (int32_t)world_draw(w, 3),
-        .request_limit = world_draw(w, 4) == 0 ? 24 : 0,
+        .request_limit = world_draw(w, 4) == 0 ? 24 : 1 << 16, /* a replay makes room for all */
         .d_ctrl_ns = world_draw(w, 2) * 100 * TT_US,
         .d_data_ns = world_draw(w, 2) * 20 * TT_US,
         .abort_ns = 1 + world_draw(w, 5 * TT_MS),
