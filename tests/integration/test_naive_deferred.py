@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """deferred and adaptive run the same batches at the same nanoseconds as an independent Python program
-(tests/python/naive_deferred.py), for seconds of load below and above what the executors can serve; several models and executors,
-rows, and the minimum sizes sustainable, bmax and off."""
+(tests/python/naive_deferred.py), for seconds of load below and above what the executors can serve: several models and executors, rows,
+deadlines, cancellations, executors that come later, messages that take time, closed loops, lulls, every option."""
 # plain build only: minutes of simulation, whose unit tests run under sanitizers
+import collections
+import dataclasses
 import os
 import pathlib
 import random
@@ -18,6 +20,60 @@ import naive_world  # noqa: E402
 
 SEED = int(os.environ.get("TUTTI_SEED", "20221122"))
 CASES = int(os.environ.get("TUTTI_TEST_CASES", "60"))
+SWITCHES = "overload", "lookahead", "split", "credit", "closed_loop"
+SHARES = "psi_cap", "gap_factor", "slack_limit", "beta_limit"
+DEFAULTS = naive.Rules("deferred")
+
+
+class Counting(naive.World):
+    """Counts the decisions that a rule changed."""
+
+    def without(self, queue, free_at, ahead, **rules):
+        kept, self.rules = self.rules, dataclasses.replace(self.rules, **rules)
+        other = super().candidate(queue, free_at, ahead)
+        self.rules = kept
+        return other
+
+    def candidate(self, queue, free_at, ahead=0):
+        found = super().candidate(queue, free_at, ahead)
+        for name in (*SHARES, "target"):
+            given = getattr(DEFAULTS, name)
+            if getattr(self.rules, name) != given:
+                self.effects[name] += found != self.without(queue, free_at, ahead, **{name: given})
+        if self.rules.floor in ("staggered", "fixed"):
+            self.effects[self.rules.floor] += found != self.without(queue, free_at, ahead, floor="off")
+        if self.is_lulled(queue):
+            queue.lull = False
+            self.effects["lull"] += found != super().candidate(queue, free_at, ahead)
+            queue.lull = True
+        if self.awaits(queue):
+            returns, queue.returns = queue.returns, 0
+            self.effects["awaits"] += found != super().candidate(queue, free_at, ahead)
+            queue.returns = returns
+        return found
+
+    def grant(self, queue, workers):
+        ready, chosen = self.ready(), queue.model.number
+        self.effects["key"] += self.rules.key == "deadline" and chosen != self.first(ready, lambda c: c.latest - self.earned(c))
+        self.effects["credit"] += chosen != self.first(ready, lambda c: c.key + self.earned(c))
+        super().grant(queue, workers)
+
+    def first(self, ready, key):
+        return min((key(queue.candidate), queue.model.number) for queue in ready)[1]
+
+    def earned(self, candidate):
+        """By how much credit makes its key smaller."""
+        return (candidate.batch[0].deadline if self.rules.key == "deadline" else candidate.latest) - candidate.key
+
+    def is_open(self, queue):
+        if queue.candidate and not self.rules.reform and queue.candidate.latest - queue.candidate.lead < self.now:
+            self.effects["reform"] += bool(self.offered())
+        return super().is_open(queue)
+
+    def must_wait(self, queue, is_early):
+        found = super().must_wait(queue, is_early)
+        self.effects["waits"] += found and self.rules.defer != "full"
+        return found
 
 
 def drawn_models(prng):
@@ -25,18 +81,31 @@ def drawn_models(prng):
     for number in range(prng.randrange(1, 4)):
         alpha, beta, largest = 1000 * prng.randrange(1000, 8000), 1000 * prng.randrange(1000, 30000), prng.choice((4, 16, 64))
         slo = 1000 * int((alpha * prng.randrange(1, 20) + prng.choice((1, 2, 4)) * beta) / 1000)
+        slo = naive_world.NEVER if prng.random() < 0.05 else slo
+        target = prng.choice((0, 0, prng.randrange(1, 20)))
+        models.append(naive_symphony.Model(f"m{number}", number, alpha, beta, slo, largest, target=target))
+    return models
+
+
+def fast_models(prng):
+    """Models that can have 64 rows in 100 ms, from which on lulls count."""
+    models = []
+    for number in range(prng.randrange(1, 3)):
+        alpha, beta, largest = 1000 * prng.randrange(100, 1000), 1000 * prng.randrange(500, 8000), prng.choice((32, 64, 128))
+        slo = 1000 * int((alpha * prng.randrange(10, 100) + prng.choice((2, 4, 8)) * beta) / 1000)
         models.append(naive_symphony.Model(f"m{number}", number, alpha, beta, slo, largest))
     return models
 
 
+def capacity_of(models, executors):
+    """In rows per ns."""
+    size = {m.name: max(1, min(m.largest, (m.slo - m.beta) // 2 // m.alpha)) for m in models}
+    return sum(executors * size[m.name] / m.latency(size[m.name]) for m in models) / len(models)
+
+
 def drawn_requests(prng, models, executors):
-    """From a tenth of what the executors can do to twice as much, in bursts or not, for two seconds or so. No model has the rate
-    at which lulls count: 64 rows in 100 ms."""
-    size = {model.name: max(1, min(model.largest, (model.slo - model.beta) // 2 // model.alpha)) for model in models}
-    capacity = sum(executors * size[m.name] / m.latency(size[m.name]) for m in models) / len(models)
-    wide = prng.random() < 0.2
-    if prng.random() < 0.25:
-        return drawn_groups(prng, models)
+    """From a tenth of what the executors can do to twice as much, in bursts or not, for two seconds or so."""
+    capacity, wide = capacity_of(models, executors), prng.random() < 0.2
     pace = min(prng.choice((0.1, 0.4, 0.8, 1.0, 1.2, 2.0)) * capacity, 250e-9 / (2 if wide else 1))
     bursts = prng.random() < 0.3
     requests, at = [], 0
@@ -46,7 +115,22 @@ def drawn_requests(prng, models, executors):
             break
         model = prng.choice(models)
         rows = prng.randrange(1, min(3, model.largest) + 1) if wide else 1
-        requests.append(naive_world.Request(number, at, model, rows=rows, deadline=at + model.slo))
+        requests.append(naive_world.Request(number, at, model, rows=rows, deadline=min(at + model.slo, naive_world.NEVER)))
+    drawn_worlds.vary(prng, requests)
+    return requests
+
+
+def drawn_lulls(prng, models, executors):
+    """Overloads, after each of which little comes, or nothing, for a while. Requests have several rows, so that they are few."""
+    capacity, requests, at, until = capacity_of(models, executors), [], 0, 0
+    most = min(8, *(model.largest for model in models))
+    for turn in range(prng.randrange(3, 9)):
+        pace = capacity * (prng.uniform(1.0, 2.5) if turn % 2 == 0 else prng.choice((0.05, 0.2, 0.4, 0.8)))
+        until += prng.randrange(100_000_000, 700_000_000)
+        while at < until and len(requests) < 700:
+            model, rows = prng.choice(models), prng.randrange(1, most + 1)
+            requests.append(naive_world.Request(len(requests), at, model, rows=rows, deadline=at + model.slo))
+            at += int(prng.expovariate(pace / (most / 2))) + 1
     return requests
 
 
@@ -54,53 +138,124 @@ def drawn_groups(prng, models):
     """Requests as in closed loops: groups of mostly as many, one after another."""
     requests, at, model, count, jitter = [], 0, models[0], prng.randrange(1, 5), prng.choice((1, 1_000_000))
     for _ in range(prng.randrange(10, 60)):
-        at += int(model.latency(count) * prng.choice((0.4, 1.2, 1.2, 1.2, 2.0))) + model.slo // 2
+        at += int(model.latency(count) * prng.choice((0.4, 1.2, 1.2, 1.2, 2.0))) + min(model.slo, 10**9) // 2
         for _ in range(count if prng.random() < 0.9 else prng.randrange(1, 5)):
             at += prng.randrange(jitter) + 1
-            requests.append(naive_world.Request(len(requests), at, model, deadline=at + model.slo))
+            requests.append(naive_world.Request(len(requests), at, model, deadline=min(at + model.slo, naive_world.NEVER)))
     return requests
 
 
-def served(models, asked, rules, executors):
-    options = {"floor": rules.floor, "defer": rules.defer}
-    for switch in "overload", "lookahead", "split", "credit", "closed_loop":
-        options[switch] = "on" if getattr(rules, switch) else "off"
-    return drawn_worlds.run_linear(models, asked, rules.policy, executors, options)
+def drawn_turns(prng, models):
+    """Clients in two groups, of which one waits while the other's batch runs. Each sends its next request soon after the answer."""
+    requests, model, at = [], models[0], 0
+    sizes = [prng.randrange(1, min(5, model.largest) + 1) for _ in range(2)]
+    for turn in range(prng.randrange(15, 60)):
+        count = sizes[turn % 2] if prng.random() < 0.95 else prng.randrange(1, 6)
+        for _ in range(count):
+            late = prng.choice((0, 0, 0, prng.randrange(model.latency(1))))
+            requests.append(naive_world.Request(0, at + late + prng.randrange(model.latency(1) // 4), model))
+        at += model.latency(sizes[turn % 2]) + prng.choice((0, 0, 0, 0, model.latency(1)))
+    requests.sort(key=lambda request: request.at)
+    for number, request in enumerate(requests):
+        request.number, request.deadline = number, min(request.at + model.slo, naive_world.NEVER)
+    return requests
 
 
 def drawn_rules(prng):
     often = lambda: prng.random() < 0.8  # noqa: E731
-    return naive.Rules(
+    rules = naive.Rules(
         prng.choice(("deferred", "adaptive")),
-        prng.choice(("sustainable", "sustainable", "bmax", "off")),
+        prng.choice(("sustainable", "sustainable", "bmax", "off", "staggered", "fixed")),
         prng.choice(("partial", "partial", "partial", "full", "none")),
         overload=often(),
         lookahead=often(),
         split=often(),
         credit=often(),
+        reform=often(),
         closed_loop=prng.random() < 0.5,
+        target=prng.randrange(1, 20),
+        key=prng.choice(("latest", "latest", "deadline")),
     )
+    if prng.random() < 0.5:
+        rules.psi_cap = prng.choice((0, 1000, prng.randrange(1001)))
+        rules.gap_factor = prng.choice((0, prng.randrange(1000), prng.randrange(20000)))
+        rules.slack_limit = prng.choice((0, 1000, prng.randrange(1001)))
+        rules.beta_limit = prng.choice((0, prng.randrange(1, 5000)))
+        rules.credit_step = prng.choice((0, prng.randrange(10**4), prng.randrange(10**8)))
+    return rules
+
+
+def served(models, asked, rules, around):
+    options = {"floor": rules.floor, "defer": rules.defer, "key": rules.key, "target": rules.target}
+    options.update((switch, "on" if getattr(rules, switch) else "off") for switch in SWITCHES)
+    options.update((share, getattr(rules, share) / 1000) for share in SHARES)
+    options.update(reform_at_latest="on" if rules.reform else "off", credit_step=f"{rules.credit_step}ns")
+    return drawn_worlds.run_linear(models, asked, rules.policy, options, **around)
+
+
+def drawn_load(prng):
+    """Any world."""
+    models, rules, around = drawn_models(prng), drawn_rules(prng), drawn_worlds.drawn_around(prng, 20_000_000, 3_000_000)
+    if prng.random() < 0.1:
+        around["executors"] = [0] * prng.choice((18, 24, 66))
+    if prng.random() < 0.2:
+        return models, rules, around, drawn_groups(prng, models)
+    return models, rules, around, drawn_requests(prng, models, len(around["executors"]))
+
+
+def drawn_clients(prng):
+    """adaptive with closed loops on one executor."""
+    models, rules, around = drawn_models(prng), drawn_rules(prng), drawn_worlds.drawn_around(prng, 5_000_000, 1_000_000)
+    rules.policy, rules.closed_loop, around["executors"] = "adaptive", True, around["executors"][:1]
+    rules.defer = prng.choice(("partial", "partial", rules.defer))
+    return models, rules, around, drawn_turns(prng, models) if prng.random() < 0.8 else drawn_groups(prng, models)
+
+
+def drawn_bursts(prng):
+    """Lulls."""
+    models, rules, around = fast_models(prng), drawn_rules(prng), drawn_worlds.drawn_around(prng, 5_000_000, 500_000)
+    rules.floor, rules.overload = prng.choice(("sustainable", "sustainable", rules.floor)), prng.random() < 0.9
+    around["executors"] = around["executors"][:2]
+    return models, rules, around, drawn_lulls(prng, models, len(around["executors"]))
 
 
 class NaiveDeferred(unittest.TestCase):
-    def test_drawn_worlds(self):
-        count, outcomes = 0, set()
-        for seed in range(SEED, SEED + CASES):
-            prng = random.Random(seed)
-            models, executors = drawn_models(prng), prng.randrange(1, 5)
-            rules = drawn_rules(prng)
-            rules.closed_loop &= rules.policy == "deferred" or executors > 1
-            asked = drawn_requests(prng, models, executors)
-            found = served(models, asked, rules, executors)
-            expected = naive.simulate(models, asked, rules, executors=executors)
+    def agree(self, drawn, cases, rules_changed):
+        """Returns the outcomes of so many worlds; each of the rules changed a decision."""
+        count, endless, outcomes, effects = 0, 0, set(), collections.Counter()
+        for seed in range(SEED, SEED + cases):
+            models, rules, around, asked = drawn(random.Random(seed))
+            world = Counting(models, asked, rules, **around)
+            try:
+                expected = world.run()
+            except naive_symphony.EndlessError:
+                endless += 1
+                continue
+            found = served(models, asked, rules, around)
             for ours, theirs in zip(found, expected):
-                drawn_worlds.compare(self, f"seed {seed}: {rules}, {executors} executors", ours, theirs)
+                drawn_worlds.compare(self, f"{drawn.__name__}, seed {seed}: {rules}, {around}", ours, theirs)
             count += len(found[0])
             outcomes |= {(rules.floor, outcome) for _, outcome in found[1]}
-        self.assertGreater(count, 20 * CASES)
-        for floor in "sustainable", "bmax", "off":
+            effects += world.effects
+        print(f"{drawn.__name__}: {cases - endless} worlds, {count} batches alike, {dict(effects)}")
+        self.assertGreater(count, 15 * cases)
+        self.assertLess(endless, max(1, cases // 50))
+        for rule in rules_changed:
+            self.assertGreater(effects[rule], 0, rule)
+        return outcomes
+
+    def test_load(self):
+        rules = *SHARES, "credit", "key", "target", "staggered", "fixed", "reform", "ahead", "passed", "rest"
+        outcomes = self.agree(drawn_load, CASES, rules)
+        for floor in "sustainable", "bmax", "off", "staggered", "fixed":
             self.assertIn((floor, "dropped"), outcomes)
-        print(f"{CASES} worlds, {count} batches alike")
+        self.assertIn("cancelled", {outcome for _, outcome in outcomes})
+
+    def test_clients(self):
+        self.agree(drawn_clients, CASES, ("awaits", "waits", "ahead"))
+
+    def test_lulls(self):
+        self.agree(drawn_bursts, CASES // 2, ("lull", "restart", "ahead"))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,9 @@ import pathlib
 import subprocess
 import tempfile
 
-NEVER = 1 << 62
+import naive_world
+
+NEVER = naive_world.NEVER
 
 
 def step_file(path, steps):
@@ -69,14 +71,45 @@ def run(experiment, files, arrivals, *words):
         return served(folder / "e.pbtxt", "--arrivals", folder / "arrivals.csv", *words)
 
 
-def run_linear(models, asked, policy, executors, options):
-    """The same for models with a latency of alpha per row and beta per batch, and an objective."""
-    text = [f'title: "drawn" load {{ rate: 1 }} device {{ count: {executors} }} policy {{ name: "{policy}" }}\n']
+def run_linear(models, asked, policy, options, executors=1, depth=1, network=None):
+    """The same for models with a latency of alpha per row and beta per batch, in the world of naive_world.World."""
+    text = [f'title: "drawn" load {{ rate: 1 }} policy {{ name: "{policy}" }} depth: {depth}\n']
+    text += [f"device {{ busy_until_ms: {at / 1e6:.6f} }}\n" for at in ([0] * executors if isinstance(executors, int) else executors)]
+    if network:
+        text.append(f"network {{ control_us: {network.control / 1000} data_us_per_row: {network.data / 1000} }}\n")
     for m in models:
-        profile = f"linear {{ alpha_ms: {m.alpha / 1e6} beta_ms: {m.beta / 1e6} }}"
-        text.append(f'model {{ name: "{m.name}" slo_ms: {m.slo / 1e6} max_batch: {m.largest} profile {{ {profile} }} }}\n')
-    rows = [{"at_ns": r.at, "model": r.model.name, "rows": r.rows} for r in asked]
+        fields = f"max_batch: {m.largest} profile {{ linear {{ alpha_ms: {m.alpha / 1e6} beta_ms: {m.beta / 1e6} }} }}"
+        fields += "" if m.slo == NEVER else f" slo_ms: {m.slo / 1e6}"
+        fields += (f" delay_ms: {m.delay / 1e6}" if m.delay else "") + (f" target: {m.target}" if m.target else "")
+        text.append(f'model {{ name: "{m.name}" {fields} }}\n')
+    rows = []
+    for r in asked:
+        row = {"at_ns": r.at, "model": r.model.name, "rows": r.rows, "cancel_at_ns": r.cancel}
+        rows.append({**row, "deadline_ns": r.deadline if r.deadline != r.at + r.model.slo else NEVER})
     return run("".join(text), {}, rows, *options_of(**options))
+
+
+def drawn_around(prng, control, data):
+    """Executors, one of which may come later, a depth, and in half of the worlds a network: up to `control` ns and `data` ns a row."""
+    executors = [0] * prng.randrange(1, 5)
+    if prng.random() < 0.2:
+        executors[-1] = prng.randrange(10**9)
+    network = naive_world.Network()
+    if prng.random() < 0.5:
+        network = naive_world.Network(prng.choice((0, prng.randrange(control))), prng.choice((0, prng.randrange(data))))
+    return {"executors": executors, "depth": prng.choice((1, 2, 2, 3)), "network": network}
+
+
+def vary(prng, asked):
+    """Perhaps gives some requests deadlines of their own, and cancels some."""
+    if prng.random() < 0.3:
+        for request in asked:
+            if request.deadline < NEVER and prng.random() < 0.5:
+                request.deadline = request.at + int(request.model.slo * prng.uniform(0.1, 2))
+    if prng.random() < 0.3:
+        for request in asked:
+            if prng.random() < 0.1:
+                request.cancel = request.at + prng.randrange(100_000_000)
 
 
 def compare(test, what, ours, theirs):

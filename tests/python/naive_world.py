@@ -127,7 +127,7 @@ class World:
         yield from (executor.appears for executor in self.executors if executor.appears > self.now)
         yield from (executor.tasks[0].end for executor in self.executors if executor.tasks)
         yield from (request.at for request in coming[:1])
-        yield from (request.cancel for request in cancels[:1])
+        yield from (request.cancel for request in cancels if not request.left)
         yield from (at for at in self.timers() if at > self.now)
 
     def run(self):
@@ -141,7 +141,7 @@ class World:
                     self.end(worker)
             while coming and coming[0].at == now:
                 self.arrived(coming.pop(0))
-            while cancels and cancels[0].cancel == now:
+            while cancels and cancels[0].cancel <= now:
                 request = cancels.pop(0)
                 if not request.left:
                     self.withdrawn(request)
