@@ -91,7 +91,7 @@ class NaiveSymphony(unittest.TestCase):
         self.assertIn("cancelled", {outcome for _, outcome in outcomes})
         for rule in "ahead", "passed", "rest", "share":
             self.assertGreater(effects[rule], 0, rule)
-        self.assertLess(endless, max(1, CASES // 50))
+        self.assertLessEqual(endless, 1 + CASES // 50)
         print(f"{CASES - endless} worlds, {count} batches alike, {dict(effects)}")
 
 

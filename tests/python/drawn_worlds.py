@@ -81,11 +81,14 @@ def run_linear(models, asked, policy, options, executors=1, depth=1, network=Non
         fields = f"max_batch: {m.largest} profile {{ linear {{ alpha_ms: {m.alpha / 1e6} beta_ms: {m.beta / 1e6} }} }}"
         fields += "" if m.slo == NEVER else f" slo_ms: {m.slo / 1e6}"
         fields += (f" delay_ms: {m.delay / 1e6}" if m.delay else "") + (f" target: {m.target}" if m.target else "")
+        window, preferred = getattr(m, "window", 0), getattr(m, "preferred", ())
+        fields += (f" window_ms: {window / 1e6}" if window else "") + "".join(f" preferred_batch: {rows}" for rows in preferred)
         text.append(f'model {{ name: "{m.name}" {fields} }}\n')
     rows = []
     for r in asked:
-        row = {"at_ns": r.at, "model": r.model.name, "rows": r.rows, "cancel_at_ns": r.cancel}
-        rows.append({**row, "deadline_ns": r.deadline if r.deadline != r.at + r.model.slo else NEVER})
+        row = {"at_ns": r.at, "model": r.model.name, "input_length": r.length, "rows": r.rows, "priority": r.priority}
+        deadline = r.deadline if r.deadline != r.at + r.model.slo else NEVER
+        rows.append({**row, "deadline_ns": deadline, "cancel_at_ns": r.cancel})
     return run("".join(text), {}, rows, *options_of(**options))
 
 

@@ -18,20 +18,20 @@ no heaps. It shares nothing with the program. Whole graphs of one step.
    With `target` it is the number of rows that arrive at the measured rate r while a head waits until frontrun:
    (SLO - beta) / (alpha + 1/r), rounded down, from 1 to the model's largest batch; l(b) = alpha b + beta, 1/r in whole ns, rounded
    down. A model without an objective has m = 1.
-6. r is in rows per 1000 s, rounded down. The start of the executors starts a clock. The first event at or after each multiple of 100 ms counts the
-   rows since the last count, those of its own instant included, and divides them by the exact time since. That rate enters the average
-   as often as 100 ms fit into that time, rounded to nearest, but at least once: the n-th of the first ten with weight 1/n, later ones
-   with 0.095163. An event is an arrival, a cancellation, the end of a task, an instant of rule 3, or one at which rule 4 or 7 may grant
-   for the first time.
+6. r is in rows per 1000 s, rounded down. The first event starts a clock. The first event at or after each multiple of 100 ms counts
+   the rows since the last count, those of its own instant included, and divides them by the exact time since. That rate enters the
+   average as often as 100 ms fit into that time, rounded to nearest, but at least once: the n-th of the first ten with weight 1/n,
+   later ones with 0.095163. An event is the start of an executor, an arrival, a cancellation, the end of a task, an instant of rule 3,
+   or one at which rule 4 or 7 may grant for the first time.
 7. Messages take c + e rows. In rules 1 and 2 a batch of b rows starts at start(b) = t + c + e b: it stands for t beside l(b), and
    start(size) for the t of exec. In rule 5 the numerator is less by c, and the denominator more by e. The lead of a candidate is
    c + e size. It is ready from exec - lead on; it is too late, and formed anew, after latest - lead. With symphony and e > 0 a
    batch that more rows would make late may wait for them, because they start later: exec = max(start(size), d - l(size + b)),
    b the rows of the next request, if the model's largest batch has room for these.
    With a depth of 2 or more an executor that runs one task may take another one, for the end of the first. Candidates count that are
-   ready, not too late, and whose latest is not before the first executor is free. The one of the smallest latest goes to the executor of the
-   smallest number that is free by the longest lead of these candidates from t on, and by its own latest. It is formed anew
-   for that executor: start(b) is not before its end. It waits if its exec is after start(size) then.
+   ready, not too late, and whose latest is not before the first executor is free. The one of the smallest latest goes to the executor
+   of the smallest number that is free by the longest lead of these candidates from t on, and by its own latest. It is formed anew for
+   that executor: start(b) is not before its end. It waits if its exec is after start(size) then.
 """
 import collections
 import dataclasses
