@@ -65,6 +65,11 @@ class Counting(naive.World):
         """By how much credit makes its key smaller."""
         return (candidate.batch[0].deadline if self.rules.key == "deadline" else candidate.latest) - candidate.key
 
+    def lookahead(self, queue, worker):
+        found = super().lookahead(queue, worker)
+        self.effects["looks ahead"] += found > 0
+        return found
+
     def is_open(self, queue):
         if queue.candidate and not self.rules.reform and queue.candidate.latest - queue.candidate.lead < self.now:
             self.effects["reform"] += bool(self.offered())
@@ -90,7 +95,7 @@ def drawn_models(prng):
 def fast_models(prng):
     """Models that can have 64 rows in 100 ms, from which on lulls count."""
     models = []
-    for number in range(prng.randrange(1, 3)):
+    for number in range(prng.randrange(1, 4)):
         alpha, beta, largest = 1000 * prng.randrange(100, 1000), 1000 * prng.randrange(500, 8000), prng.choice((32, 64, 128))
         slo = 1000 * int((alpha * prng.randrange(10, 100) + prng.choice((2, 4, 8)) * beta) / 1000)
         models.append(naive_symphony.Model(f"m{number}", number, alpha, beta, slo, largest))
@@ -213,10 +218,28 @@ def drawn_clients(prng):
 
 def drawn_bursts(prng):
     """Lulls."""
-    models, rules, around = fast_models(prng), drawn_rules(prng), drawn_worlds.drawn_around(prng, 5_000_000, 500_000)
+    models, rules, around = fast_models(prng), drawn_rules(prng), drawn_worlds.drawn_around(prng, 5_000_000, 500_000, 0.7)
     rules.floor, rules.overload = prng.choice(("sustainable", "sustainable", rules.floor)), prng.random() < 0.9
     around["executors"] = around["executors"][:2]
     return models, rules, around, drawn_lulls(prng, models, len(around["executors"]))
+
+
+def drawn_crowds(prng):
+    """Many requests at once, most of which are lost, so that lookahead counts: more than 512, or more than 17 or 64 executors."""
+    rules, count = drawn_rules(prng), prng.choice((1, 2, 3, 18, 24, 66))
+    alpha, beta, largest = 1000 * prng.randrange(500, 4000), 1000 * prng.randrange(1000, 30000), prng.choice((4, 8, 16))
+    largest = min(largest, 256 // count)
+    slo = (alpha * largest + beta) * prng.randrange(2, 5)
+    model = naive_symphony.Model("m", 0, alpha, beta, slo, largest)
+    rules.floor, rules.target, rules.lookahead = prng.choice(("fixed", "staggered", "sustainable")), prng.randrange(1, largest + 1), True
+    requests, at = [], 0
+    for _ in range(prng.randrange(1, 4)):
+        at += prng.randrange(2 * slo)
+        spread = slo // prng.choice((200, 500, 1000, 2000))
+        for _ in range(prng.randrange(*((500, 900) if count < 3 or count > 64 else (50, 400)))):
+            at += prng.randrange(spread) + 1
+            requests.append(naive_world.Request(len(requests), at, model, rows=prng.choice((1, 1, 2)), deadline=at + slo))
+    return [model], rules, {"executors": [0] * count, "depth": 1}, requests
 
 
 class NaiveDeferred(unittest.TestCase):
@@ -240,20 +263,21 @@ class NaiveDeferred(unittest.TestCase):
             self.outcomes |= {(rules.floor, outcome) for _, outcome in found[1]}
             self.effects += world.effects
         print(f"{drawn.__name__}: {cases - endless} worlds, {count} batches alike")
-        self.assertGreater(count, 15 * cases)
+        self.assertGreater(count, 10 * cases)
         self.assertLessEqual(endless, 1 + cases // 50)
 
     def test_drawn_worlds(self):
         self.agree(drawn_load, CASES + CASES // 3)
         self.agree(drawn_clients, CASES)
         self.agree(drawn_bursts, CASES // 2)
+        self.agree(drawn_crowds, CASES // 4)
         print(dict(self.effects))
         for floor in "sustainable", "bmax", "off", "staggered", "fixed":
             self.assertIn((floor, "dropped"), self.outcomes)
         self.assertIn("cancelled", {outcome for _, outcome in self.outcomes})
         for rule in (*SHARES, "credit", "key", "target", "staggered", "fixed", "reform", "ahead", "passed", "rest"):
             self.assertGreater(self.effects[rule], 0, rule)
-        for rule in "awaits", "waits", "lull", "restart":
+        for rule in "awaits", "waits", "lull", "restart", "looks ahead":
             self.assertGreater(self.effects[rule], 0, rule)
 
 

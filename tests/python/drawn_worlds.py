@@ -92,13 +92,14 @@ def run_linear(models, asked, policy, options, executors=1, depth=1, network=Non
     return run("".join(text), {}, rows, *options_of(**options))
 
 
-def drawn_around(prng, control, data):
-    """Executors, one of which may come later, a depth, and in half of the worlds a network: up to `control` ns and `data` ns a row."""
+def drawn_around(prng, control, data, networks=0.5):
+    """Executors, one of which may come later, a depth, and in such a share of the worlds a network: up to `control` ns and `data` ns
+    a row."""
     executors = [0] * prng.randrange(1, 5)
     if prng.random() < 0.2:
         executors[-1] = prng.randrange(10**9)
     network = naive_world.Network()
-    if prng.random() < 0.5:
+    if prng.random() < networks:
         network = naive_world.Network(prng.choice((0, prng.randrange(control))), prng.choice((0, prng.randrange(data))))
     return {"executors": executors, "depth": prng.choice((1, 2, 2, 3)), "network": network}
 
