@@ -308,7 +308,10 @@ class World(naive_symphony.World):
         behind = queue.candidate.left > queue.candidate.size
         self.form(queue, free_at)
         candidate = queue.candidate
-        if candidate and not self.must_wait(queue, candidate.exec_at > self.start(candidate.size, free_at)):
+        if candidate and self.must_wait(queue, candidate.exec_at > self.start(candidate.size, free_at)):
+            self.effects["kept"] += 1
+            return
+        if candidate:
             if self.rules.lookahead and self.rules.floor != "off" and behind and candidate.left > candidate.size:
                 if len(self.executors) <= 64 and (more := self.lookahead(queue, workers[0])):
                     queue.candidate = self.candidate(queue, free_at, len(candidate.skipped) + more)

@@ -31,7 +31,8 @@ no heaps. It shares nothing with the program. Whole graphs of one step.
    With a depth of 2 or more an executor that runs one task may take another one, for the end of the first. Candidates count that are
    ready, not too late, and whose latest is not before the first executor is free. The one of the smallest latest goes to the executor
    of the smallest number that is free by the longest lead of these candidates from t on, and by its own latest. It is formed anew for
-   that executor: start(b) is not before its end. It waits if its exec is after start(size) then.
+   that executor: start(b) is not before its end. It waits if its exec is after start(size) then, and is the candidate, formed so,
+   until rule 3 forms another one.
 """
 import collections
 import dataclasses
@@ -40,10 +41,6 @@ import naive_world
 
 WINDOW = 100_000_000
 NEVER = naive_world.NEVER
-
-
-class EndlessError(Exception):
-    """Rule 7 has no end: again and again the same batch of requests with several rows is formed for an executor, and waits."""
 
 
 @dataclasses.dataclass
@@ -267,10 +264,7 @@ class World(naive_world.World):
             self.publish(queue)
         for queue in sorted((q for q in self.queues if self.due(q) <= self.now), key=lambda q: (self.due(q), q.model.number)):
             self.publish(queue)
-        for _ in range(10**4):
-            ready = self.ready()
-            if not ready:
-                return
+        while ready := self.ready():
             first = min(ready, key=lambda q: (self.order(q), q.model.number))
             until = min(self.now + max(queue.candidate.lead for queue in ready), first.candidate.latest)
             workers = [worker for worker in self.offered() if self.free_at(worker) <= until]
@@ -279,7 +273,6 @@ class World(naive_world.World):
             passed = [queue for queue in self.queues if self.is_open(queue) and queue not in ready]
             self.effects["passed"] += any(self.order(queue) < self.order(first) for queue in passed)
             self.grant(first, workers)
-        raise EndlessError
 
     def order(self, queue):
         """The smallest one of those that are ready is granted first."""
@@ -289,7 +282,10 @@ class World(naive_world.World):
         free_at = self.free_at(workers[0])
         self.form(queue, free_at)
         taken = queue.candidate
-        if taken and taken.exec_at <= self.start(taken.size, free_at):
+        if taken and taken.exec_at > self.start(taken.size, free_at):
+            self.effects["kept"] += 1
+            return
+        if taken:
             for request in taken.skipped:
                 self.drop(queue, request)
             self.run_batch(queue, workers[0], taken.batch, free_at)

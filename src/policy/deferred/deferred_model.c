@@ -546,11 +546,16 @@ static void set_timer(struct tt_deferred_model *self, int32_t model,
 void tt_deferred_model_form(struct tt_deferred_model *self, int32_t model, int64_t now,
                             struct tt_deferred_candidate *out_candidate) {
     struct tt_deferred_queue *q = &self->queues[model];
-    *out_candidate = (struct tt_deferred_candidate){.model = model, .generation = ++q->generation};
+    *out_candidate = (struct tt_deferred_candidate){.model = model};
     struct moment t = moment_of(now, INT64_MIN, self->options.delay);
-    if (q->count > 0)
+    bool is_refused = self->refused.size > 0 && self->refused.model == model;
+    if (is_refused)
+        *out_candidate = self->refused;
+    else if (q->count > 0)
         form(self, q, &t, out_candidate);
-    if (self->overload_ppm == PPM && !q->lull)
+    self->refused.size = 0;
+    out_candidate->generation = ++q->generation;
+    if (self->overload_ppm == PPM && !q->lull && !is_refused)
         drop_skipped(self, q); /* so that the backlog, which admits arrivals, counts none of them */
     set_timer(self, model, out_candidate);
 }
@@ -641,6 +646,9 @@ void tt_deferred_model_granted(struct tt_deferred_model *self, int64_t now,
         bool is_near = late.sent_at > t.sent_at || late.d_data_ns > t.d_data_ns;
         if (!is_near || !form_granted(self, q, &late, &c)) {
             clear_skips(q);
+            /* The batch of this instant would be granted again at once, without end. */
+            tt_assert(c.size == 0 || c.exec_at - c.lead_ns > now);
+            self->refused = c;
             return;
         }
         t = late;
