@@ -52,10 +52,11 @@
  * A candidate is formed anew at arrivals, at grants, at the head's deadline, and with
  * reform_at_latest when latest has passed. A grant re-forms it at the executor's time. With `full`
  * and `timeout`, a batch that would then start before its exec is not dispatched, so that frontrun
- * is kept: it is the candidate until the next event that forms it anew. Otherwise the skipped heads are dropped and rows are taken: with `split` min(size,
- * max(m, ceil(2 beta / alpha), ceil(waiting rows / idle executors))), else size; with by_load no
- * more than its limit. Lookahead comes after that check: its plan begins with a batch at this
- * instant, which then starts before the frontrun of the rows that are left.
+ * is kept: it is the candidate until the next event that forms it anew. Otherwise the skipped heads
+ * are dropped and rows are taken: with `split` min(size, max(m, ceil(2 beta / alpha), ceil(waiting
+ * rows / idle executors))), else size; with by_load no more than its limit. Lookahead comes after
+ * that check: its plan begins with a batch at this instant, which then starts before the frontrun
+ * of the rows that are left.
  *
  * S4: the duration of a message, d_ctrl + d_data rows, is added to now for the start. The candidate
  * reports it to the rank half. It does not know its executor, so the longest delay counts. A grant
@@ -204,7 +205,8 @@ struct tt_deferred_model {
     int64_t gap_ns;
     int64_t overload_ppm; /* 0: none; 1000000: the full effect of `overload` */
     int64_t tick_at, next_tick_at;
-    struct tt_deferred_candidate refused; /* what the next `form` of its model gives; size 0: none */
+    struct tt_deferred_candidate
+        refused; /* what the next `form` of its model gives; size 0: none */
 };
 
 TT_MUST_CHECK enum tt_err tt_deferred_model_init(struct tt_deferred_model *self, int32_t models,
