@@ -195,6 +195,7 @@ void tt_port_hold_back(struct tt_port *port) { (void)port; }
 void tt_port_flush(struct tt_port *port) { (void)port; }
 
 void tt_port_rest(struct tt_port *port) { (void)port; }
+void tt_port_rested(struct tt_port *port) { (void)port; }
 bool tt_port_has_requests(const struct tt_port *port) {
     (void)port;
     return false;
