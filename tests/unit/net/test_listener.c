@@ -279,6 +279,30 @@ static void test_sent_ahead_in_turns(void **state) {
     assert_true(counts.turns >= SENT_AHEAD / TURN_REQUESTS);
 }
 
+/* A body is read in pieces of 128 KiB, and what is left when a turn is over waits for the next one. */
+static void test_large_body_in_turns(void **state) {
+    (void)state;
+    enum { BYTES = 8 << 20, PIECE = 1 << 17 };
+    struct world world;
+    open_short_turns(&world);
+    int fd = dial(&world);
+    struct tt_text all, padded;
+    tt_text_init(&all);
+    tt_text_init(&padded);
+    for (int i = 0; i < BYTES / 1024; i++)
+        tt_text_printf(&padded, "%1024s", "");
+    tt_text_puts(&padded, IN1);
+    post(&all, "/v2/models/identity/infer", "", tt_text_string(&padded));
+    say(fd, all.bytes, all.length);
+    assert_int_equal(hear(fd, true, &head, &body), 200);
+    assert_string_equal(tt_text_string(&body), OUT1("identity"));
+    tt_text_fini(&padded);
+    tt_text_fini(&all);
+    close(fd);
+    struct tt_listener_counts counts = world_close(&world, 5000);
+    assert_true(counts.turns >= BYTES / PIECE);
+}
+
 static void say_frame(struct tt_text *out, char kind, char flags, int32_t stream, const char *bytes,
                       size_t count) {
     const char frame[] = {
@@ -825,6 +849,7 @@ int main(void) {
         cmocka_unit_test(test_large_binary),
         cmocka_unit_test(test_pipelining),
         cmocka_unit_test(test_sent_ahead_in_turns),
+        cmocka_unit_test(test_large_body_in_turns),
         cmocka_unit_test(test_streams_in_turns),
         cmocka_unit_test(test_sent_ahead_beyond_the_limit),
         cmocka_unit_test(test_chunked_and_continue),
