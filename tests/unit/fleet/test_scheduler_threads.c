@@ -185,7 +185,8 @@ static void end_plan(struct others *self, uint16_t node, uint16_t device) {
         if (self->asked[i].state == GRANTED && self->asked[i].plan == (int32_t)plan)
             end(self, &self->asked[i]);
     from(self, node, TT_FRAME_DONE, 1,
-         &(struct tt_frame_record){.id = plan, .device = device, .code = 1});
+         &(struct tt_frame_record){
+             .id = plan, .device = device, .rows = plan_count(plans), .code = 1});
 }
 
 /* ---- what happens at random ---- */
