@@ -12,9 +12,7 @@
 enum {
     KEPT = 64,            /* objects for reuse, of each kind */
     EVENTS_BYTES = 16384, /* of a stream, written at once */
-    READ_PIECE = 1 << 17, /* of a body, read at once: what others wait for, some 0.1 ms */
-    JOINED_BYTES = 768, /* an answer so short is copied behind its head: a write of one buffer costs
-                           less than of three */
+    JOINED_BYTES = 768,   /* a shorter answer is copied behind its head: one buffer, not three */
 };
 
 struct tt_connection {
@@ -625,8 +623,7 @@ static bool is_deferred(struct tt_connection *self) {
     return true;
 }
 
-/* Parses until a request is in flight, the bytes are used up or the turn is over; returns how many
- * were used. */
+/* Parses until a request is in flight, or bytes or turn are over; returns how many were used. */
 static size_t consume(struct tt_connection *self, const char *bytes, size_t count) {
     size_t at = 0;
     while (!self->sending && self->wait < TT_WAIT_FLIGHT) {
@@ -700,8 +697,7 @@ static uv_buf_t place(struct tt_connection *self, char *other, size_t other_byte
     size_t missing = 0;
     char *space =
         self->sending || self->ahead.length ? NULL : tt_http1_body_space(&self->http, &missing);
-    size_t piece = missing < READ_PIECE ? missing : READ_PIECE;
-    return space ? (uv_buf_t){.base = space, .len = piece}
+    return space ? (uv_buf_t){.base = space, .len = missing}
                  : (uv_buf_t){.base = other, .len = other_bytes};
 }
 
@@ -753,8 +749,7 @@ static bool is_in_handshake(const struct tt_connection *self) {
     return self->tls && !self->tls->is_established;
 }
 
-/* A handshake takes milliseconds. True: what came of it, which `ahead` keeps, waits for the loop's
- * next turn. */
+/* True: what came of a handshake, which takes milliseconds, is in `ahead` until the next turn. */
 static bool defer_handshake(struct tt_connection *self, const char *bytes, size_t count) {
     struct tt_loop_turn *turn = self->all->turn;
     if (!turn || !is_in_handshake(self) || !tt_loop_turn_is_over(turn))
@@ -786,23 +781,20 @@ static void go_on_behind(struct tt_loop_behind *behind) {
 /* What is left of a large body waits in its socket once the turn is over. */
 static void rest_after(struct tt_connection *self, size_t count) {
     struct tt_loop_turn *turn = self->all->turn;
-    if (count < READ_PIECE / 4 || self->wait != TT_WAIT_BODY || !self->reading)
-        return; /* a clock for each small request would cost more */
-    if (turn && tt_loop_turn_is_over(turn)) {
-        set_reading(self, false);
-        tt_loop_turn_defer(turn, &self->behind);
-    }
+    bool is_large = count >= TT_HTTP1_PIECE / 4 && self->wait == TT_WAIT_BODY && self->reading;
+    if (!turn || !is_large || !tt_loop_turn_is_over(turn))
+        return;
+    set_reading(self, false);
+    tt_loop_turn_defer(turn, &self->behind);
 }
 
 static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer) {
     struct tt_connection *self = stream->data;
     if (count == 0 || self->wait == TT_WAIT_CLOSED)
         return;
-    if (count < 0) {
+    if (count < 0)
         connection_close(self);
-        return;
-    }
-    if (self->wait == TT_WAIT_LINGER)
+    if (self->wait >= TT_WAIT_LINGER)
         return;
     if (self->tls && !defer_handshake(self, buffer->base, (size_t)count))
         receive_tls(self, buffer->base, (size_t)count);

@@ -362,7 +362,8 @@ char *tt_http1_body_space(struct tt_http1 *self, size_t *out_bytes) {
         return NULL;
     tt_assert(self->parser.content_length <=
               request->message.body.capacity - request->message.body.length);
-    *out_bytes = self->parser.content_length; /* llhttp counts it down */
+    uint64_t missing = self->parser.content_length; /* llhttp counts it down */
+    *out_bytes = missing < TT_HTTP1_PIECE ? (size_t)missing : TT_HTTP1_PIECE;
     return request->message.body.bytes + request->message.body.length;
 }
 

@@ -67,8 +67,8 @@ void tt_http1_fini(struct tt_http1 *self);
  */
 enum tt_http1_event tt_http1_feed(struct tt_http1 *self, const char *bytes, size_t count,
                                   size_t *out_used);
-/* Where the next bytes of the body belong, and how many are missing; NULL: unknown. Borrowed until
- * the next feed. */
+/* Where the next bytes of the body belong, and how many to read at once; NULL: unknown. Borrowed
+ * until the next feed. */
 char *tt_http1_body_space(struct tt_http1 *self, size_t *out_bytes);
 /* After MESSAGE: frees the request. */
 void tt_http1_reset(struct tt_http1 *self);
@@ -80,6 +80,7 @@ int tt_http1_problem(const struct tt_http1 *self, const char **out_sentence);
 bool tt_http1_started(const struct tt_http1 *self);
 
 enum {
+    TT_HTTP1_PIECE = 1 << 17,  /* of a body at once: what other clients wait for, some 0.1 ms */
     TT_HTTP1_HEAD_BYTES = 320, /* holds every head, but for the strings that it is given */
     TT_HTTP1_TRACE_BYTES = 100 /* and the lines of the trace without their state */
 };
