@@ -81,12 +81,11 @@ def row(options, soak, other, kind):
     calm, elsewhere, beside, actions = [], [], [], 0
     for _ in range(options.rounds):
         calm.append(measure(options, soak.address))
-        hostile = Hostile(other, kind)
-        elsewhere.append(measure(options, soak.address))
-        hostile.end()
-        hostile = Hostile(soak, kind)
-        beside.append(measure(options, soak.address))
-        actions += hostile.end()
+        for attacked, reports in ((other, elsewhere), (soak, beside)):
+            hostile = Hostile(attacked, kind)
+            reports.append(measure(options, soak.address))
+            count = hostile.end()
+        actions += count
 
     def median(of, first=calm):
         return statistics.median(of(a, b) for a, b in zip(first, beside))

@@ -12,7 +12,7 @@
 enum {
     KEPT = 64,            /* objects for reuse, of each kind */
     EVENTS_BYTES = 16384, /* of a stream, written at once */
-    JOINED_BYTES = 768,   /* a shorter answer is copied behind its head: one buffer, not three */
+    JOINED_BYTES = 768,   /* shorter answers join their heads: one buffer costs less than three */
 };
 
 struct tt_connection {
@@ -623,7 +623,7 @@ static bool is_deferred(struct tt_connection *self) {
     return true;
 }
 
-/* Parses until a request is in flight, or bytes or turn are over; returns how many were used. */
+/* Parses until a request is in flight, or the bytes or the turn end; returns how many it used. */
 static size_t consume(struct tt_connection *self, const char *bytes, size_t count) {
     size_t at = 0;
     while (!self->sending && self->wait < TT_WAIT_FLIGHT) {

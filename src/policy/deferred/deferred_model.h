@@ -205,8 +205,7 @@ struct tt_deferred_model {
     int64_t gap_ns;
     int64_t overload_ppm; /* 0: none; 1000000: the full effect of `overload` */
     int64_t tick_at, next_tick_at;
-    struct tt_deferred_candidate
-        refused; /* what the next `form` of its model gives; size 0: none */
+    struct tt_deferred_candidate refused; /* size > 0: the next `form` of its model gives it */
 };
 
 TT_MUST_CHECK enum tt_err tt_deferred_model_init(struct tt_deferred_model *self, int32_t models,

@@ -130,8 +130,7 @@ static void run(struct world *w, uint64_t seed, int64_t requests) {
                                      .devices = devices,
                                      .device_count = 2,
                                      .depth = 4,
-                                     .request_limit =
-                                         MAX_REQUESTS, /* a replay makes room for all */
+                                     .request_limit = MAX_REQUESTS, /* a replay's room */
                                      .seed = seed,
                                      .source = {.context = w, .next = next},
                                      .observer = {.context = w, .ended = note_end},

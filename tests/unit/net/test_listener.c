@@ -279,8 +279,7 @@ static void test_sent_ahead_in_turns(void **state) {
     assert_true(counts.turns >= SENT_AHEAD / TURN_REQUESTS);
 }
 
-/* A body is read in pieces of 128 KiB, and what is left when a turn is over waits for the next one.
- */
+/* A body is read in pieces of 128 KiB; what is left at the end of a turn waits for the next. */
 static void test_large_body_in_turns(void **state) {
     (void)state;
     enum { BYTES = 8 << 20, PIECE = 1 << 17 };
