@@ -38,11 +38,11 @@ are those of naive_symphony.py; it shares nothing with the program. Whole graphs
    batch is past its middle and fewer have returned, the wait is at least min(s - min(gap_factor gap, slack_limit s), e + run / 2 - a),
    e the end of its run, before rule 5 extends it. A batch whose exec is after start(size) when it is formed anew waits then.
    Middles are seen at arrivals, and where a model forms its candidate as of start(0).
-11. Lulls. During overload (e > 0) a model with waiting requests looks each time when it forms its candidate: if start(0) is at least
-   SLO / 4 after the last look, from 0 on, it has a lull if fewer than half as many rows arrived since as its rate predicts, and that
-   prediction is at least 64 rows; both rounded down. With a lull and e > 0, rule 5 does not extend its wait and drops none of its
-   skipped heads, and with `sustainable` m is 1. If e > 0 and its rows since the last count of rates are as few in the same sense, its
-   average begins anew with this count.
+11. Lulls. During overload (e > 0) a model with waiting requests looks each time when it forms its candidate. The first look of an
+   overload sees no lull. From then on, if start(0) is at least SLO / 4 after the last look, it has a lull if fewer than half as
+   many rows arrived since as its rate predicts, and that prediction is at least 64 rows; both rounded down. With a lull and e > 0,
+   rule 5 does not extend its wait and drops none of its skipped heads, and with `sustainable` m is 1. If e > 0 and its rows since
+   the last count of rates are as few in the same sense, its average begins anew with this count.
 """
 import dataclasses
 
@@ -85,7 +85,7 @@ class Queue(naive_symphony.Queue):
         # Rule 10.
         self.awaited, self.returned, self.next_awaited, self.returns, self.back_at = 0, 0, 0, 0, 0
         # Rule 11.
-        self.rows, self.looked_at, self.looked_rows, self.lull = 0, 0, 0, False
+        self.rows, self.looked_at, self.looked_rows, self.lull = 0, None, 0, False
 
 
 def ratio(a, b):
@@ -140,6 +140,8 @@ class World(naive_symphony.World):
             low, high = (low, middle) if self.used(middle) <= devices else (middle + 1, high)
         self.psi, self.need = low, self.used(MILLION) * MILLION // devices if devices else 0
         self.excess = max(0, min(MILLION, (self.need - 1030000) * MILLION // 70000)) if self.rules.overload else 0
+        for queue in self.queues if not self.excess else []:
+            queue.looked_at, queue.lull = None, False
 
     def is_restart(self, queue, rows, passed):
         restarts = self.excess > 0 and is_lull(queue.rate, rows, passed)
@@ -178,9 +180,10 @@ class World(naive_symphony.World):
 
     # Rule 11.
     def look(self, queue):
-        if self.excess and self.start(0, 0) - queue.looked_at >= queue.model.slo // 4:
-            queue.lull = is_lull(queue.rate, queue.rows - queue.looked_rows, self.start(0, 0) - queue.looked_at)
-            queue.looked_at, queue.looked_rows = self.start(0, 0), queue.rows
+        at = self.start(0, 0)
+        if self.excess and (queue.looked_at is None or at - queue.looked_at >= queue.model.slo // 4):
+            queue.lull = queue.looked_at is not None and is_lull(queue.rate, queue.rows - queue.looked_rows, at - queue.looked_at)
+            queue.looked_at, queue.looked_rows = at, queue.rows
 
     def is_lulled(self, queue):
         return self.excess > 0 and queue.lull

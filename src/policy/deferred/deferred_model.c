@@ -320,10 +320,12 @@ static bool overloaded(const struct tt_deferred_model *self, const struct tt_def
     return self->overload_ppm > 0 && !q->lull;
 }
 
+/* The first test of an overload begins a quarter: a quiet time before a burst is no lull. */
 static void detect_lull(struct tt_deferred_queue *q, int64_t now) {
-    int64_t elapsed_ns = now - q->lull_at;
-    if (elapsed_ns < q->model->slo_ns / 4)
+    int64_t elapsed_ns = q->watches_lull ? now - q->lull_at : 0;
+    if (q->watches_lull && elapsed_ns < q->model->slo_ns / 4)
         return;
+    q->watches_lull = true;
     q->lull = is_lull(q->rate_mhz, q->arrived_rows - q->lull_rows, elapsed_ns);
     q->lull_at = now;
     q->lull_rows = q->arrived_rows;
@@ -795,6 +797,8 @@ void tt_deferred_model_fleet(struct tt_deferred_model *self,
         if (!q->model)
             continue;
         q->min_size = min_size_of(self, q, fleet);
+        if (self->overload_ppm == 0)
+            q->lull = q->watches_lull = false;
         if (self->options.by_load) {
             q->wait_ppm = wait_by_load(self, q, fleet->psi_ppm);
             q->is_light = q->wait_ppm == 0 && fleet->psi_ppm == 0 && q->rate_mhz > 0;

@@ -88,11 +88,11 @@
  * them. So the minimum size is then at most the largest b with l(b) + (2 N / (N + 1)) b / r <= D
  * (core/overload.h), r being the rate of the arrivals. From 1.10 on skipped heads are dropped at
  * once, not when a batch is dispatched. They would not be served, and while they wait, queue rules
- * refuse arrivals that would. `overload` off disables this. A burst stays in the
- * rates for seconds after its end. In a lull the model's minimum size is 1 and its deferral is
- * partial. A lull is: the last quarter of the model's SLO brought less than half the rows that its
- * rate predicts, and that prediction is at least 64 rows. A rate window with so few rows restarts
- * the average.
+ * refuse arrivals that would. `overload` off disables this. A burst stays in the rates for seconds
+ * after its end. In a lull the model's minimum size is 1 and its deferral is partial. A lull is: a
+ * quarter of the model's SLO within the overload brought less than half the rows that its rate
+ * predicts, and that prediction is at least 64 rows. A rate window with so few rows restarts the
+ * average.
  *
  * Closed loops. With `closed_loop`, deferral ends early if no further client can send a request.
  * Clients that send a request only after their last answer all wait under two conditions. First, as
@@ -192,6 +192,7 @@ struct tt_deferred_queue {
     int64_t lull_rows;     /* arrived_rows at the last test for a lull */
     int64_t lull_at;
     int32_t window_count; /* ticks in the average */
+    bool watches_lull;    /* lull_at is an instant of this overload */
     bool lull;            /* fewer rows arrive than the rate predicts */
 };
 

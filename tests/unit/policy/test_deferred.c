@@ -353,6 +353,43 @@ static void test_sustainable_floor(void **state) {
     assert_int_equal(steady_floor(&resnet, 8, 15000, true), 16);
 }
 
+/* A look at the time before an overload would compare its rate with rows of before. */
+static void test_quiet_before_a_burst_is_no_lull(void **state) {
+    (void)state;
+    struct drive_model resnet = {1053000, 5072000, 25 * TT_MS, 512, 1};
+    struct drive_setup setup = {
+        .models = &resnet, .model_count = 1, .executors = 8, .policy = "deferred"};
+    struct drive drive;
+    drive_open(&drive, &setup);
+    struct tt_deferred_options options = {.floor = TT_FLOOR_SUSTAINABLE, .overload = true};
+    struct tt_deferred_fleet overload = {
+        .executors = 8, .psi_ppm = 1000000, .need_ppm = 1500000, .gap_ns = TT_MS};
+    struct tt_deferred_fleet quiet = {.executors = 8, .gap_ns = TT_MS};
+    struct tt_deferred_model half;
+    struct tt_deferred_load load;
+    struct tt_deferred_candidate candidate;
+    assert_int_equal(tt_deferred_model_init(&half, 1, &options), TT_OK);
+    tt_deferred_model_add(&half, 0, &drive.models[0]);
+    int64_t now = 0;
+    for (int32_t burst = 0; burst < 2; burst++) {
+        now += TT_S;
+        half.queues[0].arrived_rows += 1500;
+        tt_deferred_model_measure(&half, 0, 100 * TT_MS, &load);
+        tt_deferred_model_fleet(&half, &overload);
+        struct tt_ticket ticket = {.rows = 1, .arrived_at = now, .deadline_at = now + 25 * TT_MS};
+        tt_deferred_model_arrived(&half, &ticket, false);
+        tt_deferred_model_form(&half, 0, now, &candidate);
+        assert_false(half.queues[0].lull);
+        now += 25 * TT_MS / 4; /* in which 93 rows should arrive, and one does */
+        tt_deferred_model_form(&half, 0, now, &candidate);
+        assert_true(half.queues[0].lull);
+        tt_deferred_model_cancelled(&half, &ticket);
+        tt_deferred_model_fleet(&half, &quiet);
+    }
+    tt_deferred_model_fini(&half);
+    drive_close(&drive);
+}
+
 static void test_psi_is_the_smallest_that_fits(void **state) {
     (void)state;
     uint64_t seed = test_seed(99);
@@ -629,6 +666,7 @@ int main(void) {
         cmocka_unit_test(test_draining_executor_gets_nothing),
         cmocka_unit_test(test_inexact_devices),
         cmocka_unit_test(test_sustainable_floor),
+        cmocka_unit_test(test_quiet_before_a_burst_is_no_lull),
         cmocka_unit_test(test_psi_is_the_smallest_that_fits),
         cmocka_unit_test(test_adaptive_starts_at_once),
         cmocka_unit_test(test_adaptive_waits_by_load),
