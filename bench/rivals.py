@@ -166,7 +166,7 @@ def start(given, contender, model, executors, slo_ms):
         "RIVAL_MODEL": model.name,
         "RIVAL_FILE": str(model / "1" / "model.onnx"),
         "RIVAL_EXECUTORS": str(executors),
-        "RIVAL_BATCH": str(rivals_models.MAX_BATCH),
+        "RIVAL_BATCH": str(rivals_models.max_batch(model)),
         "RIVAL_WAIT_MS": str(max(1, round(slo_ms / 4))),
         "RIVAL_TIMEOUT_MS": "10000",
     }
@@ -219,7 +219,7 @@ def search(given, server, cell, slo_ms, start_per_s, lengths):
 
 def measure_one_request(given, model, length):
     """l(1) in ms, and profile.pbtxt beside the model."""
-    command = [given.tutti, "profile", model, "--executors", "1", "--max-batch", rivals_models.MAX_BATCH, "--json"]
+    command = [given.tutti, "profile", model, "--executors", "1", "--max-batch", rivals_models.max_batch(model), "--json"]
     if length:
         command += ["--lengths", ",".join(str(at) for at in sorted({1, 8, 16, 32, 64, rivals_models.LONGEST, length}))]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)

@@ -7,6 +7,7 @@
 """
 import csv
 import pathlib
+import re
 import shutil
 import sys
 
@@ -52,6 +53,11 @@ def write(name, folder, cache):
     else:
         make_model(name, folder, "--cache", cache)
     return pathlib.Path(folder, name)
+
+
+def max_batch(model):
+    """Of the model in this folder: the demonstration's have their own."""
+    return int(re.search(r"max_batch_size: (\d+)", (model / "config.pbtxt").read_text()).group(1))
 
 
 def write_lengths(path, count=4000):
