@@ -2,46 +2,100 @@
 
 #include "base/clock.h"
 
+#define MIXED_NS (60 * TT_S)
+
 void tt_loop_turn_init(struct tt_loop_turn *self, void (*wake)(void *context), void *context) {
-    self->length_ns = TT_LOOP_TURN_NS;
-    self->ends_at = 0;
-    self->wake = wake;
-    self->context = context;
-    tt_list_init(&self->behind);
+    *self = (struct tt_loop_turn){.length_ns = TT_LOOP_TURN_NS,
+                                  .number = 1,
+                                  .last_lane = -1,
+                                  .wake = wake,
+                                  .context = context};
+    tt_list_init(&self->waiting);
+    for (int32_t i = 0; i < TT_LOOP_LANES; i++)
+        tt_list_init(&self->lanes[i].behind);
 }
 
-void tt_loop_turn_next(struct tt_loop_turn *self) { self->ends_at = 0; }
+void tt_loop_turn_next(struct tt_loop_turn *self) {
+    self->ends_at = 0;
+    self->number++;
+}
 
-bool tt_loop_turn_is_over(struct tt_loop_turn *self) {
-    int64_t now = tt_clock_now();
+static bool is_over_at(struct tt_loop_turn *self, int64_t now) {
     if (self->ends_at == 0)
         self->ends_at = now + self->length_ns;
     return now >= self->ends_at;
 }
 
+bool tt_loop_turn_is_over(struct tt_loop_turn *self) { return is_over_at(self, tt_clock_now()); }
+
+bool tt_loop_turn_must_wait(struct tt_loop_turn *self, uint32_t lane, bool is_long) {
+    struct tt_loop_lane *own = &self->lanes[lane % TT_LOOP_LANES];
+    if (self->goes_on)
+        return false;
+    int64_t now = tt_clock_now();
+    bool is_over = is_over_at(self, now);
+    if (self->last_lane >= 0 && self->last_lane != lane % TT_LOOP_LANES)
+        self->mixed_until = now + MIXED_NS;
+    self->last_lane = lane % TT_LOOP_LANES;
+    bool was_served = own->served_in == self->number;
+    bool has_waiting = !tt_list_empty(&own->behind);
+    if (is_over && is_long)
+        return true;
+    if (now < self->mixed_until && (has_waiting || (is_over && was_served)))
+        return true;
+    own->served_in = self->number;
+    return false;
+}
+
 void tt_loop_turn_defer(struct tt_loop_turn *self, struct tt_loop_behind *behind) {
+    struct tt_loop_lane *lane = &self->lanes[behind->lane % TT_LOOP_LANES];
     if (tt_list_linked(&behind->node))
         return;
-    tt_list_push_back(&self->behind, &behind->node);
+    behind->turn = self;
+    self->behind_count++;
+    tt_list_push_back(&lane->behind, &behind->node);
+    if (!tt_list_linked(&lane->node))
+        tt_list_push_back(&self->waiting, &lane->node);
     if (self->wake)
         self->wake(self->context);
 }
 
 void tt_loop_turn_forget(struct tt_loop_behind *behind) {
-    if (tt_list_linked(&behind->node))
-        tt_list_remove(&behind->node);
+    if (!tt_list_linked(&behind->node))
+        return;
+    tt_list_remove(&behind->node);
+    behind->turn->behind_count--;
+}
+
+/* The next of the lanes, in turn; NULL: none waits. */
+static struct tt_loop_behind *take(struct tt_loop_turn *self) {
+    struct tt_list_node *node;
+    while ((node = tt_list_first(&self->waiting)) != NULL) {
+        struct tt_loop_lane *lane = TT_CONTAINER_OF(node, struct tt_loop_lane, node);
+        struct tt_list_node *first = tt_list_first(&lane->behind);
+        tt_list_remove(node);
+        if (!first)
+            continue;
+        tt_list_remove(first);
+        self->behind_count--;
+        lane->served_in = self->number;
+        if (!tt_list_empty(&lane->behind))
+            tt_list_push_back(&self->waiting, &lane->node);
+        return TT_CONTAINER_OF(first, struct tt_loop_behind, node);
+    }
+    return NULL;
 }
 
 void tt_loop_turn_go_on(struct tt_loop_turn *self) {
-    struct tt_list_node *last = tt_list_last(&self->behind), *node;
-    while ((node = tt_list_first(&self->behind)) != NULL) {
-        struct tt_loop_behind *behind = TT_CONTAINER_OF(node, struct tt_loop_behind, node);
-        bool is_last = node == last; /* what is deferred now comes in a later turn */
-        tt_list_remove(node);
+    struct tt_loop_behind *behind;
+    int32_t left = self->behind_count; /* what is deferred now comes in a later turn */
+    self->goes_on = true;
+    while (left-- > 0 && (behind = take(self)) != NULL) {
         behind->go_on(behind);
-        if (is_last || tt_loop_turn_is_over(self))
+        if (tt_loop_turn_is_over(self))
             break;
     }
-    if (self->wake && !tt_list_empty(&self->behind))
+    self->goes_on = false;
+    if (self->wake && self->behind_count > 0)
         self->wake(self->context);
 }

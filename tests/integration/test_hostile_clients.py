@@ -4,10 +4,13 @@ are no text. Others are served meanwhile, memory stays within the limits, and ea
 import base64
 import http.client
 import json
+import os
 import pathlib
 import select
+import signal
 import socket
 import sys
+import tempfile
 import threading
 import unittest
 import urllib.parse
@@ -460,6 +463,70 @@ class BytesOfAnAddress(HostileCase):
             held[0].close()
             self.wait_until(lambda: not is_refused(), "it is still counted")
         self.assertEqual(self.ask_from("127.0.0.2")[0], 200)
+
+
+class ManyConnections(HostileCase):
+    """All connections of an address ask at once, and then another address does: it is answered long before the last of them."""
+
+    COUNT = 300
+    INDEX = json.dumps({"ready": False, "pad": [0] * 20000})
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.log = pathlib.Path(folder.name, "access.log")
+        self.flags = HostileCase.flags + ["--access-log", str(self.log)]
+        super().setUp()
+
+    def stop_for_a_while(self):
+        pid = self.server.process.pid
+        os.kill(pid, signal.SIGSTOP)
+        self.addCleanup(os.kill, pid, signal.SIGCONT)  # of a test that fails
+        self.wait_until(lambda: "\nState:\tT" in pathlib.Path("/proc/%d/status" % pid).read_text(), "it runs on")
+
+    def ask(self, connection):
+        """A request that takes a tenth of a millisecond."""
+        connection.request("POST", "/v2/repository/index", self.INDEX)
+
+    def hear(self, connection):
+        answer = connection.getresponse()
+        answer.read()
+        self.assertEqual(answer.status, 200)
+
+    def test_in_turns(self):
+        good = self.dial()
+        others = [http.client.HTTPConnection(self.server.address, timeout=60, source_address=("127.0.0.2", 0)) for _ in range(self.COUNT)]
+
+        def ping():
+            good.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+
+        def pong():
+            self.assertTrue(good.recv(65536).startswith(b"HTTP/1.1 200 "))
+
+        for other in others:
+            self.ask(other)
+        ping()
+        pong()
+        for other in others:
+            self.hear(other)
+        self.stop_for_a_while()
+        for other in others:
+            self.ask(other)
+        ping()
+        os.kill(self.server.process.pid, signal.SIGCONT)
+        pong()
+        for other in others:
+            self.hear(other)
+            other.close()
+        paths = []
+
+        def is_logged():
+            paths[:] = [json.loads(line)["path"] for line in self.log.read_text().splitlines()]
+            return paths.count("/v2/repository/index") == 2 * self.COUNT
+
+        self.wait_until(is_logged, "the access log is not whole")
+        last_ping = len(paths) - paths[::-1].index("/v2/health/live")
+        self.assertLess(last_ping, len(paths) - self.COUNT / 2)
 
 
 class Names(HostileCase):

@@ -1,5 +1,7 @@
 #include "net/access/peer_address.h"
 
+#include "base/fnv.h"
+
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -28,6 +30,12 @@ struct tt_peer_address tt_peer_address_of(int fd) {
 
 bool tt_peer_address_is_v4(const struct tt_peer_address *self) {
     return self->is_known && memcmp(self->bytes, mapped, sizeof(mapped)) == 0;
+}
+
+uint32_t tt_peer_address_lane(const struct tt_peer_address *self) {
+    size_t count = tt_peer_address_is_v4(self) ? sizeof(self->bytes) : sizeof(self->bytes) / 2;
+    uint64_t hash = tt_fnv_add(TT_FNV_START, self->bytes, count);
+    return (uint32_t)(hash ^ hash >> 32);
 }
 
 void tt_peer_address_write(const struct tt_peer_address *self,

@@ -68,6 +68,7 @@ struct tt_grpc_calls {
     const struct tt_grpc_operations *operations;
     struct tt_kserve_service service;
     struct uv_loop_s *loop;                    /* NULL: long work is done at once */
+    struct tt_loop_turn *turn;                 /* of the loop; may be NULL */
     const struct tt_limits *limits;            /* borrowed */
     struct tt_log *log;                        /* NULL: silent */
     struct tt_gate *gate;                      /* borrowed; NULL: all is allowed */

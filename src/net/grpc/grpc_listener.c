@@ -115,6 +115,7 @@ static void start(struct tt_grpc_listener *self, struct worker *worker,
                                                    options->first_writer + self->worker_count};
     tt_journal_init(&worker->calls.journal, &journal);
     worker->calls.loop = &worker->server.loop;
+    worker->calls.turn = &worker->server.turn;
     tt_grpc_pages_init(&worker->calls);
     worker->calls.touch = tt_http2_connections_touch;
     worker->calls.on_gone = on_gone;

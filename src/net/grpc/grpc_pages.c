@@ -46,8 +46,8 @@ void tt_grpc_pages_init(struct tt_grpc_calls *all) {
     static const struct tt_page_kind index = {begin_page, write_index, end_page};
     all->statistics = (struct tt_grpc_page){.all = all};
     all->index = (struct tt_grpc_page){.all = all};
-    tt_page_writer_init(&all->statistics.writer, &statistics, &all->statistics);
-    tt_page_writer_init(&all->index.writer, &index, &all->index);
+    tt_page_writer_init(&all->statistics.writer, &statistics, &all->statistics, all->turn);
+    tt_page_writer_init(&all->index.writer, &index, &all->index, all->turn);
 }
 
 static void on_page(struct tt_page_asker *asker, struct tt_shared_page *page, enum tt_err err,

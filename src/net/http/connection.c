@@ -27,15 +27,16 @@ struct tt_connection {
     struct sending *sending; /* the request in flight or being answered */
     struct tt_text ahead;    /* bytes of later requests */
     size_t ahead_used;
-    struct tt_loop_behind behind;   /* requests of `ahead` wait for the loop's next turn */
-    int64_t received_at;            /* the first byte of the request; set if there is a journal */
-    struct tt_peer_address client;  /* likewise, or with limits per address */
-    struct tt_address_place *place; /* in these; NULL: none */
+    struct tt_loop_behind behind; /* reading, or what is `ahead`, waits for the loop's turn */
+    int64_t received_at;          /* the first byte of the request; set if there is a journal */
+    struct tt_peer_address client;
+    struct tt_address_place *place; /* in the limits per address; NULL: none */
     struct tt_body_part waiting;    /* the answer, if the client does not take it */
     struct tt_list_node node;       /* in the list of `wait` */
     uint64_t since_ms;
     enum tt_wait wait;
     bool reading;
+    bool reads_much; /* of a body: the last read was long */
     bool only_metrics;
     bool has_place; /* in the quota of connections */
     bool is_extra;  /* the one of its loop beside the quota, for a probe */
@@ -701,12 +702,22 @@ static uv_buf_t place(struct tt_connection *self, char *other, size_t other_byte
                  : (uv_buf_t){.base = other, .len = other_bytes};
 }
 
+/* It takes milliseconds. */
+static bool is_in_handshake(const struct tt_connection *self) {
+    return self->tls && !self->tls->is_established;
+}
+
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out_buffer) {
     (void)suggested;
     struct tt_connection *self = handle->data;
     char *other = self->all->read_buffer;
-    *out_buffer = self->tls ? (uv_buf_t){.base = other, .len = TT_READ_BUFFER_BYTES}
-                            : place(self, other, TT_READ_BUFFER_BYTES);
+    struct tt_loop_turn *turn = self->all->turn;
+    if (turn &&
+        tt_loop_turn_must_wait(turn, self->behind.lane, self->reads_much || is_in_handshake(self)))
+        *out_buffer = (uv_buf_t){.base = NULL, .len = 0}; /* on_read() gets UV_ENOBUFS */
+    else
+        *out_buffer = self->tls ? (uv_buf_t){.base = other, .len = TT_READ_BUFFER_BYTES}
+                                : place(self, other, TT_READ_BUFFER_BYTES);
 }
 
 static void receive(struct tt_connection *self, const char *bytes, size_t count) {
@@ -745,62 +756,47 @@ static void receive_tls(struct tt_connection *self, const char *bytes, size_t co
         connection_close(self);
 }
 
-static bool is_in_handshake(const struct tt_connection *self) {
-    return self->tls && !self->tls->is_established;
-}
-
-/* True: what came of a handshake, which takes milliseconds, is in `ahead` until the next turn. */
-static bool defer_handshake(struct tt_connection *self, const char *bytes, size_t count) {
-    struct tt_loop_turn *turn = self->all->turn;
-    if (!turn || !is_in_handshake(self) || !tt_loop_turn_is_over(turn))
-        return false;
-    tt_text_append(&self->ahead, bytes, count);
-    if (self->ahead.failed) {
-        connection_close(self);
-        return true;
-    }
-    set_reading(self, false);
-    tt_loop_turn_defer(turn, &self->behind);
-    return true;
-}
-
-static void go_on_behind(struct tt_loop_behind *behind) {
-    struct tt_connection *self = TT_CONTAINER_OF(behind, struct tt_connection, behind);
-    struct tt_text kept = self->ahead;
-    if (!is_in_handshake(self)) {
-        process(self);
-        return;
-    }
-    tt_text_init(&self->ahead);
-    set_reading(self, true);
-    if (self->wait != TT_WAIT_CLOSED)
-        receive_tls(self, kept.bytes, kept.length);
-    tt_text_fini(&kept);
-}
-
-/* What is left of a large body waits in its socket once the turn is over. */
-static void rest_after(struct tt_connection *self, size_t count) {
-    struct tt_loop_turn *turn = self->all->turn;
-    bool is_large = count >= TT_HTTP1_PIECE / 4 && self->wait == TT_WAIT_BODY && self->reading;
-    if (!turn || !is_large || !tt_loop_turn_is_over(turn))
-        return;
-    set_reading(self, false);
-    tt_loop_turn_defer(turn, &self->behind);
-}
-
 static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer) {
     struct tt_connection *self = stream->data;
     if (count == 0 || self->wait == TT_WAIT_CLOSED)
         return;
+    if (count == UV_ENOBUFS) { /* what came waits in the socket */
+        set_reading(self, false);
+        tt_loop_turn_defer(self->all->turn, &self->behind);
+        return;
+    }
     if (count < 0)
         connection_close(self);
     if (self->wait >= TT_WAIT_LINGER)
         return;
-    if (self->tls && !defer_handshake(self, buffer->base, (size_t)count))
+    if (self->tls)
         receive_tls(self, buffer->base, (size_t)count);
-    else if (!self->tls)
+    else
         receive(self, buffer->base, (size_t)count);
-    rest_after(self, (size_t)count);
+    self->reads_much = count >= TT_HTTP1_PIECE / 4 && self->wait == TT_WAIT_BODY;
+}
+
+/* Reads without waiting for the loop; ends and errors come by it. */
+static void read_now(struct tt_connection *self) {
+    uv_os_fd_t fd;
+    uv_buf_t buffer;
+    on_alloc((uv_handle_t *)&self->tcp, 0, &buffer);
+    ssize_t count = -1;
+    if (uv_fileno((uv_handle_t *)&self->tcp, &fd) == 0)
+        count = read(fd, buffer.base, buffer.len);
+    if (count > 0)
+        on_read((uv_stream_t *)&self->tcp, count, &buffer);
+}
+
+static void go_on_behind(struct tt_loop_behind *behind) {
+    struct tt_connection *self = TT_CONTAINER_OF(behind, struct tt_connection, behind);
+    bool was_reading = self->reading;
+    if (self->ahead.length)
+        process(self);
+    else
+        set_reading(self, true);
+    if (!was_reading && self->reading)
+        read_now(self);
 }
 
 static void set_reading(struct tt_connection *self, bool reading) {
@@ -946,9 +942,9 @@ bool tt_connections_accept(struct tt_connections *self, tt_take_socket_fn *take,
     if (!self->is_local)
         uv_tcp_nodelay(&connection->tcp, 1);
     uv_os_fd_t fd;
-    if (!self->is_local && (self->addresses || tt_journal_is_on(&transactions->journal)) &&
-        uv_fileno((uv_handle_t *)&connection->tcp, &fd) == 0)
+    if (!self->is_local && uv_fileno((uv_handle_t *)&connection->tcp, &fd) == 0)
         connection->client = tt_peer_address_of(fd);
+    connection->behind.lane = tt_peer_address_lane(&connection->client);
     set_reading(connection, true);
     if (connection->wait != TT_WAIT_CLOSED)
         admit(connection, is_full);

@@ -26,6 +26,7 @@ struct tt_http_context {
     struct tt_kserve_service service;
     struct tt_model_pages *pages; /* of the thread */
     struct uv_loop_s *loop;       /* of the thread; NULL: long work is done at once, on it */
+    struct tt_loop_turn *turn;    /* of the loop; may be NULL */
     struct tt_text *spare_body;   /* of the thread: memory for the next reply's body; NULL: none */
     /* The counts of a thread, from 0, or of all (-1). Returns how many threads there are. Any
      * thread. NULL: they are not on the metrics page. */

@@ -202,7 +202,7 @@ static const struct tt_page_kind trace = {begin_trace, write_trace, end_trace};
 static void page_init(struct tt_model_page *self, struct tt_model_pages *pages,
                       const struct tt_page_kind *kind) {
     *self = (struct tt_model_page){.pages = pages};
-    tt_page_writer_init(&self->writer, kind, self);
+    tt_page_writer_init(&self->writer, kind, self, pages->context->turn);
 }
 
 void tt_model_pages_init(struct tt_model_pages *self, const struct tt_http_context *context) {

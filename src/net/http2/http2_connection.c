@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct connection {
     struct tt_http2_session session;
@@ -67,11 +68,13 @@ static void connection_close(struct connection *self) {
         return;
     self->is_closing = true;
     end_session(self);
+    tt_loop_turn_forget(&self->behind); /* of a session that lingers */
     tt_body_part_end(&self->waiting);
     uv_close((uv_handle_t *)&self->tcp, on_closed);
 }
 
 static void set_reading(struct connection *self, bool reading);
+static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer);
 
 static void on_shutdown(uv_shutdown_t *request, int status) {
     (void)request;
@@ -279,10 +282,19 @@ bool tt_http2_connections_flush(struct tt_http2_connections *self) {
 
 /* --- reading --- */
 
+/* It takes milliseconds. */
+static bool is_in_handshake(const struct connection *self) {
+    return self->tls && !self->tls->is_established;
+}
+
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out_buffer) {
     (void)suggested;
     struct connection *self = handle->data;
-    *out_buffer = (uv_buf_t){.base = self->all->read_buffer, .len = TT_HTTP2_READ_BYTES};
+    struct tt_loop_turn *turn = self->all->turn;
+    if (turn && tt_loop_turn_must_wait(turn, self->behind.lane, is_in_handshake(self)))
+        *out_buffer = (uv_buf_t){.base = NULL, .len = 0}; /* on_read() gets UV_ENOBUFS */
+    else
+        *out_buffer = (uv_buf_t){.base = self->all->read_buffer, .len = TT_HTTP2_READ_BYTES};
 }
 
 /* Keeps the bytes for a later turn. */
@@ -319,19 +331,12 @@ static void receive_fed(struct connection *self) {
         self->is_broken = true;
 }
 
-/* Kept bytes are those of TLS during a handshake, else plain ones. */
-static bool is_in_handshake(const struct connection *self) {
-    return self->tls && !self->tls->is_established;
-}
-
 static void receive(struct connection *self, const char *bytes, size_t count) {
     self->heard_at_ms = self->all->timers.now_ms;
     self->pinged_at_ms = 0;
     tt_list_remove(&self->node);
     tt_list_push_back(&self->all->all, &self->node);
-    if (is_in_handshake(self) && self->all->turn && tt_loop_turn_is_over(self->all->turn)) {
-        keep_ahead(self, bytes, count); /* it takes milliseconds */
-    } else if (self->tls) {
+    if (self->tls) {
         tt_tls_session_feed(self->tls, bytes, count);
         receive_fed(self);
     } else {
@@ -340,18 +345,33 @@ static void receive(struct connection *self, const char *bytes, size_t count) {
     tt_http2_connections_touch(&self->session);
 }
 
-/* Another turn for what was kept. */
+/* Reads without waiting for the loop; ends and errors come by it. */
+static void read_now(struct connection *self) {
+    uv_os_fd_t fd;
+    uv_buf_t buffer;
+    on_alloc((uv_handle_t *)&self->tcp, 0, &buffer);
+    ssize_t count = -1;
+    if (uv_fileno((uv_handle_t *)&self->tcp, &fd) == 0)
+        count = read(fd, buffer.base, buffer.len);
+    if (count > 0)
+        on_read((uv_stream_t *)&self->tcp, count, &buffer);
+}
+
+/* Another turn for what was kept, or to read. */
 static void go_on(struct tt_loop_behind *behind) {
     struct connection *self = TT_CONTAINER_OF(behind, struct connection, behind);
     struct tt_text ahead = self->ahead;
     if (self->is_writing) /* on_written() goes on */
         return;
+    if (ahead.length == 0) {
+        set_reading(self, true);
+        if (!self->is_closing)
+            read_now(self);
+        return;
+    }
     self->all->timers.now_ms = (int64_t)uv_now(self->all->loop);
     tt_text_init(&self->ahead);
-    if (is_in_handshake(self))
-        tt_tls_session_feed(self->tls, ahead.bytes, ahead.length);
-    else
-        receive_plain(self, ahead.bytes, ahead.length);
+    receive_plain(self, ahead.bytes, ahead.length);
     if (self->tls)
         receive_fed(self);
     tt_text_fini(&ahead);
@@ -373,6 +393,11 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer) 
     struct connection *self = stream->data;
     if (count == 0 || self->is_closing)
         return;
+    if (count == UV_ENOBUFS) { /* what came waits in the socket */
+        set_reading(self, false);
+        tt_loop_turn_defer(self->all->turn, &self->behind);
+        return;
+    }
     self->all->timers.now_ms = (int64_t)uv_now(self->all->loop);
     if (count < 0)
         connection_close(self);
@@ -507,6 +532,7 @@ bool tt_http2_connections_accept(struct tt_http2_connections *self,
     uv_os_fd_t fd;
     if (uv_fileno((uv_handle_t *)&connection->tcp, &fd) == 0)
         connection->session.peer = tt_peer_address_of(fd);
+    connection->behind.lane = tt_peer_address_lane(&connection->session.peer);
     if (self->addresses && !enter_address(connection)) {
         connection_close(connection);
         return true;
@@ -528,6 +554,7 @@ bool tt_http2_connections_adopt(struct tt_http2_connections *self,
     connection->tls = newcomer->tls;
     connection->has_place = newcomer->has_quota;
     session->peer = newcomer->peer;
+    connection->behind.lane = tt_peer_address_lane(&session->peer);
     session->place = newcomer->place;
     session->is_reserved = newcomer->is_reserved;
     session->only_metrics = newcomer->only_metrics;

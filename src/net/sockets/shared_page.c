@@ -16,9 +16,12 @@ void tt_shared_page_unref(struct tt_shared_page *take_self) {
     free(take_self);
 }
 
+static void call_askers(struct tt_loop_behind *behind);
+
 void tt_page_writer_init(struct tt_page_writer *self, const struct tt_page_kind *kind,
-                         void *context) {
-    *self = (struct tt_page_writer){.kind = kind, .context = context};
+                         void *context, struct tt_loop_turn *turn) {
+    *self = (struct tt_page_writer){.kind = kind, .context = context, .turn = turn};
+    self->behind.go_on = call_askers;
     self->work.data = self;
     tt_list_init(&self->waiting);
     tt_list_init(&self->served);
@@ -38,20 +41,29 @@ static void start(struct tt_page_writer *self, uv_loop_t *loop);
 
 static void on_run(uv_work_t *work, int status) {
     struct tt_page_writer *self = work->data;
-    struct tt_list_node *node;
     tt_assert(status == 0); /* nothing is cancelled */
     if (self->has_begun)
         self->kind->end(self->context);
+    call_askers(&self->behind);
+}
+
+static void call_askers(struct tt_loop_behind *behind) {
+    struct tt_page_writer *self = TT_CONTAINER_OF(behind, struct tt_page_writer, behind);
+    struct tt_list_node *node;
     while ((node = tt_list_first(&self->served)) != NULL) {
         struct tt_page_asker *asker = TT_CONTAINER_OF(node, struct tt_page_asker, node);
         tt_list_remove(node);
         asker->done(asker, self->page, self->err, &self->why);
+        if (self->turn && !tt_list_empty(&self->served) && tt_loop_turn_is_over(self->turn)) {
+            tt_loop_turn_defer(self->turn, behind);
+            return;
+        }
     }
     tt_shared_page_unref(self->page);
     self->page = NULL;
     self->is_writing = false;
     if (!tt_list_empty(&self->waiting))
-        start(self, work->loop);
+        start(self, self->work.loop);
 }
 
 static int64_t key_of(struct tt_list_node *node) {

@@ -4,8 +4,8 @@
  * time and the memory of a few pages, and leave the other threads of the pool alone.
  *
  * Life of a page: the first asker begins it on the loop; it is written in the pool; every asker
- * that waited at its beginning is called on the loop, and may keep a reference. An asker cannot
- * leave before it was called.
+ * that waited at its beginning is called on the loop, as many per turn as it has time for
+ * (base/loop_turn.h), and may keep a reference. An asker cannot leave before it was called.
  *
  * All functions belong to the loop's thread. Implemented in shared_page.c. */
 #ifndef TT_NET_SOCKETS_SHARED_PAGE_H
@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "base/list.h"
+#include "base/loop_turn.h"
 #include "base/text.h"
 
 #include <uv.h>
@@ -47,6 +48,8 @@ struct tt_page_kind {
 struct tt_page_writer {
     const struct tt_page_kind *kind;
     void *context;
+    struct tt_loop_turn *turn;    /* borrowed; NULL: all are called at once */
+    struct tt_loop_behind behind; /* the calls that are left */
     uv_work_t work;
     struct tt_shared_page *page; /* being written; NULL: none */
     bool is_writing, has_begun;
@@ -56,7 +59,7 @@ struct tt_page_writer {
 };
 
 void tt_page_writer_init(struct tt_page_writer *self, const struct tt_page_kind *kind,
-                         void *context);
+                         void *context, struct tt_loop_turn *turn);
 /* `asker->done` comes later. */
 void tt_page_writer_ask(struct tt_page_writer *self, uv_loop_t *loop, struct tt_page_asker *asker);
 

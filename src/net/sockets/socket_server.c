@@ -128,18 +128,29 @@ static void accept_one(struct tt_socket_server *self, int which) {
     bool is_taken =
         is_elsewhere || self->protocol->accept(self->context, take_waiting, &self->sockets[which],
                                                which, self->spare_fd < 0);
-    self->accept_waits[which] = !is_taken;
+    self->accepts[which].needs_memory = !is_taken;
     self->given_count += is_taken && !is_elsewhere;
     self->has_new_socket = true;
     start_tick(self);
+}
+
+static void accept_later(struct tt_loop_behind *behind) {
+    struct tt_socket_accepts *accepts = TT_CONTAINER_OF(behind, struct tt_socket_accepts, behind);
+    struct tt_socket_server *self = accepts->server;
+    accept_one(self, accepts == &self->accepts[1]);
 }
 
 /* Without file descriptors libuv refuses waiting clients by a descriptor that it keeps for that.
  * Where that one is gone too it would try for ever, so it gets the listener's. */
 static void on_connection(uv_stream_t *server, int status) {
     struct tt_socket_server *self = server->data;
+    int which = server == (uv_stream_t *)&self->sockets[1].tcp;
+    if (status == 0 && tt_loop_turn_is_over(&self->turn)) {
+        tt_loop_turn_defer(&self->turn, &self->accepts[which].behind);
+        return; /* libuv offers no other client before this one was taken */
+    }
     if (status == 0) {
-        accept_one(self, server == (uv_stream_t *)&self->sockets[1].tcp);
+        accept_one(self, which);
         return;
     }
     tt_log_limited(self->log, TT_LOG_WARNING, NULL, "cannot accept a connection: %s",
@@ -176,11 +187,11 @@ static void on_tick(uv_timer_t *timer) {
     if (self->spare_fd < 0)
         self->spare_fd = eventfd(0, EFD_CLOEXEC);
     for (int which = 0; which < TT_SOCKET_SERVER_SOCKETS && !self->stopping; which++)
-        if (self->accept_waits[which])
+        if (self->accepts[which].needs_memory)
             accept_one(self, which);
     self->protocol->expire(self->context);
-    if (self->protocol->is_empty(self->context) && self->spare_fd >= 0 && !self->accept_waits[0] &&
-        !self->accept_waits[1])
+    if (self->protocol->is_empty(self->context) && self->spare_fd >= 0 &&
+        !self->accepts[0].needs_memory && !self->accepts[1].needs_memory)
         uv_timer_stop(&self->tick);
 }
 
@@ -244,8 +255,10 @@ static void on_grace_over(uv_timer_t *timer) {
 static void stop_accepting(struct tt_socket_server *self) {
     if (!self->stopping) {
         self->stopping = true;
-        for (int which = 0; which < TT_SOCKET_SERVER_SOCKETS; which++)
+        for (int which = 0; which < TT_SOCKET_SERVER_SOCKETS; which++) {
+            tt_loop_turn_forget(&self->accepts[which].behind);
             uv_close((uv_handle_t *)&self->sockets[which].tcp, NULL);
+        }
         take_handed(self);
         self->protocol->stop(self->context);
     }
@@ -432,6 +445,8 @@ static void start_handles(struct tt_socket_server *self) {
         else
             uv_tcp_init(&self->loop, &self->sockets[which].tcp);
         self->sockets[which].tcp.data = self;
+        self->accepts[which].server = self;
+        self->accepts[which].behind.go_on = accept_later;
     }
     uv_timer_init(&self->loop, &self->tick);
     uv_timer_init(&self->loop, &self->grace);

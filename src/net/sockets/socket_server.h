@@ -57,6 +57,13 @@ struct tt_socket_protocol {
     bool (*is_empty)(const void *context);
 };
 
+/* Of a listening socket: the client that libuv has accepted, if it waits. */
+struct tt_socket_accepts {
+    struct tt_socket_server *server;
+    struct tt_loop_behind behind; /* for the loop's turn */
+    bool needs_memory;            /* for the next tick */
+};
+
 struct tt_socket_server {
     uv_loop_t loop;
     union {
@@ -83,7 +90,7 @@ struct tt_socket_server {
     bool has_loop, draining, stopping, stopped;
     bool is_local; /* its sockets are Unix sockets; set before _init */
     bool is_quiet; /* logs no stop: another server of the process does; set before _init */
-    bool accept_waits[TT_SOCKET_SERVER_SOCKETS]; /* a client waits for memory */
+    struct tt_socket_accepts accepts[TT_SOCKET_SERVER_SOCKETS];
     int spare_fd; /* closed when no descriptor is left, to accept and refuse a client; an eventfd,
                      which needs no file; -1 */
     /* Of several servers: */

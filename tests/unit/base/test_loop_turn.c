@@ -103,12 +103,80 @@ static void test_end_of_a_turn(void **state) {
     assert_false(tt_loop_turn_is_over(&world.turn));
 }
 
+/* Lanes go on one after another, however many wait on each. */
+static void test_lanes_go_on_in_turn(void **state) {
+    (void)state;
+    static const int order[] = {0, 2, 1};
+    open_world(0, 1);
+    for (int i = 0; i < CLIENTS; i++)
+        tt_loop_turn_forget(&world.clients[i].behind);
+    world.clients[2].behind.lane = 7 + TT_LOOP_LANES; /* the others are on lane 0 */
+    for (int i = 0; i < CLIENTS; i++)
+        tt_loop_turn_defer(&world.turn, &world.clients[i].behind);
+    for (int i = 0; i < CLIENTS; i++) {
+        tt_loop_turn_next(&world.turn);
+        tt_loop_turn_go_on(&world.turn);
+    }
+    expect_order(order, 3);
+    assert_int_equal(world.turn.behind_count, 0);
+}
+
+/* Once a turn is over each lane still reads once in it. */
+static void test_who_must_wait(void **state) {
+    (void)state;
+    struct tt_loop_turn *turn = &world.turn;
+    tt_loop_turn_init(turn, NULL, NULL);
+    turn->length_ns = 0;
+    for (int i = 0; i < 3; i++) /* one lane alone */
+        assert_false(tt_loop_turn_must_wait(turn, 5, false));
+    assert_true(tt_loop_turn_must_wait(turn, 5, true));
+    assert_false(tt_loop_turn_must_wait(turn, 6, false));
+    assert_true(tt_loop_turn_must_wait(turn, 6, false));
+    assert_true(tt_loop_turn_must_wait(turn, 5, false));
+    assert_false(tt_loop_turn_must_wait(turn, 7, false));
+    tt_loop_turn_next(turn);
+    assert_false(tt_loop_turn_must_wait(turn, 5, false));
+    assert_true(tt_loop_turn_must_wait(turn, 5, false));
+    turn->mixed_until = 0; /* a minute later */
+    assert_false(tt_loop_turn_must_wait(turn, 5, false));
+
+    turn->length_ns = INT64_MAX / 4;
+    tt_loop_turn_next(turn);
+    for (int i = 0; i < 3; i++) {
+        assert_false(tt_loop_turn_must_wait(turn, 5, true));
+        assert_false(tt_loop_turn_must_wait(turn, 6, false));
+    }
+}
+
+static void read_in_turn(struct tt_loop_behind *behind) {
+    assert_false(tt_loop_turn_must_wait(&world.turn, behind->lane, false));
+    world.count++;
+}
+
+/* A connection does not pass those of its lane that wait. */
+static void test_none_passes_its_lane(void **state) {
+    (void)state;
+    struct tt_loop_behind behind = {.lane = 5, .go_on = read_in_turn};
+    open_world(INT64_MAX / 4, 1);
+    assert_false(tt_loop_turn_must_wait(&world.turn, 5, false));
+    assert_false(tt_loop_turn_must_wait(&world.turn, 6, false));
+    tt_loop_turn_defer(&world.turn, &behind);
+    assert_true(tt_loop_turn_must_wait(&world.turn, 5, false));
+    assert_false(tt_loop_turn_must_wait(&world.turn, 6, false));
+    tt_loop_turn_go_on(&world.turn);
+    assert_int_equal(world.count, CLIENTS + 1);
+    assert_false(tt_loop_turn_must_wait(&world.turn, 5, false));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_short_turns),
         cmocka_unit_test(test_long_turn),
         cmocka_unit_test(test_forgotten),
         cmocka_unit_test(test_end_of_a_turn),
+        cmocka_unit_test(test_lanes_go_on_in_turn),
+        cmocka_unit_test(test_who_must_wait),
+        cmocka_unit_test(test_none_passes_its_lane),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

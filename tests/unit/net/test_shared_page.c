@@ -23,6 +23,7 @@ struct asker {
 static struct world {
     uv_loop_t loop;
     struct tt_page_writer writer;
+    struct tt_loop_turn *turn;
     struct asker askers[ASKERS];
     int begun, ended;
     int64_t key; /* of the latest page */
@@ -69,7 +70,7 @@ static void open_world(void) {
     static const struct tt_page_kind kind = {begin, write_page, end};
     world = (struct world){0};
     assert_int_equal(uv_loop_init(&world.loop), 0);
-    tt_page_writer_init(&world.writer, &kind, &world);
+    tt_page_writer_init(&world.writer, &kind, &world, world.turn);
 }
 
 static void close_world(void) {
@@ -139,6 +140,46 @@ static void test_asks_again(void **state) {
     close_world();
 }
 
+static void on_wake(uv_async_t *wake) { tt_loop_turn_go_on(wake->data); }
+
+static void wake_loop(void *context) { uv_async_send(context); }
+
+/* Those that waited for one page are called in several turns of the loop; one that asks meanwhile
+ * gets the next page. */
+static void test_called_in_turns(void **state) {
+    (void)state;
+    static struct tt_loop_turn turn;
+    uv_async_t wake;
+    open_world();
+    assert_int_equal(uv_async_init(&world.loop, &wake, on_wake), 0);
+    wake.data = &turn;
+    tt_loop_turn_init(&turn, wake_loop, &wake);
+    turn.length_ns = 0; /* over at once */
+    world.writer.turn = &turn;
+    for (int i = 0; i < ASKERS - 1; i++)
+        ask(i);
+    int turns = 0;
+    for (int last = 0; world.askers[ASKERS - 2].answered == 0;) {
+        uv_run(&world.loop, UV_RUN_ONCE);
+        int answered = 0;
+        for (int i = 0; i < ASKERS; i++)
+            answered += world.askers[i].answered;
+        assert_in_range(answered - last, 0, 2); /* one as its page is ready, one more by a wake */
+        turns += answered > last;
+        if (world.askers[2].answered && !world.askers[ASKERS - 1].asker.done)
+            ask(ASKERS - 1);
+        last = answered;
+    }
+    assert_true(turns >= ASKERS / 2);
+    while (world.askers[ASKERS - 1].answered == 0)
+        uv_run(&world.loop, UV_RUN_ONCE);
+    expect_page(ASKERS - 2, "page 2: 0");
+    expect_page(ASKERS - 1, "page 3: 0");
+    uv_close((uv_handle_t *)&wake, NULL);
+    uv_run(&world.loop, UV_RUN_DEFAULT);
+    close_world();
+}
+
 static void test_errors(void **state) {
     (void)state;
     open_world();
@@ -163,9 +204,8 @@ static void test_errors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shared),
-        cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_asks_again),
+        cmocka_unit_test(test_shared),     cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_asks_again), cmocka_unit_test(test_called_in_turns),
         cmocka_unit_test(test_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
