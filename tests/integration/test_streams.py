@@ -366,6 +366,27 @@ class Words(GrpcStreams):
         self.assertTrue(answers.empty())
         self.assertTrue(all("triton_final_response" not in r.get_response().parameters for r, _ in got))
 
+    def test_all_comes_though_the_client_has_nothing_more_to_send(self):
+        """Of calls with one request each, whose clients end their half at once. What was emitted after a message was queued, and
+        the final response, comes before the status."""
+        import grpc
+        from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+        channel = grpc.insecure_channel("127.0.0.1:%d" % self.grpc_port)
+        self.addCleanup(channel.close)
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        for number, (model, tokens) in enumerate(self.random_requests(40)):
+            request = service_pb2.ModelInferRequest(model_name=model)
+            request.inputs.add(name="tokens", datatype="INT64", shape=[1, len(tokens)])
+            request.raw_input_contents.append(self.numpy.array(tokens, self.numpy.int64).tobytes())
+            request.parameters["triton_enable_empty_final_response"].bool_param = True
+            coding = (grpc.Compression.NoCompression, grpc.Compression.Gzip)[number % 2]
+            answers = [answer.infer_response for answer in stub.ModelStreamInfer(iter([request]), compression=coding)]
+            words = [int.from_bytes(b"".join(answer.raw_output_contents), "little") for answer in answers[:-1]]
+            self.assertEqual(words, self.words_at_once(model, tokens))
+            finals = [answer.parameters["triton_final_response"].bool_param for answer in answers]
+            self.assertEqual(finals, [False] * len(words) + [True])
+
     def test_cancelling_ends_the_rest(self):
         before = self.metrics_of("endless")
         answers, client = self.queue.Queue(), self.open()

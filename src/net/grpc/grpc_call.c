@@ -392,8 +392,8 @@ static void check_end(struct tt_grpc_call *self) {
         tt_grpc_call_fail(self, TT_GRPC_INVALID_ARGUMENT, "the call ends within a message");
     else if (!takes_many(self) && !self->has_message)
         tt_grpc_call_fail(self, TT_GRPC_INVALID_ARGUMENT, "the call has no message");
-    else if (takes_many(self) && self->running_count == 0)
-        tt_grpc_call_finish(self);
+    else if (takes_many(self) && self->running_count == 0 && self->queued_count == 0)
+        tt_grpc_call_finish(self); /* a queued word may have others behind it */
 }
 
 static void expect_more(struct tt_grpc_call *self) {
