@@ -170,7 +170,7 @@ void tt_inference_submit(struct tt_inference *inference, const struct tt_inferen
     if (inference->has_id)
         memcpy(inference->id, options->id, sizeof(inference->id));
     inference->submitted_at = tt_clock_now();
-    const struct tt_port *port = tt_port_of(inference->lane);
+    struct tt_port *port = tt_port_of(inference->lane);
     int64_t patience_ns = patience_of(inference->model, inference->priority, options);
     inference->since_at =
         options->since_at ? options->since_at : tt_port_since(port, inference->submitted_at);

@@ -526,7 +526,9 @@ static void take_from_plugins(struct tt_port *port) {
     }
 }
 
-int64_t tt_port_since(const struct tt_port *port, int64_t now) {
+int64_t tt_port_since(struct tt_port *port, int64_t now) {
+    if (tt_port_lag_rests(&port->lag))
+        tt_port_lag_wake(&port->lag, now);
     return tt_port_lag_since(&port->lag, now);
 }
 

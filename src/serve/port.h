@@ -68,7 +68,7 @@ bool tt_port_has_requests(const struct tt_port *port);
 
 /* The earliest instant at which a request that is read at `now` may have come, and how long an
  * answer lies here until it is written, at most, as learnt (serve/port_lag.h). */
-int64_t tt_port_since(const struct tt_port *port, int64_t now);
+int64_t tt_port_since(struct tt_port *port, int64_t now);
 int64_t tt_port_answer_ns(const struct tt_port *port);
 
 /* The newest catalogue; NULL: none was published. Borrowed until the next call of this,

@@ -10,6 +10,7 @@
 #include "net/kserve/kserve_log.h"
 #include "net/kserve/kserve_share.h"
 #include "net/kserve/kserve_stream.h"
+#include "serve/port.h"
 
 #include <stdlib.h>
 
@@ -370,6 +371,10 @@ struct grpc_inference *tt_grpc_inference_new(struct tt_grpc_call *call) {
     tt_grpc_call_fail(call, refused, why.text);
     tt_grpc_inference_free(self);
     return NULL;
+}
+
+void tt_grpc_inference_note_came(struct grpc_inference *self) {
+    self->request.options.since_at = tt_port_since(self->call->all->service.port, tt_clock_now());
 }
 
 enum tt_err tt_grpc_inference_read(struct grpc_inference *self, const char *bytes,

@@ -13,6 +13,8 @@ struct grpc_inference;
 
 /* NULL: it was refused, and the call has ended with the reason. */
 struct grpc_inference *tt_grpc_inference_new(struct tt_grpc_call *call);
+/* Its message is complete, and is read later: the time until then counts. */
+void tt_grpc_inference_note_came(struct grpc_inference *self);
 /* Any thread; the bytes must stay until it is written. The errors of tt_infer_message_read(). */
 TT_MUST_CHECK enum tt_err tt_grpc_inference_read(struct grpc_inference *self, const char *bytes,
                                                  size_t size_bytes, struct tt_error *why);

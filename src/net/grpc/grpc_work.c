@@ -201,6 +201,7 @@ void tt_grpc_call_take_large(struct tt_grpc_call *call) {
             end_work(self);
             return;
         }
+        tt_grpc_inference_note_came(self->inference);
     }
     uv_queue_work(call->all->loop, &self->work, read_message, on_read);
 }

@@ -1,8 +1,10 @@
 #include "net/http/body_work.h"
 
+#include "base/clock.h"
 #include "net/access/unpacked_bytes.h"
 #include "net/kserve/kserve_bodies.h"
 #include "net/sockets/pool_work.h"
+#include "serve/port.h"
 
 #include <stdlib.h>
 
@@ -273,6 +275,9 @@ static bool start_large(const struct tt_body_work_context *context,
         work_free(self);
         return true;
     }
+    /* The time that it takes to read the body counts. */
+    exchange->request.options.since_at =
+        tt_port_since(exchange->context->service.port, tt_clock_now());
     exchange->work = self;
     exchange->is_running = true;
     uv_queue_work(context->loop, &self->work, read_body, on_body_read);

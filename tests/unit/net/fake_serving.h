@@ -59,6 +59,7 @@ struct tt_port {
 };
 
 enum { FAKE_MODELS = 5 };
+enum { FAKE_CAME_BEFORE_NS = 1000 }; /* before it was read */
 
 struct tt_serving {
     pthread_mutex_t lock;
@@ -180,6 +181,14 @@ static inline void fake_wait(struct tt_serving *self, const int *count, int want
     pthread_mutex_unlock(&self->lock);
 }
 
+/* What the last request's time counts from; 0: from its submission. */
+static inline int64_t fake_since_at(struct tt_serving *self) {
+    pthread_mutex_lock(&self->lock);
+    int64_t since_at = self->last_options.since_at;
+    pthread_mutex_unlock(&self->lock);
+    return since_at;
+}
+
 void tt_port_submit_command(struct tt_port *port, struct tt_model_command *command,
                             tt_model_command_done_fn *done, void *context) {
     command->done = done;
@@ -201,6 +210,10 @@ bool tt_port_has_requests(const struct tt_port *port) {
     return false;
 }
 
+int64_t tt_port_since(struct tt_port *port, int64_t now) {
+    (void)port;
+    return now - FAKE_CAME_BEFORE_NS;
+}
 int64_t tt_port_answer_ns(const struct tt_port *port) {
     (void)port;
     return 0;

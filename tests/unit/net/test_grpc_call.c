@@ -2,11 +2,14 @@
  * abuse HTTP/2. */
 #include "grpc_client.h"
 
+#include "base/clock.h"
 #include "base/prng.h"
 #include "net/coding/content_coding.h"
 #include "unit/seed.h"
 
 #include "grpc_service.pb-c.h"
+
+#include <uv.h>
 
 #define KSERVE "/inference.GRPCInferenceService/"
 #define INFER KSERVE "ModelInfer"
@@ -210,6 +213,26 @@ static void test_timeout(void **state) {
     int64_t timeout_ns = client.serving.last_options.timeout_ns;
     assert_true(timeout_ns > 0);
     assert_true(timeout_ns <= INT64_C(20000000000));
+}
+
+/* A large message is read beside the loop. Its time counts from when it came. */
+static void test_large_counts_from_its_arrival(void **state) {
+    (void)state;
+    uv_loop_t loop;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    client.calls.loop = &loop;
+    tt_text_clear(&body);
+    put_request("identity", "", 200000, 1);
+    int64_t asked_at = tt_clock_now();
+    int32_t id = client_call(&client, INFER, body.bytes, body.length);
+    client_pump(&client);
+    assert_int_equal(client_stream(&client, id)->grpc_status, -1); /* not yet */
+    uv_run(&loop, UV_RUN_DEFAULT);
+    client_pump(&client);
+    check_status(id, 0, "");
+    assert_true(fake_since_at(&client.serving) >= asked_at - FAKE_CAME_BEFORE_NS);
+    client.calls.loop = NULL;
+    assert_int_equal(uv_loop_close(&loop), 0);
 }
 
 /* --- streams --- */
@@ -646,6 +669,7 @@ int main(void) {
         TEST(test_wrong_bodies),
         TEST(test_errors_of_models),
         TEST(test_timeout),
+        TEST(test_large_counts_from_its_arrival),
         TEST(test_stream_of_many),
         TEST(test_errors_in_a_stream),
         TEST(test_cancelled),

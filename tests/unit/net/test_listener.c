@@ -2,6 +2,7 @@
  * measures time: a test waits for what must come, and the harness ends what hangs. */
 #include "listener_world.h"
 
+#include "base/clock.h"
 #include "base/log/line_file.h"
 #include "net/http/dashboard_routes.h"
 
@@ -161,6 +162,7 @@ static void test_infer_json_errors_then_good(void **state) {
         post(&request, "/v2/models/identity/versions/1/infer", "", IN1);
         say(fd, request.bytes, request.length);
         assert_int_equal(hear(fd, true, &head, &body), 200);
+        assert_int_equal(fake_since_at(&world.serving), 0); /* it was read at once */
         assert_string_equal(tt_text_string(&body), OUT1("identity"));
         assert_non_null(strstr(head.bytes, "Content-Type: application/json\r\n"));
         assert_null(strstr(head.bytes, "Inference-Header"));
@@ -179,7 +181,8 @@ static void test_infer_json_errors_then_good(void **state) {
     world_close(&world, 5000);
 }
 
-/* A binary tensor far larger than any buffer, sent in odd pieces, comes back bit by bit. */
+/* A binary tensor far larger than any buffer, sent in odd pieces, comes back bit by bit. Its time
+ * counts from when it came, not from when it was read. */
 static void test_large_binary(void **state) {
     (void)state;
     struct world world;
@@ -205,10 +208,12 @@ static void test_large_binary(void **state) {
             "Inference-Header-Content-Length: %d\r\n\r\n%s",
             (size_t)json_bytes + COUNT * sizeof(float), json_bytes, json);
         tt_text_append(&request, values, COUNT * sizeof(float));
+        int64_t asked_at = tt_clock_now();
         for (size_t at = 0; at < request.length; at += 99991)
             say(fd, request.bytes + at, request.length - at < 99991 ? request.length - at : 99991);
         assert_int_equal(hear(fd, true, &head, &body), 200);
         assert_non_null(strstr(head.bytes, "Content-Type: application/octet-stream\r\n"));
+        assert_true(fake_since_at(&world.serving) >= asked_at - FAKE_CAME_BEFORE_NS);
         char *inference = strstr(head.bytes, "Inference-Header-Content-Length: ");
         assert_non_null(inference);
         size_t answer_json = strtoul(inference + 33, NULL, 10);
