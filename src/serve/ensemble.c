@@ -8,6 +8,9 @@
 #include <string.h>
 
 enum { PPM = 1000000 };
+/* A step counts as this part of the longest path at least: when its own share is determined, and
+ * when those of earlier steps are. */
+enum { LEAST_OWN = 2, LEAST_LATER = 4 };
 
 static uint64_t bit(int32_t step) { return UINT64_C(1) << step; }
 
@@ -44,23 +47,35 @@ static int32_t share_of(int64_t part_ns, int64_t path_ns) {
     return (int32_t)(part_ns * PPM / path_ns);
 }
 
+static int64_t part_of(int64_t ns, int32_t share_ppm) {
+    return ns / PPM * share_ppm + ns % PPM * share_ppm / PPM;
+}
+
+/* The longest of the paths that begin with the readers of step `s`; 0: there are none. */
+static int64_t rest_of(const struct tt_ensemble *self, int32_t s, const int64_t *paths) {
+    int64_t rest = 0;
+    for (int32_t r = s + 1; r < self->step_count; r++)
+        if (self->steps[s].readers & bit(r))
+            rest = tt_instant_max(rest, paths[r]);
+    return rest;
+}
+
 static void divide(struct tt_ensemble *self) {
-    int64_t alone[TT_ENSEMBLE_MAX_STEPS], path[TT_ENSEMBLE_MAX_STEPS], least = TT_NEVER;
-    for (int32_t s = 0; s < self->step_count; s++) {
-        alone[s] = alone_ns_of(self->steps[s].model);
-        if (alone[s] > 0)
-            least = tt_instant_min(least, alone[s]);
-    }
-    least = least == TT_NEVER ? 1 : least;
+    int64_t paths[TT_ENSEMBLE_MAX_STEPS], most = 1;
+    self->alone_ns = 1;
     for (int32_t s = self->step_count - 1; s >= 0; s--) {
-        int64_t rest = 0;
-        alone[s] = alone[s] > 0 ? alone[s] : least;
-        for (int32_t r = s + 1; r < self->step_count; r++)
-            if (self->steps[s].readers & bit(r))
-                rest = tt_instant_max(rest, path[r]);
-        path[s] = tt_instant_add(alone[s], rest);
-        self->alone_ns = tt_instant_max(self->alone_ns, path[s]);
-        self->steps[s].share_ppm = rest > 0 ? share_of(alone[s], path[s]) : PPM;
+        struct tt_ensemble_step *step = &self->steps[s];
+        step->alone_ns = alone_ns_of(step->model);
+        step->path_ns = paths[s] = tt_instant_add(step->alone_ns, rest_of(self, s, paths));
+        self->alone_ns = tt_instant_max(self->alone_ns, step->path_ns);
+        most = tt_instant_max(most, step->alone_ns);
+    }
+    for (int32_t s = self->step_count - 1; s >= 0; s--) {
+        int64_t alone = self->steps[s].alone_ns, weight = alone > 0 ? alone : most;
+        int64_t own = tt_instant_max(weight, self->alone_ns / LEAST_OWN);
+        int64_t rest = rest_of(self, s, paths);
+        self->steps[s].share_ppm = rest > 0 ? share_of(own, tt_instant_add(own, rest)) : PPM;
+        paths[s] = tt_instant_add(tt_instant_max(weight, self->alone_ns / LEAST_LATER), rest);
     }
 }
 
@@ -128,8 +143,9 @@ int64_t tt_ensemble_patience(const struct tt_ensemble_step *step, int64_t now,
                              int64_t deadline_at) {
     if (deadline_at == TT_NEVER)
         return 0;
-    int64_t left = deadline_at > now ? deadline_at - now : 0;
-    int64_t part = left / PPM * step->share_ppm + left % PPM * step->share_ppm / PPM;
+    int64_t left = deadline_at > now ? deadline_at - now : 0, slack = left - step->path_ns;
+    int64_t part = slack >= 0 ? step->alone_ns + part_of(slack, step->share_ppm)
+                              : part_of(left, share_of(step->alone_ns, step->path_ns));
     return tt_instant_max(part, 1);
 }
 
@@ -140,6 +156,8 @@ void tt_ensemble_check(const struct tt_ensemble *self) {
     for (int32_t s = 0; s < self->step_count; s++) {
         const struct tt_ensemble_step *step = &self->steps[s];
         tt_assert((step->sources & ~before) == 0);
+        tt_assert(step->alone_ns >= 0);
+        tt_assert(step->path_ns >= step->alone_ns);
         tt_assert(step->share_ppm >= 0);
         tt_assert(step->share_ppm <= PPM);
         tt_assert(step->readers || step->share_ppm == PPM);

@@ -4,11 +4,14 @@
  * Life: made from the parts that it reads, attached to its served model (serve/ensemble_run.h), and
  * freed with it. It holds a reference to each part. Nothing in it changes.
  *
- * One deadline is for all steps. A step that begins at `now` gets of the time that is left the
- * fraction w / c. w is how long a request of one row takes its model alone; c is the same summed
- * over the longest path from this step, it included, to the end. So what a step saves goes to later
- * ones, and the last one has all that is left. A part without a profile counts as the shortest one
- * that has one.
+ * One deadline is for all steps. A step that begins at `now` gets the time that one row takes its
+ * model alone, and a share of the slack: of the time that is left beyond the longest path from this
+ * step, it included, to the end. The share is its part of that path. There a step counts as half of
+ * the ensemble's longest path at least, or as a quarter in the shares of earlier steps: what is
+ * short to run may wait as long as all others for an executor. What a step saves goes to later
+ * ones, and the last one has all that is left. Without slack each has its part of what is left. Of
+ * a part without a profile no time is known: it gets none before the slack, and there counts as the
+ * longest one.
  *
  * It never runs anything. Implemented in ensemble.c. */
 #ifndef TT_SERVE_ENSEMBLE_H
@@ -50,7 +53,9 @@ struct tt_ensemble_spec {
 struct tt_ensemble_step {
     struct tt_served_model *model; /* a reference */
     int32_t number;
-    int32_t share_ppm; /* w / c, in millionths */
+    int32_t share_ppm; /* of the slack, in millionths */
+    int64_t alone_ns;  /* of one row; 0: not known */
+    int64_t path_ns;   /* the longest from here to the end, this step included */
     struct tt_ensemble_source inputs[TT_MAX_TENSORS];
     uint64_t sources, readers; /* the steps that it reads, and that read it */
     bool is_shown;             /* an output of the ensemble is its */

@@ -236,8 +236,10 @@ static void test_deadlines(void **state) {
     client.keeps = true;
     struct tt_inference *whole = client_send(&client, world.chain, 1, 7, 3600 * TT_S);
     const struct tt_inference *first = whole->run->places[0].inference;
-    assert_int_equal(first->deadline_at - whole->submitted_at, /* a third of it, in millionths */
-                     INT64_C(3600) * TT_S / 1000000 * 333333);
+    int64_t patience_ns = first->deadline_at - whole->submitted_at;
+    assert_int_equal(patience_ns, tt_ensemble_patience(&world.chain->ensemble->steps[0],
+                                                       whole->submitted_at, whole->deadline_at));
+    assert_true(patience_ns > 1200 * TT_S && patience_ns < 1800 * TT_S);
     assert_int_equal(first->priority, 7);
     client_wait(&client, 0);
     const struct tt_inference *last = whole->run->places[2].inference;
