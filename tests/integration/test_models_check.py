@@ -112,7 +112,7 @@ class CheckCase(unittest.TestCase):
         }
 
 
-class Remarks(CheckCase):
+class Advice(CheckCase):
     def test_stages_and_lengths(self):
         self.put("whole", tutti='policy { name: "lazy" }')
         self.put("plain", tutti='policy { name: "window" }')
