@@ -9,6 +9,7 @@ replaced by a free one. Fences of other kinds are not run.
 """
 # plain build only: what is under test are the documents
 import functools
+import json
 import os
 import pathlib
 import re
@@ -299,6 +300,24 @@ class Sources(unittest.TestCase):
             for name in re.findall(r"`(\w+)`", names):
                 with self.subTest(struct=name, file=path):
                     self.assertRegex(source, rf"\bstruct {name} {{")
+
+
+    def test_versions_of_recordings(self):
+        header = (ROOT / "src" / "record" / "recording.h").read_text()
+        newest, oldest = (re.search(rf"\bTT_RECORDING_{name} = (\d+)", header)[1] for name in ("VERSION", "OLDEST_VERSION"))
+        told = (ROOT / "docs" / "OPERATING.md").read_text(), (ROOT / "docs" / "FORMATS.md").read_text()
+        self.assertEqual(re.findall(r"writes version (\d+) and reads (\d+) to (\d+)\.", told[0]), [(newest, oldest, newest)])
+        self.assertEqual(re.findall(r"u32 version \((\d+); (\d+) to", told[1]), [(newest, oldest)])
+
+    def test_arguments_of_a_container(self):
+        """Those that OPERATING gives replace the image's own, behind its entry point."""
+        maker = (ROOT / "scripts" / "make_oci.py").read_text()
+        entry, usual = (json.loads(re.search(rf'"{name}": (\[.*\]),', maker)[1]) for name in ("Entrypoint", "Cmd"))
+        given = re.search(r"^args: \[(.*)\]", (ROOT / "docs" / "OPERATING.md").read_text(), re.M)[1].split(", ")
+        self.assertLessEqual({word for word in usual if word.startswith("--")}, {word.split("=")[0] for word in given})
+        command = [PROGRAM, *entry[1:], *given, "--show-limits"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), command)
 
 
 class Size(unittest.TestCase):
