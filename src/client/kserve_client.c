@@ -182,6 +182,7 @@ static void begin_input(struct tt_text *json, const struct tt_tensor_spec *spec,
 }
 
 static void put_binary(struct tt_kserve_client_body *body, size_t size_bytes) {
+    body->has_binary = true;
     tt_text_printf(&body->json, "\"parameters\":{\"binary_data_size\":%zu}}", size_bytes);
 }
 
@@ -200,7 +201,7 @@ enum tt_err tt_kserve_client_body_draw(const struct tt_kserve_client_model *mode
                                        int64_t length, bool binary, struct tt_prng *prng,
                                        struct tt_kserve_client_body *out_body,
                                        struct tt_error *why) {
-    struct tt_kserve_client_body body;
+    struct tt_kserve_client_body body = {.has_binary = false};
     tt_text_init(&body.json);
     tt_text_init(&body.binary);
     enum tt_err err = TT_OK;
@@ -289,7 +290,7 @@ static enum tt_err read_tensor(const json_t *json, bool first, bool binary,
 enum tt_err tt_kserve_client_body_read(const char *json, size_t size_bytes, bool binary,
                                        struct tt_kserve_client_body *out_body,
                                        struct tt_error *why) {
-    struct tt_kserve_client_body body;
+    struct tt_kserve_client_body body = {.has_binary = false};
     tt_text_init(&body.json);
     tt_text_init(&body.binary);
     json_error_t error;
@@ -370,8 +371,8 @@ void tt_kserve_client_head(const struct tt_kserve_client_request *request,
     if (request->headers)
         tt_text_puts(out_text, request->headers);
     tt_text_puts(out_text, "Content-Type: application/");
-    tt_text_puts(out_text, binary_bytes ? "octet-stream\r\n" : "json\r\n");
-    if (binary_bytes) {
+    tt_text_puts(out_text, request->body->has_binary ? "octet-stream\r\n" : "json\r\n");
+    if (request->body->has_binary) {
         tt_text_puts(out_text, "Inference-Header-Content-Length: ");
         tt_text_put_integer(out_text, (int64_t)json_bytes);
         tt_text_append(out_text, "\r\n", 2);

@@ -41,6 +41,7 @@ bool tt_kserve_client_has_rows(const struct tt_kserve_client_model *self);
 struct tt_kserve_client_body {
     struct tt_text json; /* `"inputs":[...]}` */
     struct tt_text binary;
+    bool has_binary; /* tensors are in `binary`, even if all are empty */
 };
 
 void tt_kserve_client_body_fini(struct tt_kserve_client_body *self);

@@ -153,6 +153,29 @@ static void test_head(void **state) {
     }
 }
 
+/* The server must know where the JSON ends even if no tensor has bytes behind it. */
+static void test_head_of_empty_tensors(void **state) {
+    (void)state;
+    static const char text[] = "{\"name\":\"m\",\"inputs\":[{\"name\":\"x\",\"datatype\":"
+                               "\"FP32\",\"shape\":[-1,-1]}],\"outputs\":[]}";
+    struct tt_kserve_client_model model;
+    struct tt_kserve_client_body body;
+    struct tt_prng prng;
+    struct tt_error why;
+    struct tt_text head;
+    tt_prng_init(&prng, test_seed(1), 1);
+    assert_int_equal(tt_kserve_client_model_read(text, strlen(text), &model, &why), TT_OK);
+    assert_int_equal(tt_kserve_client_body_draw(&model, 1, 0, true, &prng, &body, &why), TT_OK);
+    assert_int_equal(body.binary.length, 0);
+    tt_text_init(&head);
+    const struct tt_kserve_client_request request = {
+        .authority = "h:1", .model = "m", .body = &body, .binary = true};
+    tt_kserve_client_head(&request, &head);
+    assert_non_null(strstr(head.bytes, "\r\nInference-Header-Content-Length: "));
+    tt_text_fini(&head);
+    tt_kserve_client_body_fini(&body);
+}
+
 static void test_addresses(void **state) {
     (void)state;
     static const struct {
@@ -192,8 +215,11 @@ static void test_addresses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_model),        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_drawn_values), cmocka_unit_test(test_head),
+        cmocka_unit_test(test_model),
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_drawn_values),
+        cmocka_unit_test(test_head),
+        cmocka_unit_test(test_head_of_empty_tensors),
         cmocka_unit_test(test_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
