@@ -341,6 +341,8 @@ static enum tt_err check_flags(const struct flags *a, bool many, struct tt_error
         return tt_fail(TT_ERR_INVALID, why,
                        "--tasks, --outcomes, --trace, --svg and --draw need a single run, not a "
                        "sweep or a search; --html needs a single run or --goodput");
+    if (a->until_ms > 0 && !a->svg && !a->html)
+        return tt_fail(TT_ERR_INVALID, why, "--draw needs a chart: --svg or --html");
     if (a->bound && a->worlds)
         return tt_fail(TT_ERR_INVALID, why,
                        "--bound holds for simulated devices only; it excludes --worlds");

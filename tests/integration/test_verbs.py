@@ -266,6 +266,11 @@ class BadRequests(unittest.TestCase):
         self.assert_refused("experiment", file, "--policy", "lazyy", says="lazyy")
         self.assert_refused("experiment", file, "--set", "rate", says="--set must be KEY=VALUE, not 'rate'")
         self.assert_refused("experiment", file, "--draw", "5,4", says="--draw must be FROM,UNTIL")
+        self.assert_refused("experiment", file, "--draw", "4,5", says="--draw needs a chart: --svg or --html")
+        with tempfile.TemporaryDirectory() as folder:
+            negative = pathlib.Path(folder, "negative.pbtxt")
+            negative.write_text(re.sub(r"(?m)^seed:.*\n", "", file.read_text()) + "seed: -1\n")
+            self.assert_refused("experiment", negative, says="seed is -1; it must be >= 0")
 
     def test_slice(self):
         self.assert_refused("slice", "/tmp", says="no cut is given")

@@ -413,6 +413,9 @@ static enum tt_err build_times(const struct tt_experiment *self, struct tt_scena
         return tt_experiment_wrong(self, message, "depth", why, "depth is %d; it must be 1 .. 1024",
                                    message->depth);
     scenario->depth = message->depth; /* 0: the default of the policy */
+    if (message->seed < 0)
+        return tt_experiment_wrong(self, message, "seed", why, "seed is %lld; it must be >= 0",
+                                   (long long)message->seed);
     scenario->seed = (uint64_t)message->seed;
     return TT_OK;
 }
