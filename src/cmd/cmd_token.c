@@ -24,8 +24,10 @@ static const struct tt_flag_row flag_rows[] = {
     TT_INTEGER("in-flight", "N", in_flight, 1, TT_S, 0,
                "inferences that it may have in work at a time (default: no limit)"),
     TT_INTEGER("rate", "N", rate, 1, TT_S, 0, "requests per second (default: no limit)"),
-    TT_INTEGER("bytes", "N", bytes, 1, TT_S, 0,
-               "bytes of large bodies that it may have in receipt at a time (default: no limit)"),
+    TT_INTEGER(
+        "bytes", "N", bytes, 1, TT_S, 0,
+        "bytes of bodies in receipt, and answers on their way, above 64 KiB at a time (default: "
+        "no limit)"),
     TT_SWITCH("json", as_json, "print JSON"),
 };
 

@@ -247,6 +247,15 @@ class References(unittest.TestCase):
         self.assertGreater(len(fields), 40)
         self.assertEqual([name for name in sorted(fields) if not re.search(rf"\b{name}\b", told)], [])
 
+    def test_sweep_parameters(self):
+        """The schema of experiments lists what --set and sweeps take."""
+        file = ROOT / "experiments" / "symphony" / "densenet121-8-devices.pbtxt"
+        done = subprocess.run([PROGRAM, "experiment", file, "--set", "none=1"], capture_output=True, text=True, timeout=20)
+        known = re.search(r"there are: (.*)", done.stderr)[1].split(", ")
+        listed = (ROOT / "proto" / "experiment.proto").read_text().split("message ExperimentSweep {", 1)[1].split("Several", 1)[0]
+        self.assertGreater(len(known), 30)
+        self.assertEqual([name for name in known if not re.search(rf"\b{name}\b", listed)], [])
+
     def test_policies(self):
         """CHOOSING names every policy, and only their options."""
         listing = subprocess.run([PROGRAM, "policies"], capture_output=True, text=True, check=True, timeout=20).stdout
