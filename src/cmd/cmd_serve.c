@@ -572,14 +572,15 @@ static int serve(struct tt_control *control, struct flags *self, struct tt_serve
             "at most %lld connections instead of %lld: the system allows no more open files "
             "(ulimit -n)",
             (long long)options->limits.connections, (long long)self->asked_connections);
+    const struct tt_serve_url_host host = tt_serve_url_host(options->host);
     tt_log_write(log, TT_LOG_INFO, NULL, "serving %d of %d models at http%s://%s:%d",
                  tt_control_ready_count(control), tt_control_model_count(control),
-                 access->has_tls ? "s" : "", options->host, tt_listener_tcp_port(listeners.http));
+                 access->has_tls ? "s" : "", host.text, tt_listener_tcp_port(listeners.http));
     if (listeners.grpc)
-        tt_log_write(log, TT_LOG_INFO, NULL, "gRPC at %s:%d", options->host,
+        tt_log_write(log, TT_LOG_INFO, NULL, "gRPC at %s:%d", host.text,
                      tt_grpc_listener_tcp_port(tt_serve_grpc_listener(listeners.grpc)));
     tt_serve_role_listens(role, options->host, tt_listener_tcp_port(listeners.http));
-    suggest(log, self, options->host, tt_listener_tcp_port(listeners.http));
+    suggest(log, self, host.text, tt_listener_tcp_port(listeners.http));
     tt_listener_run(listeners.http);
     running_role = NULL;
     running = NULL;

@@ -132,8 +132,8 @@ enum tt_err tt_serve_access_open_admin(struct tt_serve_access *self, struct tt_s
     if (tt_socket_is_local(address->host))
         tt_log_write(like->log, TT_LOG_INFO, NULL, "the admin interface is %s", address->host);
     else
-        tt_log_write(like->log, TT_LOG_INFO, NULL, "the admin interface is %s:%d", address->host,
-                     tt_listener_tcp_port(self->admin));
+        tt_log_write(like->log, TT_LOG_INFO, NULL, "the admin interface is %s:%d",
+                     tt_serve_url_host(address->host).text, tt_listener_tcp_port(self->admin));
     return TT_OK;
 }
 

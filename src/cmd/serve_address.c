@@ -1,5 +1,6 @@
 #include "cmd/serve_address.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,4 +33,10 @@ enum tt_err tt_serve_address_read(const char *flag, const char *text, bool may_b
     *out_address = (struct tt_serve_address){.tcp_port = (int32_t)port};
     memcpy(out_address->host, length ? from : loopback, length ? length : sizeof(loopback) - 1);
     return TT_OK;
+}
+
+struct tt_serve_url_host tt_serve_url_host(const char *host) {
+    struct tt_serve_url_host in_url;
+    snprintf(in_url.text, sizeof(in_url.text), strchr(host, ':') ? "[%s]" : "%s", host);
+    return in_url;
 }

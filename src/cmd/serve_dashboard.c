@@ -29,12 +29,9 @@ enum tt_err tt_serve_dashboard_check(const char *address, struct tt_error *why) 
     return err ? err : tt_listener_check(&options, why);
 }
 
-/* An IPv6 address has brackets in a URL. */
 static void log_address(const struct tt_serve_dashboard *self, struct tt_log *log, bool has_tls) {
-    bool is_ipv6 = strchr(self->address.host, ':') != NULL;
-    tt_log_write(log, TT_LOG_INFO, NULL, "the live page is http%s://%s%s%s:%d/%s",
-                 has_tls ? "s" : "", is_ipv6 ? "[" : "", self->address.host, is_ipv6 ? "]" : "",
-                 tt_listener_tcp_port(self->listener),
+    tt_log_write(log, TT_LOG_INFO, NULL, "the live page is http%s://%s:%d/%s", has_tls ? "s" : "",
+                 tt_serve_url_host(self->address.host).text, tt_listener_tcp_port(self->listener),
                  self->access.is_admin ? " (it can load and unload models)" : "");
 }
 

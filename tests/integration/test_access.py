@@ -231,6 +231,19 @@ class AdminTest(Case):
         self.stop()
         self.assertFalse(os.path.exists(place))
 
+    def test_ipv6(self):
+        """Addresses stand in the log as they are to be written."""
+        try:
+            with socket.socket(socket.AF_INET6) as probe:
+                probe.bind(("::1", 0))
+        except OSError:
+            self.skipTest("this machine has no IPv6 loopback")
+        server = Server(self.command("--http-host", "::1", "--grpc-port", "0", "--admin", "[::1]:0"))
+        until(lambda: any("try: curl" in line for line in server.lines) or server.process.poll() is not None)
+        self.assertEqual(server.stop(60), 0, server.said())
+        for pattern in (r"serving 1 of 1 models at http://\[::1\]:\d+\n", r"try: curl .*http://\[::1\]:\d+/", r"the admin interface is \[::1\]:\d+\n"):
+            self.assertRegex("".join(server.lines), pattern)
+
     def test_port(self):
         self.serve("--admin", "127.0.0.1:0")
         until(lambda: self.said("the admin interface is 127.0.0.1:"))

@@ -392,7 +392,10 @@ bool tt_socket_is_loopback(const char *host) {
 
 static enum tt_err fail_to_listen(const char *host, int32_t tcp_port, const char *reason,
                                   struct tt_error *why) {
-    return tt_fail(TT_ERR_IO, why, "cannot listen on %s:%d: %s", host, tcp_port, reason);
+    return tt_fail(TT_ERR_IO, why,
+                   strchr(host, ':') ? "cannot listen on [%s]:%d: %s"
+                                     : "cannot listen on %s:%d: %s",
+                   host, tcp_port, reason);
 }
 
 enum tt_err tt_socket_server_check(const char *host, int32_t tcp_port, struct tt_error *why) {
