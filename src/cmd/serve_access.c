@@ -21,11 +21,21 @@ static enum tt_err check_open(const struct tt_serve_access_flags *flags, const c
                    flag, host);
 }
 
-static enum tt_err check_address(const struct tt_serve_access_flags *flags, const char *flag,
-                                 const char *text, bool may_be_local, struct tt_error *why) {
+static enum tt_err check_dashboard(const struct tt_serve_access_flags *flags, const char *text,
+                                   struct tt_error *why) {
     struct tt_serve_address address;
-    enum tt_err err = tt_serve_address_read(flag, text, may_be_local, &address, why);
-    return err ? err : check_open(flags, flag, address.host, why);
+    enum tt_err err = tt_serve_address_read("dashboard", text, false, &address, why);
+    return err ? err : check_open(flags, "dashboard", address.host, why);
+}
+
+static enum tt_err check_admin(const struct tt_serve_access_flags *flags, struct tt_error *why) {
+    struct tt_serve_address address;
+    enum tt_err err = tt_serve_address_read("admin", flags->admin, true, &address, why);
+    err = err ? err : check_open(flags, "admin", address.host, why);
+    if (err)
+        return err;
+    err = tt_socket_server_check(address.host, address.tcp_port, why);
+    return err ? tt_fail_in(err, why, "--admin") : TT_OK;
 }
 
 enum tt_err tt_serve_access_check(const struct tt_serve_access_flags *flags, const char *host,
@@ -36,9 +46,9 @@ enum tt_err tt_serve_access_check(const struct tt_serve_access_flags *flags, con
         return tt_fail(TT_ERR_INVALID, why, "--tls-client-ca needs --tls-cert and --tls-key");
     enum tt_err err = check_open(flags, "http-host", host, why);
     if (!err && dashboard)
-        err = check_address(flags, "dashboard", dashboard, false, why);
+        err = check_dashboard(flags, dashboard, why);
     if (!err && flags->admin)
-        err = check_address(flags, "admin", flags->admin, true, why);
+        err = check_admin(flags, why);
     return err;
 }
 

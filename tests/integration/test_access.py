@@ -472,10 +472,12 @@ class StartTest(Case):
             (["--admin", "here"], ["--admin here: it must be PORT, HOST:PORT", "unix:PATH"]),
             (["--admin", "unix:" + certificate], ["there is a file that is no socket"]),
             (["--admin", "unix:/" + "x" * 150], ["the path of a socket has 1 to 107 bytes"]),
+            (["--admin", "unix:" + self.path("none/socket")], ["none/socket: No such file or directory"]),
         ):
             said = self.refused(*flags)
             for part in parts:
                 self.assertIn(part, said)
+        self.assertNotIn("model floats", said)  # it was found before models were loaded
         os.chmod(key, 0o644)
         self.serve("--tls-cert", certificate, "--tls-key", key)
         until(lambda: self.said("every user of this machine can read the private key"))

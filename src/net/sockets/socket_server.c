@@ -315,6 +315,17 @@ bool tt_socket_is_local(const char *host) {
     return strncmp(host, local_prefix, sizeof(local_prefix) - 1) == 0;
 }
 
+/* libuv reports a folder that is missing as permission denied. */
+static enum tt_err check_folder(const char *host, const char *path, struct tt_error *why) {
+    char folder[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
+    const char *slash = strrchr(path, '/');
+    snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - path) + 1 : 1,
+             slash ? path : ".");
+    return access(folder, W_OK | X_OK) == 0
+               ? TT_OK
+               : tt_fail(TT_ERR_IO, why, "cannot listen on %s: %s", host, strerror(errno));
+}
+
 static enum tt_err local_address(const char *host, struct sockaddr_un *out, struct tt_error *why) {
     const char *path = host + sizeof(local_prefix) - 1;
     *out = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -323,7 +334,7 @@ static enum tt_err local_address(const char *host, struct sockaddr_un *out, stru
                        "cannot listen on %s: the path of a socket has 1 to %zu bytes", host,
                        sizeof(out->sun_path) - 1);
     memcpy(out->sun_path, path, strlen(path) + 1);
-    return TT_OK;
+    return check_folder(host, path, why);
 }
 
 /* A socket without a listener was left by a server that was killed. */
