@@ -26,7 +26,8 @@
 enum {
     RETRY_NS = 100 * 1000 * 1000, /* after a catalogue could not be allocated */
     DEFAULT_LOAD_MS = 600000,     /* of a trial load, without limits */
-    REMEMBERED_MODELS = 100 /* that clients brought and that do not serve: reasons and counters */
+    REMEMBERED_MODELS = 100, /* that clients brought and that do not serve: reasons and counters */
+    IN_TWO = 1,              /* fingerprint of a model that two repositories have */
 };
 
 struct tt_control {
@@ -233,30 +234,6 @@ static void discard(struct tt_control *self, struct batch *batch) {
     batch->count = 0;
 }
 
-/* Gives the reason to each version that does not serve; versions that serve continue. If all of
- * them serve what was loaded before, they have the reason. */
-static void fail_versions(struct tt_model_entry *entry, const struct tt_repository_model *model,
-                          const char *failed, const char *reason) {
-    char text[sizeof(entry->versions->reason) + 128]; /* with what is put before the reason */
-    bool is_shown = false;
-    for (int32_t i = 0; i < model->version_count || i == 0; i++) {
-        long long number = model->version_count ? (long long)model->versions[i].number : 1;
-        snprintf(text, sizeof(text), "%lld", number); /* without versions only the name is known */
-        struct tt_version_entry *version = tt_version_entry_get(entry, text);
-        if (!version || version->model)
-            continue;
-        bool is_it = !failed || strcmp(failed, text) == 0;
-        tt_version_entry_set(version, TT_MODEL_UNAVAILABLE,
-                             is_it ? reason
-                                   : "not loaded, because another version of the model failed");
-        is_shown |= is_it;
-    }
-    snprintf(text, sizeof(text), "serves what was loaded before; the last load failed: %s", reason);
-    for (struct tt_version_entry *version = entry->versions; version; version = version->next)
-        if (version->model && !is_shown)
-            tt_version_entry_set(version, TT_MODEL_READY, text);
-}
-
 /* Gives the reason to each version that was announced. */
 static void fail_loading(struct tt_model_entry *entry, const char *reason) {
     for (struct tt_version_entry *version = entry->versions; version; version = version->next)
@@ -344,7 +321,7 @@ static void link_stale(struct tt_control *self) {
             discard(self, &batch);
         take_over(self, entry, &batch);
         if (err)
-            fail_versions(entry, model, NULL, why.text);
+            tt_model_entry_fail(entry, model, NULL, why.text);
         if (err && served)
             say(self, TT_LOG_WARNING, "model %s does not serve any more: %s", model->name,
                 why.text);
@@ -408,7 +385,7 @@ static enum tt_err load_read(struct tt_control *self, struct tt_model_entry *ent
             say(self, TT_LOG_WARNING, "model %s: %s", entry->name,
                 model->findings.items[i].sentence);
     if (err) {
-        fail_versions(entry, model, *failed ? failed : NULL, why->text);
+        tt_model_entry_fail(entry, model, *failed ? failed : NULL, why->text);
         discard(self, &batch);
         const char *number = *failed ? failed : entry->versions ? entry->versions->number : "1";
         say(self, TT_LOG_WARNING,
@@ -450,12 +427,24 @@ static enum tt_err find_home(const struct tt_control *self, const char *name,
     return TT_OK;
 }
 
-/* 0: in no repository. 1: in two. */
+/* 0: in no repository; IN_TWO. */
 static uint64_t fingerprint_of(const struct tt_control *self, const char *name) {
     const char *path;
     uint64_t fingerprint;
     struct tt_error why;
-    return find_home(self, name, &path, &fingerprint, &why) ? 1 : fingerprint;
+    return find_home(self, name, &path, &fingerprint, &why) ? IN_TWO : fingerprint;
+}
+
+/* The model is in two repositories. What it serves continues. */
+static void refuse_two(struct tt_control *self, const char *name, const struct tt_error *why) {
+    struct tt_model_entry *entry = tt_model_entry_get(&self->entries, name);
+    if (!entry)
+        return;
+    entry->is_wanted = true;
+    entry->fingerprint = IN_TWO;
+    tt_model_entry_fail(entry, NULL, NULL, why->text);
+    say(self, TT_LOG_WARNING, "%s", why->text);
+    publish(self);
 }
 
 /* Loads what was read at `home` with the default batch size. Where its rows depend on each other,
@@ -525,6 +514,7 @@ static enum tt_err load(struct tt_control *self, const char *name,
     uint64_t fingerprint;
     err = find_home(self, name, &home, &fingerprint, why);
     if (err) {
+        refuse_two(self, name, why);
         tt_override_files_remove(temporary);
         return err;
     }
@@ -664,7 +654,8 @@ static bool is_loaded(const struct tt_control *self, const struct tt_model_entry
             return false;
         any |= version->model != NULL;
     }
-    return any && entry->fingerprint && entry->fingerprint == fingerprint_of(self, entry->name);
+    return any && entry->fingerprint && entry->fingerprint != IN_TWO &&
+           entry->fingerprint == fingerprint_of(self, entry->name);
 }
 
 static enum tt_err carry_out(struct tt_control *self, const struct tt_model_command *command,

@@ -113,6 +113,29 @@ bool tt_model_entry_serves(const struct tt_model_entry *self) {
     return false;
 }
 
+void tt_model_entry_fail(struct tt_model_entry *self, const struct tt_repository_model *model,
+                         const char *failed, const char *reason) {
+    char text[sizeof(self->versions->reason) + 128]; /* with what is put before the reason */
+    bool is_shown = false;
+    int32_t count = model ? model->version_count : 0;
+    for (int32_t i = 0; i < count || i == 0; i++) {
+        long long number = count ? (long long)model->versions[i].number : 1;
+        snprintf(text, sizeof(text), "%lld", number); /* without versions only the name is known */
+        struct tt_version_entry *version = tt_version_entry_get(self, text);
+        if (!version || version->model)
+            continue;
+        bool is_it = !failed || strcmp(failed, text) == 0;
+        tt_version_entry_set(version, TT_MODEL_UNAVAILABLE,
+                             is_it ? reason
+                                   : "not loaded, because another version of the model failed");
+        is_shown |= is_it;
+    }
+    snprintf(text, sizeof(text), "serves what was loaded before; the last load failed: %s", reason);
+    for (struct tt_version_entry *version = self->versions; version; version = version->next)
+        if (version->model && !is_shown)
+            tt_version_entry_set(version, TT_MODEL_READY, text);
+}
+
 static void entry_free(struct tt_model_entry *entry) {
     for (struct tt_version_entry *version = entry->versions, *next; version; version = next) {
         next = version->next;

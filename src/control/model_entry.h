@@ -54,6 +54,11 @@ void tt_model_entries_check(const struct tt_model_entry *list, int32_t leaving_c
 int32_t tt_model_entry_note_policy(struct tt_model_entry *self,
                                    const struct tt_policy_candidate *candidate, int64_t changed_at,
                                    int32_t changes);
+/* Gives the reason to each version of `model` (NULL: not read) that does not serve; versions that
+ * serve continue. If all of them serve what was loaded before, they have the reason. `failed`: the
+ * version at fault; NULL: all. */
+void tt_model_entry_fail(struct tt_model_entry *self, const struct tt_repository_model *model,
+                         const char *failed, const char *reason);
 /* True if some version serves. */
 bool tt_model_entry_serves(const struct tt_model_entry *self);
 /* Frees the entries. They must not hold models any more. */

@@ -477,6 +477,10 @@ class TwoRepositories(ControlCase):
         self.assertEqual(self.infer("one"), (1.0, "1"))
         self.assertEqual(self.infer("two"), (2.0, "1"))
         self.assertEqual(sorted(self.index()), ["both", "one", "two"])
+        state, reason = self.index()["both"]["1"]
+        self.assertEqual(state, "UNAVAILABLE")
+        self.assertIn("it is in two model repositories, ", reason)
+        self.assertIn("serving 2 of 3 models", self.server.said())
         self.refused(400, "in two model repositories", self.client.load_model, "both")
         self.repository.remove("both")
         self.client.load_model("both")
@@ -485,8 +489,25 @@ class TwoRepositories(ControlCase):
         self.client.load_model("two")
         self.assertEqual(self.infer("two"), (4.0, "1"))
         self.other.put("one", {1: 9.0})  # what serves goes on serving
-        self.refused(400, "in two model repositories", self.client.load_model, "one")
+        for _ in range(2):
+            self.refused(400, "in two model repositories", self.client.load_model, "one")
         self.assertEqual(self.infer("one"), (1.0, "1"))
+        state, reason = self.index()["one"]["1"]
+        self.assertEqual(state, "READY")
+        self.assertIn("serves what was loaded before; the last load failed: failed to load 'one'", reason)
+
+
+class TwoRepositoriesPolled(ControlCase):
+    def fill(self):
+        TwoRepositories.fill(self)
+        self.flags = self.flags[:2] + ["--model-control-mode", "poll", "--repository-poll-secs", "1"]
+
+    def test_one_of_two_goes(self):
+        self.assertEqual(self.index()["both"]["1"][0], "UNAVAILABLE")
+        self.other.remove("both")
+        self.wait_until(lambda: self.client.is_model_ready("both"), "both was not loaded")
+        self.assertEqual(self.infer("both"), (3.0, "1"))
+        self.assertEqual(self.index()["both"]["1"], ("READY", ""))
 
 
 class Poll(ControlCase):
