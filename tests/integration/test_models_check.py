@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import unittest
+import urllib.request
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -365,6 +366,22 @@ class Remarks(CheckCase):
         self.assertTrue(server.wait_ready(60), server.said())
         self.assertEqual(server.stop(60), 0)
         self.assertIn("is its parent meant, ", server.said())
+
+    def test_a_name_that_is_no_text(self):
+        """Neither a path of HTTP nor a page of metrics can have it."""
+        self.put("good")
+        os.rename(os.fsencode(self.path / "good"), os.fsencode(self.path) + b"/bad\xff")
+        self.put("good")
+        done = self.check()
+        self.assertIn("1 model, 0 with problems", done.stdout)
+        self.assertIn("/bad? is no model: its name is not UTF-8 text; rename the folder", done.stderr)
+        server = Server([PROGRAM, "serve", "--model-repository", str(self.path), "--http-port", "0"])
+        self.assertTrue(server.wait_ready(60), server.said())
+        page = urllib.request.urlopen("http://%s/metrics" % server.address, timeout=60).read()
+        self.assertEqual(server.stop(60), 0)
+        self.assertIn("serving 1 of 1 models", server.said())
+        self.assertIn("/bad? is no model", server.said())
+        self.assertEqual(set(re.findall(r'model_ready{model="([^"]*)"', page.decode())), {"good"})
 
     def test_profile_from_another_processor(self):
         import hashlib

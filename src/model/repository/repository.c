@@ -1,5 +1,7 @@
 #include "model/repository/repository.h"
 
+#include "base/utf8.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -281,7 +283,7 @@ static enum tt_err list_models(struct tt_repository *self, struct tt_error *why)
                        "model repository %s: %s", self->path, strerror(errno));
     enum tt_err err = TT_OK;
     for (struct dirent *entry; !err && (entry = readdir(directory));)
-        if (entry->d_name[0] != '.' && is_directory(self->path, entry->d_name))
+        if (tt_repository_name_ok(entry->d_name) && is_directory(self->path, entry->d_name))
             err = add_model(self, entry->d_name);
     closedir(directory);
     return err;
@@ -355,7 +357,9 @@ bool tt_repository_model_ok(const struct tt_repository_model *model) {
 }
 
 bool tt_repository_name_ok(const char *name) {
-    return *name && *name != '.' && strlen(name) <= TT_REPOSITORY_NAME_BYTES && !strchr(name, '/');
+    size_t length = strlen(name);
+    return length > 0 && *name != '.' && length <= TT_REPOSITORY_NAME_BYTES && !strchr(name, '/') &&
+           tt_is_utf8(name, length);
 }
 
 bool tt_repository_new_name_ok(const char *name) {

@@ -67,8 +67,8 @@ TT_MUST_CHECK enum tt_err tt_repository_list(const char *path, tt_repository_lis
 uint64_t tt_repository_fingerprint(const char *path, const char *name);
 /* The longest name of a model: it is the name of a folder. */
 enum { TT_REPOSITORY_NAME_BYTES = 255 };
-/* True if a model may have this name: not empty, at most TT_REPOSITORY_NAME_BYTES, no '/', not
- * beginning with a dot. */
+/* True if a model may have this name: UTF-8, as paths and pages need it, not empty, at most
+ * TT_REPOSITORY_NAME_BYTES, no '/', not beginning with a dot. */
 bool tt_repository_name_ok(const char *name);
 /* True if a client may give a new model this name: as above, and printable, without any of
  * `\ " < >`, not beginning with '-', and without blanks at its ends. */
@@ -79,8 +79,8 @@ const struct tt_repository_model *tt_repository_find(const struct tt_repository 
                                                      const char *name);
 /* True if the model has no problem and may serve. */
 bool tt_repository_model_ok(const struct tt_repository_model *model);
-/* Adds a remark for each thing in `path` that looks like a model in the wrong place: an ONNX file
- * beside the models, or a path that is itself a model. */
+/* Adds a remark for each thing in `path` that looks like a model and is none: an ONNX file beside
+ * the models, a folder whose name is not UTF-8, or a path that is itself a model. */
 void tt_repository_hints(const char *path, struct tt_findings *findings);
 /* Appends a report for people: a line per model, its tensors, and every finding. */
 void tt_repository_report(const struct tt_repository *self, struct tt_text *out_report);

@@ -1,5 +1,7 @@
 #include "model/repository/repository.h"
 
+#include "base/utf8.h"
+
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,18 +14,24 @@ static bool ends_in(const char *name, const char *end) {
     return length > tail && strcmp(name + length - tail, end) == 0;
 }
 
-static bool is_file(const char *directory, const char *name) {
+/* 0: there is none. */
+static mode_t mode_of(const char *directory, const char *name) {
     char path[4096];
     struct stat status;
     int length = snprintf(path, sizeof(path), "%s/%s", directory, name);
-    return length < (int)sizeof(path) && stat(path, &status) == 0 && S_ISREG(status.st_mode);
+    return length < (int)sizeof(path) && stat(path, &status) == 0 ? status.st_mode : 0;
+}
+
+static bool is_file(const char *directory, const char *name) {
+    return S_ISREG(mode_of(directory, name));
+}
+
+static bool is_folder(const char *directory, const char *name) {
+    return S_ISDIR(mode_of(directory, name));
 }
 
 static bool exists(const char *directory, const char *name) {
-    char path[4096];
-    struct stat status;
-    int length = snprintf(path, sizeof(path), "%s/%s", directory, name);
-    return length < (int)sizeof(path) && stat(path, &status) == 0;
+    return mode_of(directory, name) != 0;
 }
 
 /* The folder of a path; "." without one. */
@@ -87,6 +95,21 @@ static bool is_model(const char *path) {
            is_file(path, "1/model.onnx");
 }
 
+/* Shows bytes that are no text as '?'. */
+static void hint_name(const char *path, const char *name, struct tt_findings *findings) {
+    char shown[TT_REPOSITORY_NAME_BYTES + 1];
+    snprintf(shown, sizeof(shown), "%s", name);
+    for (char *at = shown; *at;) {
+        size_t step = tt_utf8_step(at, strlen(at));
+        if (!step)
+            *at = '?';
+        at += step ? step : 1;
+    }
+    tt_findings_add(findings, TT_FINDING_REMARK,
+                    "%s/%s is no model: its name is not UTF-8 text; rename the folder", path,
+                    shown);
+}
+
 void tt_repository_hints(const char *path, struct tt_findings *findings) {
     if (is_model(path)) {
         char parent[4096], *real = realpath(path, NULL);
@@ -103,6 +126,8 @@ void tt_repository_hints(const char *path, struct tt_findings *findings) {
             tt_findings_add(findings, TT_FINDING_REMARK,
                             "%s/%s is no model where it lies; move it to %s/%.*s/1/model.onnx",
                             path, name, path, (int)(strlen(name) - strlen(".onnx")), name);
+        if (name[0] != '.' && !tt_is_utf8(name, strlen(name)) && is_folder(path, name))
+            hint_name(path, name, findings);
     }
     if (directory)
         closedir(directory);

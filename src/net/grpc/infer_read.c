@@ -1,7 +1,8 @@
 /* Reading of infer_message.h. */
 #include "net/grpc/infer_message.h"
+
+#include "base/utf8.h"
 #include "net/grpc/protobuf_wire.h"
-#include "net/json/json_tensor.h"
 #include "net/kserve/kserve_parameters.h"
 #include "net/kserve/kserve_share.h"
 

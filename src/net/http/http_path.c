@@ -1,6 +1,6 @@
 #include "net/http/http_path.h"
 
-#include "net/json/json_tensor.h"
+#include "base/utf8.h"
 
 #include <string.h>
 

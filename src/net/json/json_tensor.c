@@ -1,5 +1,6 @@
 #include "net/json/json_tensor.h"
 
+#include "base/utf8.h"
 #include "net/json/json_float.h"
 
 #include <math.h>
@@ -187,34 +188,6 @@ enum tt_err tt_json_tensor_measure(struct tt_json *json, int64_t count, size_t *
 
 /* --- writing --- */
 
-static size_t utf8_step(const uint8_t *at, size_t left) {
-    uint8_t c = at[0];
-    if (c < 0x80)
-        return 1;
-    size_t count = c >= 0xc2 && c < 0xe0   ? 2
-                   : (c & 0xf0) == 0xe0    ? 3
-                   : c >= 0xf0 && c < 0xf5 ? 4
-                                           : 0;
-    if (!count || left < count)
-        return 0;
-    for (size_t i = 1; i < count; i++)
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-    bool bad = (c == 0xe0 && at[1] < 0xa0) || (c == 0xed && at[1] >= 0xa0) ||
-               (c == 0xf0 && at[1] < 0x90) || (c == 0xf4 && at[1] >= 0x90);
-    return bad ? 0 : count;
-}
-
-bool tt_is_utf8(const char *bytes, size_t length) {
-    for (size_t i = 0; i < length;) {
-        size_t step = utf8_step((const uint8_t *)bytes + i, length - i);
-        if (!step)
-            return false;
-        i += step;
-    }
-    return true;
-}
-
 /* How many of the first bytes stand in a JSON string as they are, beside what is not ASCII. */
 static size_t plain_bytes(const char *bytes, size_t length) {
     return tt_text_plain_bytes(bytes, length, '"', '\\');
@@ -235,7 +208,7 @@ void tt_json_write_string(struct tt_text *out_text, const char *bytes, size_t le
     tt_text_append(out_text, "\"", 1);
     for (size_t i = plain; i < length; i++, i += plain_bytes(bytes + i, length - i)) {
         unsigned char c = (unsigned char)bytes[i];
-        size_t step = c < 0x80 ? 0 : utf8_step((const uint8_t *)bytes + i, length - i);
+        size_t step = c < 0x80 ? 0 : tt_utf8_step(bytes + i, length - i);
         if (step) {
             i += step - 1;
             continue;

@@ -27,7 +27,6 @@ TT_MUST_CHECK enum tt_err tt_json_tensor_measure(struct tt_json *json, int64_t c
 TT_MUST_CHECK enum tt_err tt_json_tensor_write(enum tt_dtype dtype, int64_t count,
                                                const void *bytes, size_t size_bytes,
                                                struct tt_text *out_text, struct tt_error *why);
-bool tt_is_utf8(const char *bytes, size_t length);
 /* Appends the string in quotes, escaped. Bytes that are not UTF-8 become U+FFFD, so that the text
  * is always valid JSON. */
 void tt_json_write_string(struct tt_text *out_text, const char *bytes, size_t length);

@@ -1,7 +1,8 @@
 #include "net/kserve/kserve_bodies.h"
 
 #include "base/array.h"
-#include "net/json/json_tensor.h"
+#include "base/utf8.h"
+#include "net/json/json_scan.h"
 
 #include <stdlib.h>
 #include <string.h>
