@@ -195,51 +195,6 @@ def build_seq2seq(size, vocabulary):
     return {"encoder.onnx": _lstm_cell("encoder", weights.encoder), "decoder.onnx": g.to_bytes()}
 
 
-def build_whole_seq2seq(size, vocabulary):
-    """The weights of build_seq2seq over padded sentences. The batch decodes until its last sentence
-    has said <eos>, at most 10 words more than it is wide; a row that is done gives 0."""
-    weights = Seq2Seq(size, vocabulary)
-    body = Graph("say")
-    body.input("round", "INT64", [])
-    body.input("go_on", "BOOL", [])
-    body.input("previous", "INT64", ["N"])
-    _lstm_state(body, size)
-    body.input("ended", "BOOL", ["N"])
-    weights.say(body)
-    nothing = body.constant([0], np.int64)
-    body.op("Where", "ended", nothing, "word", out="said")
-    ends = body.op("Equal", "word", body.constant([EOS], np.int64))
-    body.op("Or", "ended", ends, out="ended_out")
-    all_ended = body.op("Cast", "ended_out", to=ONNX_TYPES["INT32"])
-    all_ended = body.op("ReduceMin", all_ended, axes=[0], keepdims=0)
-    body.op("Equal", all_ended, body.constant(0, np.int32), out="go_on_out")
-    body.output("go_on_out", "BOOL", [])
-    body.output("word", "INT64", ["N"])
-    _lstm_outputs(body, size)
-    body.output("ended_out", "BOOL", ["N"])
-    body.output("said", "INT64", ["N"])
-
-    g = Graph("seq2seq_whole")
-    h, c = _whole_lstm(g, weights.encoder)
-    shape = g.op("Shape", "tokens")
-    width = g.op("Gather", shape, g.constant(1, np.int64))
-    rows = g.op("Slice", shape, *(g.constant([at], np.int64) for at in (0, 1)))
-    g.op(
-        "Loop",
-        g.op("Add", width, g.constant(10, np.int64)),
-        g.constant(True, np.bool_),
-        g.op("Expand", g.constant([GO], np.int64), rows),
-        h,
-        c,
-        g.op("Expand", g.constant([False], np.bool_), rows),
-        outs=["last.word", "last.h", "last.c", "last.ended", "all"],
-        body=body.to_graph(),
-    )
-    g.op("Transpose", "all", out="word", perm=[1, 0])
-    g.output("word", "INT64", ["N", "T"])
-    return {"model.onnx": g.to_bytes()}
-
-
 # ---- trees ----
 
 
@@ -465,12 +420,6 @@ def _whole_chain(size, vocabulary, max_batch):
     return _whole("chain%d_whole" % size, output, build, max_batch)
 
 
-def _whole_seq2seq(size, vocabulary, max_batch):
-    output = Tensor("word", "INT64", [-1])
-    build = lambda: build_whole_seq2seq(size, vocabulary)  # noqa: E731
-    return _whole("seq2seq%d_whole" % size, output, build, max_batch)
-
-
 def _seq2seq(size, vocabulary, encoder_batch, decoder_batch):
     return Model(
         "seq2seq%d" % size,
@@ -550,7 +499,6 @@ def test_models():
         _chain(64, 1000, 64),
         _whole_chain(64, 1000, 64),
         _seq2seq(64, 500, 64, 32),
-        _whole_seq2seq(64, 500, 32),
         _tree(64, 1000, 64),
         _decoder(64, 500, 2, 4, 64, 16),
     ]
@@ -581,12 +529,10 @@ def large_models():
         _chain(256, 10000, 64),
         _whole_chain(256, 10000, 64),
         _seq2seq(256, 10000, 64, 32),
-        _whole_seq2seq(256, 10000, 32),
         _tree(256, 10000, 64),
         _decoder(256, 10000, 4, 4, 256, 16),
         _chain(1024, 10000, 64),
         _whole_chain(1024, 10000, 64),
         _seq2seq(1024, 10000, 64, 32),
-        _whole_seq2seq(1024, 10000, 32),
         _tree(1024, 10000, 64),
     ]

@@ -191,6 +191,11 @@ class CellsTest(unittest.TestCase):
         kind = np.int64 if output["datatype"] == "INT64" else np.float32
         return np.array(output["data"], kind).reshape(output["shape"])
 
+    def test_all_are_served(self):
+        """examples/README.md serves what --only cells makes."""
+        with urllib.request.urlopen("http://%s/v2/health/ready" % self.server.address, timeout=120) as reply:
+            self.assertEqual(reply.status, 200)
+
     def requests(self):
         """(model, arrays, what the reference says), of all models in turns."""
         draw, made = random.Random(SEED), []
