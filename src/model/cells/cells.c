@@ -124,6 +124,30 @@ static void take_children(struct tt_cells_work *work) {
     self->child_count = (int32_t)count;
 }
 
+/* A field of another kind would have no effect. Often `kind` is missing, which is a CHAIN. */
+static void check_fields(struct tt_cells_work *work) {
+    const Tutti__ModelUnfold *unfold = work->settings->unfold;
+    enum tt_unfold_kind kind = work->cells->kind;
+    const struct {
+        const char *field;
+        enum tt_unfold_kind kind;
+        bool is_given;
+    } rows[] = {{"threshold", TT_UNFOLD_SEQ2SEQ, unfold->threshold != 0},
+                {"max_output", TT_UNFOLD_SEQ2SEQ, unfold->max_output != 0},
+                {"children", TT_UNFOLD_TREE, unfold->n_children > 0},
+                {"plugin", TT_UNFOLD_PLUGIN, *unfold->plugin != '\0'},
+                {"parameter", TT_UNFOLD_PLUGIN, *unfold->parameter != '\0'},
+                {"input", TT_UNFOLD_PLUGIN, unfold->n_input > 0},
+                {"max_cells", TT_UNFOLD_PLUGIN, unfold->max_cells != 0},
+                {"time_limit_us", TT_UNFOLD_PLUGIN, unfold->time_limit_us != 0}};
+    for (size_t i = 0; i < TT_COUNT(rows); i++)
+        if (rows[i].is_given && rows[i].kind != kind)
+            tt_cells_problem(work, unfold, rows[i].field,
+                             "%s is for kind: %s, and the kind is %s: leave it out, or state the "
+                             "kind",
+                             rows[i].field, kind_names[rows[i].kind], kind_names[kind]);
+}
+
 static void take_limits(struct tt_cells_work *work) {
     const Tutti__ModelUnfold *unfold = work->settings->unfold;
     struct tt_cells *self = work->cells;
@@ -145,7 +169,7 @@ static void take_limits(struct tt_cells_work *work) {
     if (unfold->max_cells == 0)
         self->max_cells =
             self->max_length <= MAX_LENGTH / 2 ? 8 * self->max_length : TT_CELL_GRAPH_MAX_CELLS;
-    if (self->max_cells < 1 || self->max_cells > TT_CELL_GRAPH_MAX_CELLS)
+    if (unfold->max_cells < 0 || unfold->max_cells > TT_CELL_GRAPH_MAX_CELLS)
         tt_cells_problem(work, unfold, "max_cells", "max_cells is %d; 1 to %d are possible",
                          unfold->max_cells, TT_CELL_GRAPH_MAX_CELLS);
 }
@@ -291,6 +315,7 @@ static void read_model(struct tt_cells_work *work, const char *model_directory) 
     }
     self->kind = (enum tt_unfold_kind)unfold->kind;
     self->signature.batched = true;
+    check_fields(work);
     for (int32_t i = 0; i < self->type_count; i++) {
         tt_cell_type_read(work, i);
         if (self->types[i].max_batch > self->signature.max_batch)
