@@ -160,6 +160,24 @@ static void check_ensemble(const struct tt_repository *repository,
     free(fit);
 }
 
+/* Its steps run under the settings of their models. */
+static void remark_ensemble(struct tt_repository_model *model) {
+    const Tutti__TuttiModel *given = model->settings->message;
+    const struct {
+        const char *field;
+        bool is_given;
+    } rows[] = {{"policy", given->policy != NULL},       {"profile", *given->profile != '\0'},
+                {"length", given->length != NULL},       {"stages", given->stages != NULL},
+                {"unfold", given->unfold != NULL},       {"input_slots", given->input_slots != 0},
+                {"emulation", given->emulation != NULL}, {"device", given->device != NULL}};
+    for (size_t i = 0; i < TT_COUNT(rows); i++)
+        if (rows[i].is_given)
+            tt_findings_add(&model->findings, TT_FINDING_REMARK,
+                            "%s in tutti.pbtxt has no effect in an ensemble; write it for its "
+                            "steps' models",
+                            rows[i].field);
+}
+
 static bool is_ensemble(const struct tt_repository_model *model) {
     return tt_repository_model_ok(model) && model->config->ensemble;
 }
@@ -168,8 +186,10 @@ static bool is_ensemble(const struct tt_repository_model *model) {
 
 static void check_model(struct check *check, struct tt_repository_model *model) {
     check->findings = &model->findings;
-    if (is_ensemble(model))
+    if (is_ensemble(model)) {
+        remark_ensemble(model);
         return;
+    }
     if (tt_repository_model_ok(model))
         tt_policy_check(model, &model->findings);
     for (int32_t i = 0; tt_repository_model_ok(model) && i < model->version_count; i++)

@@ -65,25 +65,28 @@ static enum tt_err refuse_reshape(const struct tt_model_config *config, struct t
                 : TT_OK;
 }
 
-/* An engine that emulates has nothing to cut, and reads no files of cells. */
-static enum tt_err check_emulated(const struct tt_repository_model *model, struct tt_error *why) {
-    if (!model->config->engine->emulates && model->settings->emulation.is_given)
+/* Only an ONNX file can be cut, and only cells have files of their own. */
+static enum tt_err check_file(const struct tt_repository_model *model, struct tt_error *why) {
+    const struct tt_engine_traits *engine = model->config->engine;
+    if (!engine->emulates && model->settings->emulation.is_given)
         return tt_fail(TT_ERR_UNSUPPORTED, why,
                        "`emulation` in tutti.pbtxt is for models with backend \"emulated\", not "
                        "\"%s\": leave it out",
-                       model->config->engine->name);
-    if (!model->config->engine->emulates)
+                       engine->name);
+    if (engine->needs_file)
         return TT_OK;
     if (model->settings->stages)
-        return tt_fail(TT_ERR_UNSUPPORTED, why,
-                       "an %s model has no graph to cut: leave `stages` out of tutti.pbtxt, and "
-                       "write a `step { ... }` per stage in profile.pbtxt",
-                       model->config->engine->name);
+        return tt_fail(
+            TT_ERR_UNSUPPORTED, why,
+            "a model with backend '%s' has no graph to cut: leave `stages` out of tutti.pbtxt%s",
+            engine->name,
+            engine->emulates ? ", and write a `step { ... }` per stage in profile.pbtxt" : "");
     if (model->settings->unfold)
         return tt_fail(TT_ERR_UNSUPPORTED, why,
-                       "an %s model has no files of cells: leave `unfold` and `cell` out of "
-                       "tutti.pbtxt, and write emulation { cells { ... } }",
-                       model->config->engine->name);
+                       "a model with backend '%s' has no files of cells: leave `unfold` and `cell` "
+                       "out of tutti.pbtxt%s",
+                       engine->name,
+                       engine->emulates ? ", and write emulation { cells { ... } }" : "");
     return TT_OK;
 }
 
@@ -125,7 +128,7 @@ enum tt_err tt_placing_check_model(const struct tt_placing *self,
                                    const struct tt_repository_model *model, struct tt_error *why) {
     enum tt_err err = refuse_reshape(model->config, why);
     if (!err)
-        err = check_emulated(model, why);
+        err = check_file(model, why);
     if (!err)
         err = check_device(model, self, why);
     return err ? err : check_cells(model, self, why);

@@ -43,23 +43,29 @@ static void check_auto(const struct tt_model_settings *settings, const Tutti__Mo
         check_option(settings, tt_auto_name, specs, count, policy->option[i], findings);
 }
 
-/* A policy that decides between the steps of a model, and a model of one step. */
-static void remark_one_step(const struct tt_model_settings *settings,
+/* A policy that decides between the steps of a model, and a model of one step. The profile of an
+ * emulated model may have steps. */
+static void remark_one_step(const struct tt_repository_model *model,
                             const struct tt_policy_kind *kind, struct tt_findings *findings) {
+    const struct tt_model_settings *settings = model->settings;
     bool needs_steps = kind->traits.granularity == TT_GRANULARITY_STAGE ||
                        kind->traits.granularity == TT_GRANULARITY_NODE;
-    if (needs_steps && !settings->stages && !settings->unfold)
+    if (needs_steps && !settings->stages && !settings->unfold && !model->config->engine->emulates)
         tt_findings_add(findings, TT_FINDING_REMARK,
-                        "policy %s decides between stages, and this model runs whole: write stages "
-                        "{ ... } (tutti slice shows where to cut), or another policy",
-                        kind->name);
+                        "policy %s decides between stages, and this model runs whole: %s",
+                        kind->name,
+                        model->config->engine->needs_file
+                            ? "write stages { ... } (tutti slice shows where to cut), or another "
+                              "policy"
+                            : "choose another policy");
 }
 
 /* Requests that differ in more than their rows, in a model that batches and does not pad. */
 static void remark_lengths(const struct tt_repository_model *model, struct tt_findings *findings) {
     const struct tt_signature *signature = &model->config->signature;
     const struct tt_model_settings *settings = model->settings;
-    if (!signature->batched || signature->max_batch < 2 || settings->pad || settings->unfold)
+    if (!signature->batched || signature->max_batch < 2 || settings->pad ||
+        tt_model_settings_has_cells(settings))
         return;
     for (int32_t i = 0; i < signature->input_count; i++) {
         const struct tt_shape *shape = &signature->inputs[i].shape;
@@ -102,7 +108,7 @@ void tt_policy_check(const struct tt_repository_model *model, struct tt_findings
                                   near ? "'?" : ", ", near ? "" : tt_auto_name);
         return;
     }
-    remark_one_step(settings, kind, findings);
+    remark_one_step(model, kind, findings);
     for (size_t i = 0; i < policy->n_option; i++)
         check_option(settings, kind->name, kind->options, kind->option_count, policy->option[i],
                      findings);

@@ -232,8 +232,8 @@ class EmulatedServer(unittest.TestCase):
         _, content = self.request("POST", "/v2/repository/index")
         reasons = {entry["name"]: entry["reason"] for entry in json.loads(content)}
         self.assertEqual(reasons["good"], "")
-        self.assertIn("an emulated model has no graph to cut", reasons["cut"])
-        self.assertIn("an emulated model has no files of cells", reasons["cells"])
+        self.assertIn("a model with backend 'emulated' has no graph to cut", reasons["cut"])
+        self.assertIn("a model with backend 'emulated' has no files of cells", reasons["cells"])
         self.assertIn("cells of a plug-in are not emulated", reasons["plugin"])
         self.assertIn("which has 3: write a `step { ... }` per type of cell, leaf and inner node", reasons["binary"])
         self.assertIn("which has 0", reasons["stepless"])

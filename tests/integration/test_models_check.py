@@ -132,6 +132,35 @@ class Advice(CheckCase):
         self.assertEqual([n for n in sorted(findings) if has(n, lengths)], ["lengths"], findings)
 
 
+    def test_models_without_a_graph(self):
+        """No remark tells to cut or to export what is no ONNX file."""
+        x = 'input { name: "x" data_type: TYPE_FP32 dims: 4 } output { name: "y" data_type: TYPE_FP32 dims: 4 } '
+        lengths = 'input { name: "lengths" data_type: TYPE_INT32 dims: -1 } output { name: "output" data_type: TYPE_UINT8 dims: 1 } '
+        steps = "".join('step { name: "%s" point { batch: 1 latency_ns: 1000 } } ' % name for name in "ab")
+        lazy, whole = 'policy { name: "lazy" } ', "point { batch: 1 latency_ns: 2000 } "
+        emulated = 'backend: "emulated" '
+        self.put("steps", b"", emulated + "max_batch_size: 4 " + x, lazy, whole + steps)
+        self.put("alone", b"", emulated + x, None, "linear { beta_ms: 1 }")
+        self.put("cells", b"", emulated + "max_batch_size: 4 " + lengths, lazy + "emulation { cells { kind: SEQ2SEQ } }", whole + steps)
+        findings, _ = self.findings()
+        self.assertEqual(findings, {"steps": [], "alone": [], "cells": []})
+
+    def test_settings_that_have_no_effect(self):
+        x = 'input { name: "x" data_type: TYPE_FP32 dims: 4 } output { name: "y" data_type: TYPE_FP32 dims: 4 } '
+        step = 'step { model_name: "good" model_version: -1 input_map { key: "x" value: "x" } output_map { key: "y" value: "y" } }'
+        self.put("good")
+        self.put("both", b"", 'platform: "ensemble" max_batch_size: 4 %s ensemble_scheduling { %s }' % (x, step), 'slo_ms: 50 policy { name: "window" } stages { count: 2 }')
+        (self.put("python", b"", 'backend: "python" ' + x, 'policy { name: "lazy" }') / "model.py").write_text("")
+        (self.put("cut", b"", 'backend: "python" ' + x, "stages { count: 2 }") / "model.py").write_text("")
+        findings, _ = self.findings()
+        remark = "%s in tutti.pbtxt has no effect in an ensemble; write it for its steps' models"
+        self.assertEqual(findings["both"], [("remark", remark % "policy"), ("remark", remark % "stages")])
+        whole = "policy lazy decides between stages, and this model runs whole: choose another policy"
+        self.assertEqual(findings["python"], [("remark", whole)])
+        cut = "version 1: a model with backend 'python' has no graph to cut: leave `stages` out of tutti.pbtxt"
+        self.assertEqual(findings["cut"], [("problem", cut)])
+
+
 class Problems(CheckCase):
     def test_everything_that_serve_refuses(self):
         slo = "slo_us: 50000 "

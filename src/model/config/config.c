@@ -199,7 +199,8 @@ static void complete_max_batch(struct tt_config_work *work, int32_t default_max_
         bool whole = tt_config_lists_whole_shape(work);
         message->max_batch_size = can_batch && !whole ? default_max_batch : 0;
         work->config->has_default_max_batch = message->max_batch_size > 0;
-        if (!can_batch && default_max_batch > 0 && tt_config_has_fixed_batch(work->onnx))
+        if (!can_batch && default_max_batch > 0 && work->config->engine->needs_file &&
+            tt_config_has_fixed_batch(work->onnx))
             tt_config_remark(work, message, "max_batch_size",
                              "requests cannot share a batch: %s of %s; export it with a symbolic "
                              "first dimension to batch",

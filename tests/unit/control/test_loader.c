@@ -386,8 +386,10 @@ static void test_emulated_steps(void **state) {
     ask(loaded, "nodes", answer);
     assert_true(tt_clock_now() >= began_at + 6 * TT_MS);
     assert_true(answer[0] == 1 && answer[1] == -2);
-    expect_unavailable(loaded, "cut", "an emulated model has no graph to cut: leave `stages` out");
-    expect_unavailable(loaded, "cells", "an emulated model has no files of cells: leave `unfold`");
+    expect_unavailable(loaded, "cut",
+                       "a model with backend 'emulated' has no graph to cut: leave `stages` out");
+    expect_unavailable(loaded, "cells",
+                       "a model with backend 'emulated' has no files of cells: leave `unfold`");
     expect_unavailable(loaded, "wrong", "profile.pbtxt");
     close_all(loaded);
 }
