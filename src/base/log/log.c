@@ -1,6 +1,7 @@
 #include "base/log/log.h"
 
 #include "base/clock.h"
+#include "base/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -88,14 +89,16 @@ static void put_plain(struct line *line, const char *text) {
 
 static void put_string(struct line *line, const char *text) {
     put(line, "\"");
-    for (; *text; text++) {
+    for (size_t left = strlen(text), step; left > 0; text += step, left -= step) {
         unsigned char c = (unsigned char)*text;
+        size_t character = tt_utf8_step(text, left);
+        step = character ? character : 1;
         if (c == '"' || c == '\\')
             put(line, "\\%c", c);
-        else if (c < 32 || c >= 127) /* not ASCII: as if it were Latin 1, so that it is JSON */
+        else if (c < 32 || c == 127 || !character) /* no UTF-8: as if it were Latin 1 */
             put(line, "\\u%04x", c);
         else
-            put(line, "%c", c);
+            put(line, "%.*s", (int)step, text);
     }
     put(line, "\"");
 }

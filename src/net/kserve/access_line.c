@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/hex.h"
 #include "base/instant.h"
+#include "base/utf8.h"
 #include "serve/inference.h"
 
 #include <string.h>
@@ -18,17 +19,19 @@ void tt_access_log_init(struct tt_access_log *self, struct tt_line_file *file, i
 
 void tt_access_log_fini(struct tt_access_log *self) { tt_text_fini(&self->line); }
 
-/* Where `is_utf8` is false: bytes outside of ASCII as if they were Latin 1, so that the line is
- * JSON whatever a client sent. */
-static void put_string(struct tt_text *line, const char *name, const char *string, bool is_utf8) {
+/* Bytes that are not UTF-8 as if they were Latin 1, so that the line is JSON whatever a client
+ * sent. */
+static void put_string(struct tt_text *line, const char *name, const char *string) {
     tt_text_puts(line, name);
     tt_text_append(line, "\"", 1);
-    for (; *string; string++) {
+    for (size_t left = strlen(string), step; left > 0; string += step, left -= step) {
         unsigned char c = (unsigned char)*string;
-        if (c < 32 || c == '"' || c == '\\' || (c >= 127 && !is_utf8))
+        size_t character = tt_utf8_step(string, left);
+        step = character ? character : 1;
+        if (c < 32 || c == 127 || c == '"' || c == '\\' || !character)
             tt_text_printf(line, "\\u%04x", c);
         else
-            tt_text_append(line, string, 1);
+            tt_text_append(line, string, step);
     }
     tt_text_append(line, "\"", 1);
 }
@@ -53,21 +56,21 @@ static void put_client(struct tt_text *line, const struct tt_access_line *of) {
     char address[TT_PEER_ADDRESS_TEXT_BYTES];
     tt_peer_address_write(of->client, address);
     if (*address)
-        put_string(line, ",\"client\":", address, false);
+        put_string(line, ",\"client\":", address);
     if (*of->identity)
-        put_string(line, ",\"identity\":", of->identity, false);
+        put_string(line, ",\"identity\":", of->identity);
     if (of->trace) {
         char hex[2 * TT_TRACE_ID_BYTES + 1] = "";
         tt_hex_write(of->trace->trace_id, TT_TRACE_ID_BYTES, hex);
-        put_string(line, ",\"trace\":", hex, false);
+        put_string(line, ",\"trace\":", hex);
     }
 }
 
 /* Of a request for inference: what was asked for, and how it ran. */
 static void put_inference(struct tt_text *line, const struct tt_kserve_request *request,
                           struct tt_inference *inference, int64_t now) {
-    if (*request->target.model) /* the router checked that it is UTF-8 */
-        put_string(line, ",\"model\":", request->target.model, true);
+    if (*request->target.model)
+        put_string(line, ",\"model\":", request->target.model);
     if (inference) {
         struct tt_inference_account account;
         tt_inference_account(inference, &account);
@@ -85,7 +88,7 @@ static void put_inference(struct tt_text *line, const struct tt_kserve_request *
         char id[ID_BYTES + 1];
         memcpy(id, request->id.bytes, request->id.length);
         id[request->id.length] = '\0';
-        put_string(line, ",\"id\":", id, false);
+        put_string(line, ",\"id\":", id);
     }
 }
 
@@ -94,8 +97,8 @@ void tt_access_log_put(struct tt_access_log *self, const struct tt_access_line *
     int64_t now = tt_clock_now();
     tt_text_clear(line);
     put_time(line);
-    put_string(line, ",\"method\":", of->method, false);
-    put_string(line, ",\"path\":", of->path, false);
+    put_string(line, ",\"method\":", of->method);
+    put_string(line, ",\"path\":", of->path);
     tt_text_printf(line, ",\"status\":%d", of->status);
     if (of->grpc_status >= 0)
         tt_text_printf(line, ",\"grpc_status\":%d", of->grpc_status);

@@ -56,9 +56,15 @@ char *tt_kserve_request_keep(struct tt_kserve_request *self, size_t size_bytes) 
 }
 
 const char *tt_kserve_request_id(const struct tt_kserve_request *self, char *out, size_t capacity) {
-    size_t margin = (size_t)self->id_margin;
+    size_t margin = (size_t)self->id_margin, length = self->id.length;
+    struct tt_json json;
     *out = '\0';
-    if (self->id.length > 2 * margin)
+    if (length <= 2 * margin)
+        return out;
+    tt_json_init(&json, self->id.bytes, length, NULL);
+    if (margin > 0 && length <= capacity && tt_json_string(&json, out, &length) == TT_OK)
+        out[length] = '\0';
+    else
         snprintf(out, capacity, "%.*s", (int)(self->id.length - 2 * margin),
                  self->id.bytes + margin);
     return out;

@@ -80,7 +80,8 @@ void tt_kserve_request_fini(struct tt_kserve_request *self);
 void tt_kserve_request_restart(struct tt_kserve_request *self);
 /* Memory for a codec that lives as long as the request; NULL: none left. */
 char *tt_kserve_request_keep(struct tt_kserve_request *self, size_t size_bytes);
-/* The request's id without quotes, for log lines: "" where there is none. */
+/* The request's id, for log lines: "" where there is none. One that does not fit is cut, and in
+ * JSON keeps its escapes. */
 const char *tt_kserve_request_id(const struct tt_kserve_request *self, char *out, size_t capacity);
 
 /* How many rows so many bytes of binary inputs have, if they are right: where all inputs are of

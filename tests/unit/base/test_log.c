@@ -84,10 +84,10 @@ static void levels_and_forms(void **state) {
 static void one_line_whatever_is_in_it(void **state) {
     (void)state;
     begin(true);
-    tt_log_write(&log_, TT_LOG_WARNING, "a\"b\\", "two\nlines, \x01 and \xff");
+    tt_log_write(&log_, TT_LOG_WARNING, "a\"b\\", "two\nlines, \x01, \xc3\xa9 and \xff");
     assert_int_equal(lines(read_all()), 1);
     assert_non_null(strstr(said, "\"level\":\"warning\""));
-    assert_non_null(strstr(said, "\"message\":\"two\\u000alines, \\u0001 and \\u00ff\""));
+    assert_non_null(strstr(said, "\"message\":\"two\\u000alines, \\u0001, \xc3\xa9 and \\u00ff\""));
     assert_non_null(strstr(said, "\"request_id\":\"a\\\"b\\\\\"}\n"));
     log_.is_json = false;
     tt_log_write(&log_, TT_LOG_WARNING, "x\ny", "two\nlines");

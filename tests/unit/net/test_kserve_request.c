@@ -139,6 +139,31 @@ static void ids_are_bounded_and_unescaped(void **state) {
     }
 }
 
+/* What the log shows. */
+static void ids_are_unescaped_where_they_fit(void **state) {
+    (void)state;
+    static const struct {
+        const char *id;
+        int32_t margin;
+        const char *shown;
+    } cases[] = {{"", 0, ""},
+                 {"a\\b", 0, "a\\b"},
+                 {"\"\"", 1, ""},
+                 {"\"a\\\"b\\u00e9\"", 1, "a\"b\xc3\xa9"},
+                 {"0123456789abcdef", 0, "0123456789abcde"},
+                 {"\"\\u00e9\\u00e9\\u00e9\"", 1, "\\u00e9\\u00e9\\u0"}};
+    for (size_t c = 0; c < TT_COUNT(cases); c++) {
+        struct tt_kserve_request request;
+        char shown[16];
+        tt_kserve_request_init(&request);
+        tt_text_puts(&request.id, cases[c].id);
+        request.id_margin = cases[c].margin;
+        assert_ptr_equal(tt_kserve_request_id(&request, shown, sizeof(shown)), shown);
+        assert_string_equal(shown, cases[c].shown);
+        tt_kserve_request_fini(&request);
+    }
+}
+
 static enum tt_err count_up(const struct tt_kserve_input *input, void *to, size_t size_bytes,
                             struct tt_error *reason) {
     int32_t *values = to;
@@ -311,6 +336,7 @@ static void test_load_bodies(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ids_are_bounded_and_unescaped),
+        cmocka_unit_test(ids_are_unescaped_where_they_fit),
         cmocka_unit_test_setup_teardown(test_request_without_json, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_decoder, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_wrong_inputs, set_up, tear_down),
