@@ -54,6 +54,9 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(nodes["s1"]["devices"], 2)
         self.assertEqual(nodes["s1"]["threads"], int(os.environ.get("TUTTI_CLUSTER_SCHEDULER_THREADS", "0")))
         self.assertEqual(nodes["f1"]["epoch"], nodes["s1"]["epoch"])
+        told = (ROOT / "docs" / "FORMATS.md").read_text().split("## `tutti cluster --json`", 1)[1].split("\n## ", 1)[0]
+        for node in nodes.values():
+            self.assertEqual([key for key in node if "`%s`" % key not in told], [])
         status, answer = cluster.infer("f1", 1, model="none")
         self.assertIn(status, (400, 404), answer)
         status, answer = cluster.infer("s1", 1)
