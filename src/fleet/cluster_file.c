@@ -136,6 +136,17 @@ static enum tt_err read_extras(char *const *words, int32_t count, struct tt_clus
                          MAX_DEVICES);
 }
 
+/* Each node listens at its own address. */
+static enum tt_err check_address(const struct tt_cluster_file *self,
+                                 const struct tt_cluster_place *place, struct tt_error *why) {
+    for (int32_t i = 0; i < self->count; i++)
+        if (self->places[i].tcp_port == place->tcp_port &&
+            strcmp(self->places[i].host, place->host) == 0)
+            return tt_fail(TT_ERR_INVALID, why, "'%s' has the address of '%s'", place->name,
+                           self->places[i].name);
+    return TT_OK;
+}
+
 static enum tt_err read_place(struct tt_cluster_file *self, enum tt_cluster_role role,
                               char *const *words, int32_t count, struct tt_error *why) {
     if (count < 3)
@@ -154,6 +165,8 @@ static enum tt_err read_place(struct tt_cluster_file *self, enum tt_cluster_role
     *place = (struct tt_cluster_place){.role = role};
     snprintf(place->name, sizeof(place->name), "%s", words[1]);
     enum tt_err err = read_address(words[2], place, why);
+    if (!err)
+        err = check_address(self, place, why);
     if (!err)
         err = read_extras(words, count, place, why);
     self->count += err == TT_OK;

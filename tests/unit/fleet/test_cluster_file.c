@@ -90,6 +90,7 @@ static void what_is_wrong_is_named(void **state) {
         {"backend b :7", "is no address"},
         {"backend b! h:7", "'b!' is no name"},
         {"backend b h:7\nbackend b h:8", "f:2: the name 'b' is given twice"},
+        {"backend b h:7\nbackend c g:7\nscheduler s h:7", "f:3: 's' has the address of 'b'"},
         {"frontend b h:7 devices=2", "only a backend may have devices=N"},
         {"backend b h:7 devices=0", "N in 1 to"},
         {"backend b h:7 grants=65", "grants=N with N in 1 to 64"},
