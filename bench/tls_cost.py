@@ -49,7 +49,7 @@ def microseconds(given, folder, way):
     load = [given.tutti, "load", server.address, "--model", "identity", "--binary", "--json"]
     load += ["--rate", given.rate, "--connections", given.clients] if given.rate else ["--concurrency", given.clients]
     load += ["--tls-ca", folder + "/cert.pem"] if tls else []
-    load += ["--token-file", folder + "/token"] if tokens or tls else []
+    load += ["--token-file", folder + "/token"] if tokens else []
     found = server.microseconds(load, given.requests)
     server.stop()
     return found
