@@ -3,8 +3,10 @@
 #include "base/hex.h"
 
 #include <openssl/crypto.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/sha.h>
+#include <pthread.h>
 #include <string.h>
 #include <strings.h>
 
@@ -12,8 +14,21 @@ enum { BASIC_BYTES = 512 };
 
 _Static_assert(sizeof(struct tt_token_digest) == SHA256_DIGEST_LENGTH, "a digest of SHA-256");
 
+static EVP_MD *sha256; /* NULL: OpenSSL looks it up each time, which takes as long as a digest */
+
+static void fetch_sha256(void) {
+    sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
+    if (!sha256)
+        ERR_clear_error();
+}
+
 void tt_token_digest(const char *token, size_t length, struct tt_token_digest *out_digest) {
-    SHA256((const unsigned char *)token, length, (unsigned char *)out_digest->words);
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    unsigned char digest[SHA256_DIGEST_LENGTH];
+    pthread_once(&once, fetch_sha256);
+    if (!sha256 || EVP_Digest(token, length, digest, NULL, sha256, NULL) != 1)
+        SHA256((const unsigned char *)token, length, digest);
+    memcpy(out_digest->words, digest, sizeof(digest));
 }
 
 /* "USER:TOKEN" in base64: what a browser sends that was asked for a password. */
