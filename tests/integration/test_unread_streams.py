@@ -24,7 +24,7 @@ import test_streams  # noqa: E402
 from test_streams import ENDLESS_WORDS  # noqa: E402
 
 STREAMS = 1000
-STREAM_WORDS = 256
+STREAM_WORDS = 64
 WORD_BYTES = 128  # an event, or a message
 MIB = 1 << 20
 GRPC_PATH = "/inference.GRPCInferenceService/ModelStreamInfer"
