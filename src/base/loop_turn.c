@@ -5,11 +5,8 @@
 #define MIXED_NS (60 * TT_S)
 
 void tt_loop_turn_init(struct tt_loop_turn *self, void (*wake)(void *context), void *context) {
-    *self = (struct tt_loop_turn){.length_ns = TT_LOOP_TURN_NS,
-                                  .number = 1,
-                                  .last_lane = -1,
-                                  .wake = wake,
-                                  .context = context};
+    *self = (struct tt_loop_turn){
+        .length_ns = TT_LOOP_TURN_NS, .number = 1, .wake = wake, .context = context};
     tt_list_init(&self->waiting);
     for (int32_t i = 0; i < TT_LOOP_LANES; i++)
         tt_list_init(&self->lanes[i].behind);
@@ -18,6 +15,10 @@ void tt_loop_turn_init(struct tt_loop_turn *self, void (*wake)(void *context), v
 void tt_loop_turn_next(struct tt_loop_turn *self) {
     self->ends_at = 0;
     self->number++;
+}
+
+static struct tt_loop_lane *lane_of(struct tt_loop_turn *self, uint32_t number) {
+    return &self->lanes[number % TT_LOOP_LANES];
 }
 
 static bool is_over_at(struct tt_loop_turn *self, int64_t now) {
@@ -29,26 +30,24 @@ static bool is_over_at(struct tt_loop_turn *self, int64_t now) {
 bool tt_loop_turn_is_over(struct tt_loop_turn *self) { return is_over_at(self, tt_clock_now()); }
 
 bool tt_loop_turn_must_wait(struct tt_loop_turn *self, uint32_t lane, bool is_long) {
-    struct tt_loop_lane *own = &self->lanes[lane % TT_LOOP_LANES];
+    struct tt_loop_lane *own = lane_of(self, lane);
     if (self->goes_on)
         return false;
     int64_t now = tt_clock_now();
     bool is_over = is_over_at(self, now);
-    if (self->last_lane >= 0 && self->last_lane != lane % TT_LOOP_LANES)
+    if (self->last_lane && self->last_lane != own)
         self->mixed_until = now + MIXED_NS;
-    self->last_lane = lane % TT_LOOP_LANES;
-    bool was_served = own->served_in == self->number;
-    bool has_waiting = !tt_list_empty(&own->behind);
-    if (is_over && is_long)
-        return true;
-    if (now < self->mixed_until && (has_waiting || (is_over && was_served)))
-        return true;
-    own->served_in = self->number;
-    return false;
+    self->last_lane = own;
+    bool is_mixed = now < self->mixed_until, was_served = own->served_in == self->number;
+    bool must_wait = (is_over && is_long) || (is_mixed && !tt_list_empty(&own->behind)) ||
+                     (is_mixed && is_over && was_served);
+    if (!must_wait)
+        own->served_in = self->number;
+    return must_wait;
 }
 
 void tt_loop_turn_defer(struct tt_loop_turn *self, struct tt_loop_behind *behind) {
-    struct tt_loop_lane *lane = &self->lanes[behind->lane % TT_LOOP_LANES];
+    struct tt_loop_lane *lane = lane_of(self, behind->lane);
     if (tt_list_linked(&behind->node))
         return;
     behind->turn = self;

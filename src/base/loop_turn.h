@@ -23,10 +23,10 @@
 
 enum { TT_LOOP_TURN_NS = 1000 * 1000, TT_LOOP_LANES = 1024 };
 
-/* What a connection has put off. */
+/* What a connection, or the loop itself, has put off. */
 struct tt_loop_behind {
     struct tt_list_node node;
-    uint32_t lane;
+    uint32_t lane;             /* 0 for the loop's own: new connections, pages that are shared */
     struct tt_loop_turn *turn; /* that it waits for */
     void (*go_on)(struct tt_loop_behind *behind);
 };
@@ -43,8 +43,8 @@ struct tt_loop_turn {
     struct tt_list waiting;     /* lanes; one whose connections were forgotten is among them, too */
     int32_t behind_count;       /* on all lanes */
     bool goes_on;               /* _go_on is calling: it has taken the turn for a connection */
-    int64_t last_lane;          /* that read; -1: none */
-    int64_t mixed_until;        /* several lanes have read within a minute before */
+    const struct tt_loop_lane *last_lane; /* that asked to read; NULL: none */
+    int64_t mixed_until;                  /* several lanes have asked within a minute before */
     void (*wake)(void *context); /* the loop, soon; NULL: its owner calls _go_on by itself */
     void *context;
     struct tt_loop_lane lanes[TT_LOOP_LANES];

@@ -4,9 +4,9 @@
  * Life of a connection: idle -> head -> body -> in flight (its exchange runs elsewhere) -> writing
  * -> idle again, or lingering until the client has read the last reply. One request of a connection
  * is in flight at a time; requests that a client sends ahead wait, up to `limits.pipeline_bytes`,
- * so that replies keep the order. Those that are answered at once are handled while the loop's turn
- * lasts (base/loop_turn.h); then the rest waits for the next turn. A client that closes its
- * connection, or its sending half, while its request is in flight has gone: the exchange is
+ * so that replies keep the order. Sockets are read, and requests that are answered at once handled,
+ * while the loop's turn lasts (base/loop_turn.h); the rest waits for its turn. A client that closes
+ * its connection, or its sending half, while its request is in flight has gone: the exchange is
  * abandoned. With TLS the handshake is a part of `head`, under its time limit; a client that does
  * not finish it is closed without a reply.
  *

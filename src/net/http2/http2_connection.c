@@ -17,7 +17,7 @@ struct connection {
     uv_shutdown_t shutdown;
     struct tt_text unsent;             /* copied from an output that the socket did not take */
     struct tt_text ahead;              /* received, for a later turn of the loop */
-    struct tt_loop_behind behind;      /* if there is any */
+    struct tt_loop_behind behind;      /* reading, or what is `ahead`, waits for that turn */
     struct tt_body_part waiting;       /* its answers that the client does not take */
     int64_t heard_at_ms, pinged_at_ms; /* pinged_at_ms 0: no PING is unanswered */
     int64_t write_began_at_ms, accepted_at_ms, lingers_since_ms;

@@ -14,8 +14,8 @@
  * Answers that a client does not take count against the limit of all (net/access/answer_budget.h),
  * and the connection that has held the most for the longest is closed.
  *
- * What a client sent ahead is handled while the loop's turn lasts (base/loop_turn.h); the
- * rest waits, and so does reading.
+ * Connections read, and what they read is handled, while the loop's turn lasts (base/loop_turn.h);
+ * the rest waits: unread in the socket, or kept.
  *
  * `struct tt_http2_connections` holds what all connections of a loop share. Its owner accepts and
  * runs the timer. Everything happens on the loop's thread. Implemented in http2_connection.c. */

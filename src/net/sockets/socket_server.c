@@ -145,12 +145,11 @@ static void accept_later(struct tt_loop_behind *behind) {
 static void on_connection(uv_stream_t *server, int status) {
     struct tt_socket_server *self = server->data;
     int which = server == (uv_stream_t *)&self->sockets[1].tcp;
-    if (status == 0 && tt_loop_turn_is_over(&self->turn)) {
-        tt_loop_turn_defer(&self->turn, &self->accepts[which].behind);
-        return; /* libuv offers no other client before this one was taken */
-    }
     if (status == 0) {
-        accept_one(self, which);
+        if (tt_loop_turn_is_over(&self->turn)) /* libuv offers no other client before it is taken */
+            tt_loop_turn_defer(&self->turn, &self->accepts[which].behind);
+        else
+            accept_one(self, which);
         return;
     }
     tt_log_limited(self->log, TT_LOG_WARNING, NULL, "cannot accept a connection: %s",
