@@ -5,10 +5,12 @@
     bench/decoder.py --size 64 --seconds 2  2 layers, h = 64, 64 places: 64 KB
     bench/decoder.py --svg decoder.svg      draws the latencies per word
 
-The decoder reads a prompt word by word, then writes until <eos>. Keys and values are in the request's slot. Weights are
-generated. The prompt decides the length of the answer: each of its words is worth 0.5 to 1.3 words.
+The decoder reads a prompt word by word, then writes until <eos>. Keys and values are the request's cache, which each cell
+updates in place. Weights are generated. The prompt decides the length of the answer: each of its words is worth 0.5 to 1.3
+words.
 
   continuous  policy `cellular`: requests join and leave at every word
+  copied      the same policy and weights; keys and values are in the request's slot, and each cell writes them anew
   static      policy `padded`, one bucket: up to 16 that wait run until the longest of them has said <eos>
   alone       policy `serial`: each request alone
 
@@ -34,9 +36,13 @@ from own_server import ROOT, Server, folder_of, in_turn, make_model, make_ways
 sys.path.insert(0, str(ROOT / "scripts"))
 CACHE_PLACES = {64: 64, 256: 256}
 CACHE_BYTES = {64: 2 * 2 * 64 * 64 * 4, 256: 2 * 4 * 256 * 256 * 4}  # keys and values, layers, places, size, fp32
+CELLULAR = (
+    'policy { name: "cellular" option { key: "ahead" value: "1" } '
+    'option { key: "max_tasks" value: "%(max_tasks)d" } }\n'
+)
 POLICIES = {
-    "continuous": 'policy { name: "cellular" option { key: "ahead" value: "1" } '
-    'option { key: "max_tasks" value: "%(max_tasks)d" } }\n',
+    "continuous": CELLULAR,
+    "copied": CELLULAR,
     "static": 'length { pad: true }\npolicy { name: "padded" option { key: "width" value: "0" } }\n',
     "alone": 'policy { name: "serial" option { key: "drop" value: "none" } }\n',
 }
@@ -62,12 +68,16 @@ def parse_arguments():
 
 
 def make_models(folder, options):
-    """A repository per policy."""
-    made = make_model("decoder%d" % options.size, folder / "made")
-    subprocess.run([options.tutti, "profile", made, "--runs", "20"], check=True, capture_output=True)
-    given = {"max_tasks": options.max_tasks}
-    make_ways(made, folder, {way: policy % given if "%" in policy else policy for way, policy in POLICIES.items()})
-    return made.name
+    """A repository per way, with a model of one name."""
+    given, name = {"max_tasks": options.max_tasks}, "decoder%d" % options.size
+    policies = {way: policy % given if "%" in policy else policy for way, policy in POLICIES.items()}
+    copied = {"copied": policies.pop("copied")}
+    for model, ways in ((name, copied), (name + "_cached", policies)):
+        made = make_model(model, folder / ("made " + model))
+        made = made.rename(made.parent / name)
+        subprocess.run([options.tutti, "profile", made, "--runs", "20"], check=True, capture_output=True)
+        make_ways(made, folder, ways)
+    return name
 
 
 def draw_requests(options):
@@ -107,7 +117,7 @@ def figures(way, load, work, size):
         "latencies_ms": load.latencies_ms,
         "word_ms": [took / word for took, (_, word) in zip(load.latencies_ms, done)],
         "wait_ms": load.wait_ms(),
-        "rows": load.rows() if way == "continuous" else load.requests_per_task(),
+        "rows": load.rows() if POLICIES[way] == CELLULAR else load.requests_per_task(),
         "used": (words + read) / max(1, load.sum("cells")),
         "copied_per_cell": load.sum("cell_gathered_bytes") / CACHE_BYTES[size] / max(1, load.sum("cells")),
         "refused": load.refused,
@@ -203,11 +213,11 @@ def tell_work(options, work):
            statistics.mean(words), options.rounds, options.seconds)
     )
     size, used = CACHE_BYTES[options.size], statistics.mean(sum(pair) for pair in work) / CACHE_PLACES[options.size]
-    slots = {"continuous": options.max_tasks + 2, "static": 3, "alone": 3}
-    print("cache of a slot: %d KiB, of which a request comes to use %.0f %%; promised to each request in flight: %s" % (
-        size / 1024, 100 * used,
-        ", ".join("%s %d slots, %.1f MiB" % (way, count, count * size / 2**20) for way, count in slots.items())
-    ), flush=True)
+    print(
+        "cache of a request: %d KiB, of which it comes to use %.0f %%; copied: %d of them promised to each"
+        % (size / 1024, 100 * used, options.max_tasks + 2),
+        flush=True,
+    )
 
 
 def main():

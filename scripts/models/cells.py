@@ -8,6 +8,7 @@ its chain, so that both can be compared on the same requests.
 import functools
 
 import numpy as np
+from onnx import TensorProto
 
 from .onnx_graph import ONNX_TYPES, Graph
 from .repository import Model, Tensor
@@ -321,22 +322,27 @@ class Attention:
                      g.weight(name + ".up", weights["up"]))
         return g.op("MatMul", g.op("Relu", inner), g.weight(name + ".down", weights["down"]))
 
-    def body(self, g, token):
-        """Everything up to the last layer, and the new state; returns the last layer's output."""
+    def _prepare(self, g, place):
+        """What every layer's _attend() needs."""
         h, d = self.heads, self.size // self.heads
-        place = g.input("place", "INT64", ["N"])
         wide = g.op("Unsqueeze", place, g.constant([1, 2, 3], np.int64))  # [N, 1, 1, 1]
         key_at, value_at = (g.op("Expand", wide, g.constant(shape, np.int64))
                             for shape in ([1, h, d, 1], [1, h, 1, d]))
         count = np.arange(self.longest, dtype=np.int64)
         seen = g.op("LessOrEqual", g.constant(count.reshape(1, 1, 1, -1), np.int64), wide)
+        return key_at, value_at, seen
+
+    def body(self, g, token):
+        """Everything up to the last layer, and the new state; returns the last layer's output."""
+        place = g.input("place", "INT64", ["N"])
         x = g.op(
             "Add",
             g.op("Gather", g.weight("words", self.words), token),
             g.op("Gather", g.weight("places", self.places), place),
         )
+        prepared = self._prepare(g, place)
         for layer in range(self.layers):
-            x = g.op("Add", x, self._attend(g, x, layer, key_at, value_at, seen))
+            x = g.op("Add", x, self._attend(g, x, layer, *prepared))
             x = g.op("Add", x, self._think(g, x, layer))
         g.op("Add", place, g.constant([1], np.int64), out="place_out")
         g.output("place_out", "INT64", ["N"])
@@ -372,8 +378,38 @@ class Attention:
         return g.to_bytes()
 
 
-def build_decoder(size, vocabulary, layers, heads, longest):
-    attention = Attention(size, vocabulary, layers, heads, longest)
+class CachedAttention(Attention):
+    """The same, and the same weights, but keys and values are updated in place: the operator writes
+    one word's into the state's memory, and reads only what `place` says is there."""
+
+    def _prepare(self, g, place):
+        # A cell that runs in vain may be beyond the end.
+        last = g.op("Min", place, g.constant([self.longest - 1], np.int64))
+        longest = g.op("Add", g.op("ReduceMax", last, keepdims=0), g.constant(1, np.int64))
+        return (g.op("Cast", last, to=TensorProto.INT32), g.op("Cast", longest, to=TensorProto.INT32))
+
+    def _attend(self, g, x, layer, seen, longest):
+        name = "layer%d" % layer
+        h, d = self.heads, self.size // self.heads
+        for state in ("keys%d", "values%d"):
+            g.input(state % layer, "FP32", ["N", h, self.longest, d])
+            g.output(state % layer + "_out", "FP32", ["N", h, self.longest, d])
+        qkv = g.op("MatMul", self._normal(g, x, name + ".before"),
+                   g.weight(name + ".qkv", self.weights[layer]["qkv"]))
+        parts = [name + ".q", name + ".k", name + ".v"]
+        g.op("Split", qkv, outs=parts, axis=1)
+        q, k, v = (g.op("Unsqueeze", part, g.constant([1], np.int64)) for part in parts)
+        mixed = g.op(
+            "GroupQueryAttention", q, k, v, "keys%d" % layer, "values%d" % layer, seen, longest,
+            outs=[name + ".mixed", "keys%d_out" % layer, "values%d_out" % layer],
+            domain="com.microsoft", num_heads=h, kv_num_heads=h, scale=d**-0.5,
+        )
+        flat = g.op("Squeeze", mixed, g.constant([1], np.int64))
+        return g.op("MatMul", flat, g.weight(name + ".out", self.weights[layer]["out"]))
+
+
+def build_decoder(size, vocabulary, layers, heads, longest, kind=Attention):
+    attention = kind(size, vocabulary, layers, heads, longest)
     return {"read.onnx": attention.read_bytes(), "write.onnx": attention.write_bytes()}
 
 
@@ -472,19 +508,20 @@ def _bidirectional(size, vocabulary, max_batch):
     )
 
 
-def _decoder(size, vocabulary, layers, heads, longest, max_batch):
+def _decoder(size, vocabulary, layers, heads, longest, max_batch, cached=False):
     names = [kind % layer for layer in range(layers) for kind in ("keys%d", "values%d")]
-    shared = "".join(
-        '  state { output: "%s_out" input: "%s" }\n' % (name, name)
-        for name in names + ["place", "budget"]
-    )
+    state = '  state { output: "%s_out" input: "%s"%s }\n'
+    shared = "".join(state % (name, name, " in_place: true" if cached else "") for name in names)
+    shared += "".join(state % (name, name, "") for name in ("place", "budget"))
     word = '  state { output: "word" input: "previous" initial: %d }\n' % GO
     half = longest // 2  # so that the prompt and the answer fit the cache
     return Model(
-        "decoder%d" % size,
+        "decoder%d%s" % (size, "_cached" if cached else ""),
         [Tensor("tokens", "INT64", [-1])],
         [Tensor("word", "INT64", [-1])],
-        lambda: build_decoder(size, vocabulary, layers, heads, longest),
+        lambda: build_decoder(
+            size, vocabulary, layers, heads, longest, CachedAttention if cached else Attention
+        ),
         has_config=False,
         settings=_cell("read.onnx", vocabulary, shared, max_batch=max_batch)
         + _cell("write.onnx", states=shared + word, emit="word", max_batch=max_batch)
@@ -501,6 +538,7 @@ def test_models():
         _seq2seq(64, 500, 64, 32),
         _tree(64, 1000, 64),
         _decoder(64, 500, 2, 4, 64, 16),
+        _decoder(64, 500, 2, 4, 64, 16, cached=True),
     ]
 
 
@@ -531,6 +569,7 @@ def large_models():
         _seq2seq(256, 10000, 64, 32),
         _tree(256, 10000, 64),
         _decoder(256, 10000, 4, 4, 256, 16),
+        _decoder(256, 10000, 4, 4, 256, 16, cached=True),
         _chain(1024, 10000, 64),
         _whole_chain(1024, 10000, 64),
         _seq2seq(1024, 10000, 64, 32),

@@ -70,9 +70,11 @@ class Graph:
         )
 
     def to_bytes(self):
+        domains = sorted({node.domain for node in self.nodes} - {""})
         model = helper.make_model(
             self.to_graph(),
-            opset_imports=[helper.make_opsetid("", self.opset)],
+            opset_imports=[helper.make_opsetid("", self.opset)]
+            + [helper.make_opsetid(domain, 1) for domain in domains],
             ir_version=IR_VERSION,
             producer_name="tutti",
         )

@@ -392,7 +392,9 @@ static enum tt_err load_cell_set(const struct bench *bench, const char *name,
                        "emulation { cells { ... } } in tutti.pbtxt",
                        name, bench->runtime.kind->traits.name);
     enum tt_err err = tt_engine_load(&bench->runtime, bench->engine, &spec, out_loaded, why);
-    if (!err && tt_cell_slots_init(&by->slots, ops->cell_slots(*out_loaded))) {
+    int32_t caches = !err && ops->cell_caches ? ops->cell_caches(*out_loaded) : 0;
+    if (!err && (tt_cell_slots_init(&by->slots, ops->cell_slots(*out_loaded)) ||
+                 (caches > 0 && tt_cell_caches_init(&by->caches, caches)))) {
         ops->unload(*out_loaded);
         err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     }

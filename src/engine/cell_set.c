@@ -64,6 +64,7 @@ static enum tt_err plan_output(struct tt_cell_set *self, int32_t type, int32_t o
         else
             output.copies[output.copy_count++] = s;
         err = claim(self, s, &kind->signature.outputs[o], why);
+        self->tensors[s].in_place |= kind->states[s].in_place;
     }
     int32_t shown = self->cells->signature.output_count;
     for (int32_t k = 0; !err && k < shown; k++) {
@@ -167,6 +168,7 @@ enum tt_err tt_cell_set_plan(struct tt_cell_set *self, struct tt_error *why) {
         struct tt_cell_plan *plan = &self->plans[t];
         plan->arity = kind->arity;
         plan->max_batch = kind->max_batch;
+        plan->has_cache = kind->has_cache;
         plan->emit = -1;
         for (int32_t k = 0; k < TT_MAX_TENSORS; k++)
             plan->answers[k] = -1;

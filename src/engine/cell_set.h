@@ -8,6 +8,12 @@
  * reads them in place (C6). Only slots hold data of a request, so memory grows with the cells that
  * are alive.
  *
+ * States in place are the exception: all of them are the request's *cache*. It has a row of its own
+ * in each of their tensors, and every cell of the request reads and writes that row. So a batch is
+ * run in one piece where its rows are adjacent, and nothing is ever gathered. Which row a request
+ * has, the submitter of tasks decides (serve/cell_caches.h). A cell that runs in vain, or again
+ * after its batch failed, has written its row: the graph must make the same of it.
+ *
  * An input without a source is bound to rows that hold its initial value.
  *
  * Life: an engine allocates it with a plan per type and sets `cells`; _plan fills tensors and
@@ -22,8 +28,9 @@
 enum { TT_CELL_TENSORS = TT_CELLS_MAX_STATES + TT_MAX_TENSORS + TT_CELLS_MAX_TYPES };
 
 struct tt_cell_tensor {
-    char *bytes; /* [slot_count] rows on the host; NULL: it has none there */
+    char *bytes; /* rows on the host, one per slot or per cache; NULL: it has none there */
     size_t row_bytes;
+    bool in_place; /* of caches */
     enum tt_dtype dtype;
     struct tt_shape shape; /* dims[0] is ignored */
 };
@@ -54,12 +61,13 @@ struct tt_cell_plan {
     struct tt_cell_output outputs[TT_MAX_TENSORS]; /* only those that are read */
     int32_t emit;                                  /* tensor; -1: none */
     bool emits_integer;                            /* one INT32 or INT64 */
+    bool has_cache;
     int32_t answers[TT_MAX_TENSORS]; /* the tensor of each of the request's outputs; -1: none */
 };
 
 struct tt_cell_set {
     const struct tt_cells *cells; /* borrowed */
-    int32_t slot_count;
+    int32_t slot_count, cache_count;
     struct tt_cell_tensor tensors[TT_CELL_TENSORS];
     uint8_t *type_of; /* [slot_count]: type of the cell that wrote the slot */
     struct tt_cell_plan plans[];
@@ -72,6 +80,10 @@ void tt_cell_set_fini(struct tt_cell_set *self);
 
 static inline char *tt_cell_row(const struct tt_cell_tensor *tensor, int32_t slot) {
     return tensor->bytes + tensor->row_bytes * (size_t)slot;
+}
+/* True if slots have rows in the tensor, on the host. */
+static inline bool tt_cell_tensor_has_slots(const struct tt_cell_tensor *tensor) {
+    return tensor->bytes && !tensor->in_place;
 }
 /* The value of a slot in an INT32 or INT64 tensor of one element per row, on the host. */
 int64_t tt_cell_integer(const struct tt_cell_tensor *tensor, int32_t slot);

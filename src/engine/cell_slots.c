@@ -17,6 +17,7 @@ enum tt_err tt_cell_slots_init(struct tt_cell_slots *self, int32_t capacity) {
     if (!self->free || !self->orphan_of) {
         free(self->free);
         free(self->orphan_of);
+        *self = (struct tt_cell_slots){0};
         return TT_ERR_NO_MEMORY;
     }
     memset(self->free, 0xff, (size_t)word_count(self) * sizeof(*self->free));

@@ -116,6 +116,11 @@ struct tt_engine_cell {
     /* The first cache line ends with sources[0]: a cell of a chain that needs no copies reads no
      * more. */
     int32_t exit;
+    /* Of a type with a cache (engine/cell_set.h): the row of the cache's memory that it updates in
+     * place. If that is not `cache_from`, the cell first copies that row there; -1: the initial
+     * values. The cells of a task are in the order of their rows; those with adjacent ones are one
+     * run. */
+    int32_t cache, cache_from;
     /* C1: only of a task that says `is_mixed`: the model of its request, whose slots it reads and
      * writes, and its type there. */
     struct tt_engine_model *home;
@@ -131,8 +136,10 @@ _Static_assert(sizeof(void *) != 8 || offsetof(struct tt_engine_cell, sources[1]
 struct tt_engine_sequence {
     const struct tt_engine_elements *inputs; /* as in tt_engine_cell */
     void *user;
-    const int32_t *repeats; /* [step_count]: cells of each type (decoder: maximum); borrowed */
-    int32_t slots[3];       /* the request's own; the last may be the one that holds `state` */
+    const int32_t *repeats;    /* [step_count]: cells of each type (decoder: maximum); borrowed */
+    int32_t slots[3];          /* the request's own; the last may be the one that holds `state` */
+    int32_t cache, cache_from; /* as in tt_engine_cell; the latter for its first cell here */
+    int32_t number;            /* the caller's */
     struct tt_cell_answer *answer; /* receives the rows that it emits */
     /* Position: how many cells of first_step's type are done (rounds, in a recurrent block), and
      * the slot that the last cell wrote (-1: none has run). Updated at completion unless aborted;
@@ -314,6 +321,8 @@ struct tt_engine_ops {
     int32_t (*stage_slots)(const struct tt_engine_model *model);
     /* Number of slots of a model of cells. NULL: the engine runs no models of cells. */
     int32_t (*cell_slots)(const struct tt_engine_model *model);
+    /* Number of rows for caches of a model of cells; 0: it has none. NULL: as 0. */
+    int32_t (*cell_caches)(const struct tt_engine_model *model);
     void (*unload)(struct tt_engine_model *take_model); /* no task of it may be queued or running */
     /* Output `index` for the rows [first_row, first_row + rows) of the result; borrowed until the
      * result is released. */

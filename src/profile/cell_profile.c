@@ -106,8 +106,11 @@ static enum tt_err run_cells(struct measuring *m, int32_t type, int32_t batch, i
     int32_t from = run % 2 ? batch : 0;
     bool begins = run % m->cells->max_length == 0;
     for (int32_t i = 0; i < batch; i++) {
-        m->cell[i] = (struct tt_engine_cell){
-            .inputs = m->elements, .slot = batch - from + i, .why = &m->failures[i]};
+        m->cell[i] = (struct tt_engine_cell){.inputs = m->elements,
+                                             .slot = batch - from + i,
+                                             .cache = i,
+                                             .cache_from = begins ? -1 : i,
+                                             .why = &m->failures[i]};
         for (int32_t q = 0; q < m->cells->types[type].arity; q++)
             m->cell[i].sources[q] = begins ? -1 : from + i;
     }

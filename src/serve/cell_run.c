@@ -73,6 +73,7 @@ enum tt_err tt_cell_run_new(struct tt_served_model *model, const struct tt_tenso
                                  .is_plain = unfolded->output_length == 0,
                                  .inputs = (struct tt_engine_elements *)(memory + elements),
                                  .repeats = (int32_t *)(memory + repeats),
+                                 .cache = -1,
                                  .state = -1};
     fill(self, inputs, memory + bytes);
     if (model->cells->by_cell)
@@ -101,6 +102,18 @@ static bool promise(struct tt_cell_run *self, int32_t more) {
     return true;
 }
 
+/* Of a model with caches. */
+static void free_cache(struct tt_cell_run *self) {
+    struct tt_cell_caches *caches = &self->model->cells->caches;
+    if (self->cache < 0)
+        tt_cell_slots_unreserve(&caches->rows, 1);
+    else if (!self->left_cache)
+        tt_cell_caches_leave(caches, self->cache);
+    if (self->cache >= 0)
+        tt_cell_caches_left(caches, self->cache);
+    tt_counter_add(&self->model->stats->cell_caches_promised, -1);
+}
+
 void tt_cell_run_free(struct tt_cell_run *take_run) {
     if (!take_run || take_run->is_lost)
         return;
@@ -111,6 +124,8 @@ void tt_cell_run_free(struct tt_cell_run *take_run) {
             tt_cell_slots_give(slots, take_run->specs[s].slot);
     if (take_run->state >= 0)
         tt_cell_slots_give(slots, take_run->state);
+    if (take_run->reserved && tt_cell_caches_exist(&take_run->model->cells->caches))
+        free_cache(take_run);
     if (take_run->reserved)
         promise(take_run, -take_run->reserved);
     tt_cell_graph_free(take_run->graph);
@@ -140,7 +155,16 @@ bool tt_cell_run_reserve(struct tt_cell_run *self, int32_t max_tasks) {
         count = (longest < max_tasks ? longest : max_tasks) + 1;
     if (!self->graph)
         count = (int32_t)TT_COUNT(((struct tt_engine_sequence *)NULL)->slots);
-    return promise(self, count);
+    struct tt_cell_caches *caches = &self->model->cells->caches;
+    bool has_cache = tt_cell_caches_exist(caches);
+    if (has_cache && !tt_cell_slots_reserve(&caches->rows, 1))
+        return false;
+    bool has_room = promise(self, count);
+    if (has_cache && has_room)
+        tt_counter_add(&self->model->stats->cell_caches_promised, 1);
+    else if (has_cache)
+        tt_cell_slots_unreserve(&caches->rows, 1);
+    return has_room;
 }
 
 /* ---- by cells ---- */
@@ -212,6 +236,10 @@ enum tt_fate tt_cell_run_settle(struct tt_cell_run *self, const struct tt_task_i
         return TT_FATE_GOES_ON;
     state->end = repeat;
     state->slot = cell->slot;
+    if (self->cache >= 0) { /* what is still in flight runs in vain */
+        tt_cell_caches_leave(&self->model->cells->caches, self->cache);
+        self->left_cache = true;
+    }
     return TT_FATE_LEAVES;
 }
 

@@ -42,6 +42,7 @@ struct tt_cell_run {
     int32_t state, emitted;
     struct tt_cell_answer answer;
     int32_t reserved; /* slots */
+    int32_t cache;    /* its row (serve/cell_caches.h); -1: none yet */
     /* Every cell of a chain uses the second cache line, which starts here, and for its element the
      * third. */
     struct tt_inference *inference;    /* NULL once it has its answer: later cells run in vain */
@@ -49,8 +50,9 @@ struct tt_cell_run {
     int64_t started_at, computed_at;   /* of its first cell and its last; started_at 0: none yet */
     bool emits;                        /* cells of its answer emit */
     bool reads;                        /* a spec reads another one */
-    bool is_plain; /* neither emits nor may end early: its cells are done, or fail */
-    bool is_lost;  /* a run that was given up may still read it: it is never freed */
+    bool is_plain;       /* neither emits nor may end early: its cells are done, or fail */
+    bool left_cache : 1; /* the row of its cache may be taken by others */
+    bool is_lost : 1;    /* a run that was given up may still read it: it is never freed */
     struct tt_cell_run_spec specs[];
 };
 _Static_assert(sizeof(void *) != 8 ||
@@ -66,8 +68,8 @@ TT_MUST_CHECK enum tt_err tt_cell_run_new(struct tt_served_model *model,
                                           struct tt_cell_run **out_run, struct tt_error *why);
 /* Gives back the slots that it holds. The scheduler, or its owner before submission. NULL-safe. */
 void tt_cell_run_free(struct tt_cell_run *take_run);
-/* Reserves the slots that it may hold at once when up to `max_tasks` are on an executor. False:
- * there are too few. */
+/* Reserves the slots that it may hold at once when up to `max_tasks` are on an executor, and the
+ * row of its cache. False: there are too few. */
 bool tt_cell_run_reserve(struct tt_cell_run *self, int32_t max_tasks);
 
 /* ---- by cells ---- */

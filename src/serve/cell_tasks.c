@@ -17,10 +17,11 @@ enum tt_err tt_cell_tasks_init(struct tt_cell_tasks *self, int32_t task_count, i
         .cells = tt_line_room(count * sizeof(*self->cells)),
         .sequences = calloc(count, sizeof(*self->sequences)),
         .whys = calloc(count, sizeof(*self->whys)),
-        .slots = calloc((size_t)max_batch * SEQUENCE_SLOTS, sizeof(*self->slots))};
+        .slots = calloc((size_t)max_batch * SEQUENCE_SLOTS, sizeof(*self->slots)),
+        .caches = calloc((size_t)max_batch, sizeof(*self->caches))};
     enum tt_err err = tt_cell_row_assignment_init(&self->assignment, max_batch);
-    return !err && self->cells && self->sequences && self->whys && self->slots ? TT_OK
-                                                                               : TT_ERR_NO_MEMORY;
+    bool has_room = self->cells && self->sequences && self->whys && self->slots && self->caches;
+    return !err && has_room ? TT_OK : TT_ERR_NO_MEMORY;
 }
 
 void tt_cell_tasks_fini(struct tt_cell_tasks *self) {
@@ -28,6 +29,7 @@ void tt_cell_tasks_fini(struct tt_cell_tasks *self) {
     free(self->sequences);
     free(self->whys);
     free(self->slots);
+    free(self->caches);
     tt_cell_row_assignment_fini(&self->assignment);
     *self = (struct tt_cell_tasks){0};
 }
@@ -36,9 +38,8 @@ void tt_cell_tasks_fini(struct tt_cell_tasks *self) {
 
 /* C6: the oldest item with a state determines where the batch was. Returns the first slot of those
  * that the rows read; -1: they are not adjacent, which in a tree is left to chance. */
-static int32_t staging_slot(struct tt_cell_tasks *self, struct tt_cell_slots *slots, int32_t arity,
+static int32_t staging_slot(struct tt_cell_tasks *self, struct tt_cell_slots *slots, bool is_chain,
                             const struct tt_task *task) {
-    bool is_chain = arity == 1;
     const struct tt_task_item *items = task->items;
     int32_t base = -1, *sources = self->assignment.sources;
     for (int32_t i = 0, count = is_chain ? task->count : 0; i < count; i++) {
@@ -55,6 +56,26 @@ static int32_t staging_slot(struct tt_cell_tasks *self, struct tt_cell_slots *sl
     for (int32_t i = 0; i < task->count; i++)
         self->assignment.items[i] = i;
     return -1;
+}
+
+/* The rows of the batch are in the order of the members' caches. */
+static void assign_caches(struct tt_cell_tasks *self, struct tt_served_cells *model,
+                          const struct tt_task *task) {
+    struct tt_cell_cache_task caching = {.executor = task->executor, .leaves = true};
+    const struct tt_cell_type *types = model->cells->types;
+    for (int32_t t = 0; t < model->cells->type_count; t++) {
+        caching.area += types[t].has_cache && t < task->first_step;
+        caching.areas += types[t].has_cache;
+    }
+    for (int32_t i = 0; i < task->count; i++)
+        self->caches[i] = (struct tt_cell_cache_member){
+            .item = i, .from = tt_cell_run_of(&task->items[i])->cache};
+    tt_cell_caches_assign(&model->caches, &caching, self->caches, task->count);
+    for (int32_t row = 0; row < task->count; row++) {
+        const struct tt_cell_cache_member *member = &self->caches[row];
+        self->assignment.items[row] = member->item;
+        tt_cell_run_of(&task->items[member->item])->cache = member->row;
+    }
 }
 
 /* True if the chain is known to end with this cell. */
@@ -85,8 +106,10 @@ static void start_cells(struct tt_cell_tasks *self, ptrdiff_t first, struct tt_s
     engine_task->kind = TT_ENGINE_CELLS;
     engine_task->cells = self->cells + first;
     struct tt_cell_slots *slots = &model->cells->slots;
-    int32_t arity = model->cells->cells->types[task->first_step].arity;
-    int32_t base = staging_slot(self, slots, arity, task);
+    const struct tt_cell_type *type = &model->cells->cells->types[task->first_step];
+    int32_t base = staging_slot(self, slots, type->arity == 1 && !type->has_cache, task);
+    if (type->has_cache)
+        assign_caches(self, model->cells, task);
     tt_cell_slots_take(slots, task->count, self->slots);
     const int32_t *items = self->assignment.items, *sources = self->assignment.sources;
     const int32_t *exits = self->slots;
@@ -102,7 +125,7 @@ static void start_cells(struct tt_cell_tasks *self, ptrdiff_t first, struct tt_s
             tt_cell_slots_orphan(slots, exits[row], task->executor);
         }
         struct tt_cell_run *run = tt_cell_run_of(item);
-        tt_cell_run_submit(run, item, arity, slot, moves_out ? -1 : row, cell);
+        tt_cell_run_submit(run, item, type->arity, slot, moves_out ? -1 : row, cell);
         cell->number = i;
         cell->moves_in = base >= 0 && sources[i] != base + row;
         cell->moves_out = moves_out;
@@ -111,6 +134,10 @@ static void start_cells(struct tt_cell_tasks *self, ptrdiff_t first, struct tt_s
         if (moves_out)
             cell->exit = exits[row];
         cell->why = why;
+    }
+    for (int32_t row = 0; type->has_cache && row < task->count; row++) {
+        engine_task->cells[row].cache = self->caches[row].row;
+        engine_task->cells[row].cache_from = self->caches[row].from;
     }
     if (model->engine_model->engine->ops->tells_answers)
         mark_answers(task, engine_task);
@@ -140,6 +167,22 @@ static void start_mixed(struct tt_cell_tasks *self, ptrdiff_t first, const struc
     }
 }
 
+static struct tt_cell_run *run_of(const struct tt_request *request) {
+    return ((const struct tt_inference *)request->user)->cell_run;
+}
+
+/* Sets `caches`: in the order of the task if the model has none. An aborted task goes on from the
+ * rows that members have now. */
+static void order_sequences(struct tt_cell_tasks *self, struct tt_cell_caches *caches,
+                            const struct tt_task *task) {
+    const struct tt_cell_cache_task caching = {.executor = task->executor, .areas = 1};
+    for (int32_t i = 0; i < task->count; i++)
+        self->caches[i] =
+            (struct tt_cell_cache_member){.item = i, .from = run_of(task->items[i].request)->cache};
+    if (tt_cell_caches_exist(caches))
+        tt_cell_caches_assign(caches, &caching, self->caches, task->count);
+}
+
 static void start_sequences(struct tt_cell_tasks *self, ptrdiff_t first,
                             struct tt_served_model *model, const struct tt_task *task,
                             struct tt_engine_task *engine_task) {
@@ -147,24 +190,27 @@ static void start_sequences(struct tt_cell_tasks *self, ptrdiff_t first,
     engine_task->kind = TT_ENGINE_SEQUENCES;
     engine_task->sequences = self->sequences + first;
     engine_task->diverging = task->walk == TT_WALK_DIVERGING;
+    order_sequences(self, &model->cells->caches, task);
     int32_t *taken[SEQUENCE_SLOTS];
     for (int32_t k = 0; k < LAST_SLOT; k++) {
         taken[k] = self->slots + (ptrdiff_t)k * task->count;
         tt_cell_slots_take(slots, task->count, taken[k]);
     }
     int32_t begin = 0; /* members without a state: the others bring the last slot */
-    for (int32_t i = 0; i < task->count; i++) {
-        const struct tt_inference *inference = task->items[i].request->user;
-        begin += inference->cell_run->state < 0;
-    }
+    for (int32_t i = 0; i < task->count; i++)
+        begin += run_of(task->items[i].request)->state < 0;
     taken[LAST_SLOT] = self->slots + (ptrdiff_t)LAST_SLOT * task->count;
     if (begin > 0)
         tt_cell_slots_take(slots, begin, taken[LAST_SLOT]);
     for (int32_t i = 0; i < task->count; i++) {
-        const struct tt_request *request = task->items[i].request;
-        struct tt_cell_run *run = ((struct tt_inference *)request->user)->cell_run;
+        const struct tt_cell_cache_member *member = &self->caches[i];
+        const struct tt_request *request = task->items[member->item].request;
+        struct tt_cell_run *run = run_of(request);
         run->answer.count = run->emitted; /* without what an aborted task added */
         engine_task->sequences[i] = (struct tt_engine_sequence){
+            .number = member->item,
+            .cache = member->row,
+            .cache_from = member->from,
             .inputs = run->inputs,
             .user = run,
             .repeats = run->repeats,
@@ -204,6 +250,14 @@ static void note_failure(struct tt_inference *inference, const struct tt_engine_
     if (inference && !inference->err)
         inference->err = cell->err ? tt_fail(cell->err, &inference->why, "%s", cell->why->text)
                                    : tt_fail(TT_ERR_NO_MEMORY, &inference->why, "out of memory");
+}
+
+/* The copies of caches that moved are made. */
+static void end_moves(struct tt_cell_caches *caches, const struct tt_engine_task *engine_task) {
+    const struct tt_engine_cell *cell = engine_task->cells;
+    for (int32_t i = 0; i < engine_task->member_count; i++, cell++)
+        if (cell->cache_from >= 0 && cell->cache_from != cell->cache)
+            tt_cell_caches_left(caches, cell->cache_from);
 }
 
 /* Inlined in both callers: it runs for each cell. */
@@ -247,13 +301,30 @@ static void answer_sequence(struct tt_served_model *model, struct tt_task_item *
     tt_length_histogram_add(&model->stats->outputs, emitted, run->unfolded->output_length);
 }
 
+/* In the row that the cache had, an aborted task has changed nothing but what the graph must bear
+ * (engine/cell_set.h). */
+static void settle_cache(struct tt_cell_caches *caches, struct tt_cell_run *run,
+                         const struct tt_engine_sequence *sequence, bool is_kept) {
+    int32_t row = sequence->cache, from = sequence->cache_from;
+    run->cache = is_kept ? row : from;
+    if (from < 0 && !is_kept)
+        tt_cell_caches_return(caches, row);
+    if (from < 0 || from == row)
+        return;
+    tt_cell_caches_leave(caches, is_kept ? from : row);
+    tt_cell_caches_left(caches, is_kept ? from : row);
+}
+
 /* Of its slots it keeps that of its state, until its answer is made. */
 static void finish_sequence(struct tt_served_model *model, struct tt_task_item *item,
                             const struct tt_engine_task *engine_task,
                             const struct tt_engine_sequence *sequence) {
     struct tt_cell_run *run = sequence->user;
     int32_t step = engine_task->head.last_step_done;
-    if (engine_task->head.outcome != TT_OUTCOME_ABORTED) {
+    bool is_kept = engine_task->head.outcome != TT_OUTCOME_ABORTED;
+    if (tt_cell_caches_exist(&model->cells->caches))
+        settle_cache(&model->cells->caches, run, sequence, is_kept);
+    if (is_kept) {
         if (run->started_at == 0)
             run->started_at = engine_task->head.started_at;
         run->computed_at = engine_task->head.ended_at;
@@ -332,6 +403,11 @@ void tt_cell_tasks_finished(struct tt_served_model *model, struct tt_task *task,
         finish_mixed(task, engine_task);
     else if (engine_task->kind == TT_ENGINE_CELLS)
         finish_cells(&model->cells->slots, task, engine_task);
-    for (int32_t i = 0; engine_task->kind == TT_ENGINE_SEQUENCES && i < task->count; i++)
-        finish_sequence(model, &task->items[i], engine_task, &engine_task->sequences[i]);
+    if (engine_task->kind == TT_ENGINE_CELLS && !task->is_mixed &&
+        model->cells->cells->types[task->first_step].has_cache)
+        end_moves(&model->cells->caches, engine_task);
+    for (int32_t i = 0; engine_task->kind == TT_ENGINE_SEQUENCES && i < task->count; i++) {
+        const struct tt_engine_sequence *sequence = &engine_task->sequences[i];
+        finish_sequence(model, &task->items[sequence->number], engine_task, sequence);
+    }
 }

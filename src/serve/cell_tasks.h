@@ -8,6 +8,7 @@
 #define TT_SERVE_CELL_TASKS_H
 
 #include "core/task.h"
+#include "serve/cell_caches.h"
 #include "serve/cell_row_assignment.h"
 #include "serve/cell_run.h"
 
@@ -19,6 +20,7 @@ struct tt_cell_tasks {
     struct tt_error *whys; /* of the members of any task */
     int32_t *slots;        /* [3 * max_batch] of the current task */
     struct tt_cell_row_assignment assignment;
+    struct tt_cell_cache_member *caches; /* [max_batch] of the current task */
 };
 
 TT_MUST_CHECK enum tt_err tt_cell_tasks_init(struct tt_cell_tasks *self, int32_t task_count,

@@ -411,8 +411,10 @@ void tt_domain_free(struct tt_domain *take_domain) {
 /* Slots that a model adds (sign 1), or takes with it (-1). */
 static void show_slots(struct tt_served_model *model, int64_t sign) {
     tt_counter_add(&model->stats->stage_slots, sign * model->step_model.slots);
-    if (model->cells)
-        tt_counter_add(&model->stats->cell_slots, sign * model->cells->slots.capacity);
+    if (!model->cells)
+        return;
+    tt_counter_add(&model->stats->cell_slots, sign * model->cells->slots.capacity);
+    tt_counter_add(&model->stats->cell_caches, sign * model->cells->caches.rows.capacity);
 }
 
 enum tt_err tt_domain_add_model(struct tt_domain *self, int64_t now,
@@ -512,6 +514,16 @@ static void count_offered(int64_t now, struct tt_served_model *model,
         remember(now, model, inference);
 }
 
+static enum tt_err refuse_cells(const struct tt_served_model *model, struct tt_error *why) {
+    const struct tt_cell_slots *caches = &model->cells->caches.rows;
+    bool lacks_cache = caches->capacity > 0 && caches->reserved == caches->capacity;
+    return tt_fail(TT_ERR_BUSY, why,
+                   "request to model '%s' refused: those in flight may come to need all of its %d "
+                   "%s",
+                   model->name, lacks_cache ? caches->capacity : model->cells->slots.capacity,
+                   lacks_cache ? "caches" : "slots for cells");
+}
+
 /* What is refused whatever the policy is. */
 static enum tt_err check_limits(const struct tt_domain *self, const struct tt_served_model *model,
                                 struct tt_inference *inference) {
@@ -528,10 +540,7 @@ static enum tt_err check_limits(const struct tt_domain *self, const struct tt_se
                        model->name, here);
     if (model->cells && !tt_cell_run_reserve(inference->cell_run,
                                              tt_mechanism_max_tasks(&self->mechanism, self->depth)))
-        return tt_fail(TT_ERR_BUSY, why,
-                       "request to model '%s' refused: those in flight may come to need all of its "
-                       "%d slots for cells",
-                       model->name, model->cells->slots.capacity);
+        return refuse_cells(model, why);
     return TT_OK;
 }
 

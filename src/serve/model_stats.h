@@ -97,6 +97,7 @@ struct tt_model_stats {
     struct tt_counter held_back; /* requests that arrived when no slot of it was free */
     /* Rows between steps: the maximum; now. The sum of both versions while it reloads. */
     struct tt_counter stage_slots, stage_slots_used;
+    struct tt_counter cell_caches, cell_caches_promised; /* rows of caches: as below */
     struct tt_counter cell_slots, cell_slots_promised; /* C6: states of cells: the maximum; promised
                                                           to requests in flight. Sums likewise */
     struct tt_counter stage_held_back; /* requests that arrived when no more rows could be there */

@@ -78,6 +78,7 @@ void tt_served_model_free(struct tt_served_model *take_model) {
         take_model->engine_model->engine->ops->unload(take_model->engine_model);
     if (take_model->cells) {
         tt_cell_slots_fini(&take_model->cells->slots);
+        tt_cell_caches_fini(&take_model->cells->caches);
         tt_cells_close(take_model->cells->cells);
         free(take_model->cells);
     }

@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "model/cells/cells.h"
 #include "serve/blank_rows.h"
+#include "serve/cell_caches.h"
 #include "serve/model_stats.h"
 #include "serve/short_runs.h"
 
@@ -23,10 +24,11 @@ struct tt_unfolder;
 
 /* Of a model of cells. */
 struct tt_served_cells {
-    struct tt_cells *cells;     /* owned */
-    struct tt_cell_slots slots; /* the scheduler's */
-    struct tt_trace_tap *tap;   /* its domain's; NULL: no trace is kept */
-    bool by_cell;               /* its policy works by cells; else by sequences, */
+    struct tt_cells *cells;       /* owned */
+    struct tt_cell_slots slots;   /* the scheduler's */
+    struct tt_cell_caches caches; /* the scheduler's */
+    struct tt_trace_tap *tap;     /* its domain's; NULL: no trace is kept */
+    bool by_cell;                 /* its policy works by cells; else by sequences, */
     bool by_step; /* L6: which it takes cell by cell: each type is a recurrent block */
     /* Emulated cells on the streams of a device: the time that a task adds, and that per row that
      * it gathers. */

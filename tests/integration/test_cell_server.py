@@ -26,12 +26,13 @@ from plain_client import Server, get  # noqa: E402
 
 EOS = 2
 CLIENTS, EACH = 6, 25
+PADDED = 'length { pad: true }\npolicy { name: "padded" option { key: "width" value: "0" } }\n'
 
 
 def make_models(folder):
     models = pathlib.Path(folder) / "models"
     maker = [sys.executable, ROOT / "scripts" / "make_models.py", "--out", models, "--only"]
-    subprocess.run(maker + ["chain64", "seq2seq64", "tree64"], check=True, capture_output=True)
+    subprocess.run(maker + ["chain64", "seq2seq64", "tree64", "decoder64_cached"], check=True, capture_output=True)
     # The same cells as whole sequences, padded to the longest of the batch.
     padded = models / "padded64"
     padded.mkdir()
@@ -52,6 +53,14 @@ def make_models(folder):
         (lazy / "1").symlink_to(models / name / "1")
         settings = (models / name / "tutti.pbtxt").read_text()
         (lazy / "tutti.pbtxt").write_text(settings + '\npolicy { name: "lazy" }\n')
+    # States in place, by cells and by sequences.
+    cached = models / "decoder64_cached"
+    settings = (cached / "tutti.pbtxt").read_text()
+    for name, policy in ("padded", PADDED), ("lazy", 'policy { name: "lazy" }\n'):
+        model = models / (name + "_cached64")
+        model.mkdir()
+        (model / "1").symlink_to(cached / "1")
+        (model / "tutti.pbtxt").write_text(settings + "\n" + policy)
     # L3: and whose decoder is stopped before it has an end of its own.
     brief = (models / "seq2seq64" / "tutti.pbtxt").read_text().replace("eos: 2", "eos: 2 max_output: 3")
     for name, policy in ("brief_seq2seq64", ""), ("brief_lazy64", 'policy { name: "lazy" }\n'):
@@ -90,6 +99,10 @@ def random_tree(draw):
     return {"tokens": tokens, "left": left, "right": right}
 
 
+def short_prompt(draw):
+    return {"tokens": [draw.randrange(3, 500) for _ in range(draw.choice([1, 2, 5, 9, 17, 32]))]}
+
+
 KINDS = {
     "chain64": random_tokens,
     "seq2seq64": random_tokens,
@@ -97,6 +110,9 @@ KINDS = {
     "padded64": random_tokens,
     "lazy_chain64": random_tokens,
     "lazy_seq2seq64": random_tokens,
+    "decoder64_cached": short_prompt,
+    "padded_cached64": short_prompt,
+    "lazy_cached64": short_prompt,
 }
 
 

@@ -73,6 +73,48 @@ static const void *move_few(const struct tt_cell_batch *batch, const struct tt_c
     return tt_cell_row(tensor, places->read);
 }
 
+/* ---- caches ---- */
+
+/* The rows of the batch's caches, which are adjacent. */
+static char *cache_rows(const struct tt_cell_batch *batch, const struct tt_cell_tensor *tensor) {
+    return tt_cell_row(tensor, batch->cells[0].cache);
+}
+
+/* Copies the caches that move to their new rows, and gives new ones their initial values. Returns
+ * the batch's rows. */
+static const void *settle_caches(const struct tt_cell_batch *batch,
+                                 const struct tt_cell_input *input) {
+    const struct tt_cell_tensor *tensor = &batch->model->cells->tensors[input->state];
+    size_t moved = 0;
+    for (int32_t i = 0; i < batch->count; i++) {
+        const struct tt_engine_cell *cell = &batch->cells[i];
+        tt_assert(cell->cache == batch->cells[0].cache + i);
+        if (cell->cache == cell->cache_from)
+            continue;
+        memcpy(tt_cell_row(tensor, cell->cache),
+               cell->cache_from < 0 ? input->initial : tt_cell_row(tensor, cell->cache_from),
+               input->row_bytes);
+        moved += input->row_bytes;
+    }
+    batch->task->gathered_bytes += (int64_t)moved;
+    batch->task->spared_bytes += (int64_t)(input->row_bytes * (size_t)batch->count - moved);
+    return cache_rows(batch, tensor);
+}
+
+/* The number of cells from `at` on that are one run: their caches, if they have any, are adjacent.
+ */
+static int32_t run_length(const struct tt_cell_batch *batch, int32_t at) {
+    const struct tt_cell_plan *plan = &batch->model->cells->plans[batch->type];
+    const struct tt_engine_cell *cells = batch->cells + at;
+    int32_t most = batch->count - at < plan->max_batch ? batch->count - at : plan->max_batch;
+    int32_t length = plan->has_cache ? 1 : most;
+    while (length < most && cells[length].cache == cells[0].cache + length)
+        length++;
+    return length;
+}
+
+/* ---- states and elements ---- */
+
 /* Finds the rows of a state input: in slots, or the initial row. */
 static void find_states(const struct tt_cell_batch *batch, const struct tt_cell_input *input) {
     const struct tt_cell_set *cells = batch->model->cells;
@@ -157,13 +199,15 @@ static enum tt_err bind_inputs(const struct tt_cell_batch *batch, const struct p
     const struct tt_cell_plan *plan = plan_of(batch);
     for (int32_t i = 0; i < plan->input_count; i++) {
         const struct tt_cell_input *input = &plan->inputs[i];
+        bool in_place = input->state >= 0 && batch->model->cells->tensors[input->state].in_place;
         bool is_range =
             places->read >= 0 && input->state >= 0 && input->source == 0 && !input->lacking;
-        enum tt_err err = is_range ? TT_OK : find_rows(batch, input, why);
+        enum tt_err err = is_range || in_place ? TT_OK : find_rows(batch, input, why);
         if (err)
             return err;
-        const void *bytes = is_range ? move_few(batch, input, places)
-                                     : as_one(batch, input, &batch->scratch->inputs[i]);
+        const void *bytes = in_place   ? settle_caches(batch, input)
+                            : is_range ? move_few(batch, input, places)
+                                       : as_one(batch, input, &batch->scratch->inputs[i]);
         if (!bytes)
             return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a batch of cells");
         OrtValue *value = NULL;
@@ -183,8 +227,10 @@ static enum tt_err bind_outputs(const struct tt_cell_batch *batch, const struct 
         const struct tt_cell_tensor *tensor =
             &batch->model->cells->tensors[plan->outputs[o].tensor];
         size_t bytes = tensor->row_bytes * (size_t)batch->count;
-        void *to = places->written >= 0 ? tt_cell_row(tensor, places->written)
-                                        : tt_cell_scratch_room(&batch->scratch->outputs[o], bytes);
+        void *to = tensor->in_place ? cache_rows(batch, tensor)
+                   : places->written >= 0
+                       ? tt_cell_row(tensor, places->written)
+                       : tt_cell_scratch_room(&batch->scratch->outputs[o], bytes);
         if (!to)
             return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a batch of cells");
         enum tt_err err = bind(batch, tensor->dtype, &tensor->shape, to, bytes,
@@ -223,6 +269,8 @@ static void put_down(const struct tt_cell_batch *batch, const struct places *pla
     for (int32_t o = 0; o < plan->output_count; o++) {
         const struct tt_cell_output *output = &plan->outputs[o];
         const struct tt_cell_tensor *tensor = &cells->tensors[output->tensor];
+        if (tensor->in_place)
+            continue;
         put_down_output(batch, places, output, batch->scratch->outputs[o].bytes);
         for (int32_t c = 0; c < output->copy_count; c++)
             for (int32_t i = 0; i < batch->count; i++)
@@ -267,7 +315,7 @@ enum tt_err tt_cell_step_run(struct tt_cell_batch *batch, struct tt_error *why) 
 static void clear_slot(const struct tt_cell_batch *batch, int32_t slot) {
     const struct tt_cell_set *cells = batch->model->cells;
     for (int32_t t = 0; t < TT_CELL_TENSORS; t++)
-        if (cells->tensors[t].bytes)
+        if (tt_cell_tensor_has_slots(&cells->tensors[t]))
             memset(tt_cell_row(&cells->tensors[t], slot), 0, cells->tensors[t].row_bytes);
     cells->type_of[slot] = (uint8_t)batch->type;
 }
@@ -303,11 +351,11 @@ static void run_part(struct tt_cell_batch *batch) {
 }
 
 void tt_cell_step_run_each(const struct tt_cell_batch *batch) {
-    int32_t most = plan_of(batch)->max_batch;
-    for (int32_t at = 0; at < batch->count; at += most) {
+    for (int32_t at = 0, length; at < batch->count; at += length) {
+        length = run_length(batch, at);
         struct tt_cell_batch part = *batch;
         part.cells += at;
-        part.count = batch->count - at < most ? batch->count - at : most;
+        part.count = length;
         run_part(&part);
     }
 }

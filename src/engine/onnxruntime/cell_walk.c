@@ -36,7 +36,7 @@ static bool ensure_cells(struct tt_cell_scratch *self, int32_t count) {
 
 static void copy_slot(const struct tt_cell_set *cells, int32_t to, int32_t from) {
     for (int32_t t = 0; t < TT_CELL_TENSORS; t++)
-        if (cells->tensors[t].bytes)
+        if (tt_cell_tensor_has_slots(&cells->tensors[t]))
             memcpy(tt_cell_row(&cells->tensors[t], to), tt_cell_row(&cells->tensors[t], from),
                    cells->tensors[t].row_bytes);
     cells->type_of[to] = cells->type_of[from];
@@ -52,6 +52,9 @@ static void run_round(struct walk *self, int32_t type, int32_t round) {
         cells[i] = (struct tt_engine_cell){.inputs = sequence->inputs,
                                            .element = at < last ? at : last,
                                            .slot = sequence->slots[!self->now],
+                                           .cache = sequence->cache,
+                                           .cache_from =
+                                               self->begun ? sequence->cache : sequence->cache_from,
                                            .why = sequence->why};
         cells[i].sources[0] = self->begun ? sequence->slots[self->now] : sequence->state;
     }

@@ -293,6 +293,10 @@ static int32_t ort_cell_slots(const struct tt_engine_model *model) {
     return model_of(model)->cells->slot_count;
 }
 
+static int32_t ort_cell_caches(const struct tt_engine_model *model) {
+    return model_of(model)->cells->cache_count;
+}
+
 static struct ort_executor *executor_at(struct ort_engine *self, int32_t index) {
     return executor_of(tt_thread_engine_executor(&self->threads, index));
 }
@@ -316,6 +320,7 @@ static const struct tt_engine_ops ops = {
     .signature = ort_signature,
     .stage_slots = ort_stage_slots,
     .cell_slots = ort_cell_slots,
+    .cell_caches = ort_cell_caches,
     .unload = ort_unload,
     .output = tt_engine_result_output,
     .result_release = tt_engine_result_release,

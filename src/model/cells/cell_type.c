@@ -131,6 +131,8 @@ static void take_state(struct tt_cells_work *work, const Tutti__ModelCellState *
                        struct tt_cell_type *type, bool *used) {
     struct tt_cell_state *state = &type->states[type->state_count];
     state->initial = message->initial;
+    state->in_place = message->in_place;
+    type->has_cache |= state->in_place;
     state->output = find_tensor(work, type, false, message->output, message, "output");
     for (int32_t i = 0; i < type->state_count; i++)
         if (state->output >= 0 && type->states[i].output == state->output)
@@ -234,7 +236,8 @@ static void take_digest(struct tt_cells_work *work, const Tutti__ModelCell *mess
     }
     for (int32_t i = 0; i < type->state_count; i++) {
         const struct tt_cell_state *state = &type->states[i];
-        tt_text_printf(&text, "state %d %lld", state->output, (long long)state->initial);
+        tt_text_printf(&text, "state %d %lld%s", state->output, (long long)state->initial,
+                       state->in_place ? " in place" : "");
         for (int32_t j = 0; j < type->arity; j++)
             tt_text_printf(&text, " %d", state->inputs[j]);
         tt_text_puts(&text, "\n");

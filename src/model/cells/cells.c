@@ -80,6 +80,42 @@ static void find_readable(struct tt_cells *self) {
     }
 }
 
+/* If both have a cache, it is of the same states; else a state in place of one is no state of the
+ * other. */
+static bool caches_fit(const struct tt_cell_type *a, const struct tt_cell_type *b) {
+    bool both = a->has_cache && b->has_cache;
+    for (int32_t s = 0; s < TT_CELLS_MAX_STATES; s++)
+        if (a->states[s].in_place != b->states[s].in_place &&
+            (both || (s < a->state_count && s < b->state_count)))
+            return false;
+    return true;
+}
+
+/* A request has one cache, which is begun by its first cell that has one. */
+static void check_caches(struct tt_cells_work *work) {
+    const struct tt_cells *self = work->cells;
+    const struct tt_cell_type *types = self->types;
+    for (int32_t i = 0; i < self->type_count; i++) {
+        const Tutti__ModelCell *message = work->settings->message->cell[i];
+        if (types[i].has_cache && self->kind != TT_UNFOLD_CHAIN && self->kind != TT_UNFOLD_SEQ2SEQ)
+            tt_cells_problem(work, message, "state",
+                             "cell '%s' has states in place, which are for kinds CHAIN and "
+                             "SEQ2SEQ, and the kind is %s",
+                             types[i].name, kind_names[self->kind]);
+        else if (i > 0 && !caches_fit(&types[0], &types[i]))
+            tt_cells_problem(work, message, "state",
+                             "cells '%s' and '%s' must have the same states in place, in the same "
+                             "order",
+                             types[0].name, types[i].name);
+        const struct tt_cell_type *type = &types[i];
+        for (int32_t s = 0; s < type->state_count; s++)
+            if (type->states[s].in_place && type->states[s].output == type->emit)
+                tt_cells_problem(work, message, "emit",
+                                 "output '%s' is a state in place, which cannot be emitted",
+                                 type->signature.outputs[type->emit].name);
+    }
+}
+
 /* C1: two equal types have two queues and share no batch. */
 static void remark_twins(struct tt_cells_work *work) {
     const struct tt_cell_type *types = work->cells->types;
@@ -226,6 +262,12 @@ static void add_answer(struct tt_cells_work *work, const struct tt_cell_type *la
     }
     if (signature->output_count == TT_MAX_TENSORS)
         return; /* some are listed twice; reported below */
+    for (int32_t s = 0; s < last->state_count; s++)
+        if (last->states[s].in_place && last->states[s].output == output)
+            tt_cells_problem(work, work->settings->unfold, "answer",
+                             "output '%s' of cell '%s' is a state in place, which is no answer; "
+                             "write answer: with other outputs",
+                             name, last->name);
     struct tt_tensor_spec *spec = &signature->outputs[signature->output_count];
     *spec = last->signature.outputs[output];
     for (int32_t i = 0; i < signature->output_count; i++)
@@ -284,7 +326,7 @@ static void take_answer(struct tt_cells_work *work) {
 uint64_t tt_cells_key(const struct tt_cells *self, int32_t type) {
     const struct tt_cell_type *kind = &self->types[type];
     uint64_t key = 0;
-    if (!*kind->digest)
+    if (!*kind->digest || kind->has_cache) /* a cache is in the memory of its own model */
         return 0;
     for (int32_t i = 0; i < 16;
          i++) /* of SHA-256, in hexadecimal: enough never to meet by chance */
@@ -336,6 +378,7 @@ static void read_model(struct tt_cells_work *work, const char *model_directory) 
         return;
     find_readable(self);
     check_readable(work);
+    check_caches(work);
     remark_twins(work);
     take_answer(work);
     if (self->kind == TT_UNFOLD_PLUGIN && findings->problem_count == before)

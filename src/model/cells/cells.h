@@ -8,7 +8,8 @@
  *   reads. A chain's cell reads one; a tree's inner node reads one per child. State 0 of a cell is
  *   read as state 0 of the next, whatever the types. An input that has nothing to read (the first
  *   cell of a chain, or a state that the cell before lacks) is filled with `initial`. A decoder
- *   that reads its own words has them as a state that begins as <go>.
+ *   that reads its own words has them as a state that begins as <go>. States that are in place are
+ *   the request's cache (engine/cell_set.h).
  * - Its reads of the request: inputs that take one element of a tensor of the request, at the index
  *   that the unfold function sets.
  * - Its emission: an output of which the answer holds one per cell, in order.
@@ -45,6 +46,7 @@ struct tt_cell_state {
     /* Indices of the type's inputs, [arity]. Arity 0 (a leaf): none. */
     int32_t inputs[TT_CELLS_MAX_ARITY];
     int64_t initial; /* value of every element if there is nothing to read */
+    bool in_place;   /* the output is written over the input */
 };
 
 struct tt_cell_read {
@@ -61,6 +63,7 @@ struct tt_cell_type {
     int32_t arity;
     uint32_t readable; /* bit t: it can read the states of type t */
     int32_t state_count, read_count;
+    bool has_cache; /* some states are in place */
     struct tt_cell_state states[TT_CELLS_MAX_STATES];
     struct tt_cell_read reads[TT_MAX_TENSORS];
     int32_t emit;           /* index of the type's output; -1: it emits nothing */
@@ -135,7 +138,7 @@ void tt_cells_present(const struct tt_cells *self, struct tt_onnx_file *out_file
 void tt_cells_follow(struct tt_cells *self, const struct tt_model_config *config,
                      struct tt_findings *findings);
 /* C1: what names the type in other models: equal keys are equal cells whose outputs have the same
- * uses. 0: it has no file, and is like no other. */
+ * uses. 0: it has no file, or has a cache, and is like no other. */
 uint64_t tt_cells_key(const struct tt_cells *self, int32_t type);
 /* True if output `i` of the request is emitted, one per cell; else it is that of the last cell. */
 bool tt_cells_is_emitted(const struct tt_cells *self, int32_t i);
