@@ -380,15 +380,20 @@ class Attention:
 
 class CachedAttention(Attention):
     """The same, and the same weights, but keys and values are updated in place: the operator writes
-    one word's into the state's memory, and reads only what `place` says is there."""
+    those of one word, or of a piece of the prompt, into the state's memory, and reads only what
+    `place` says is there."""
+
+    piece = 1  # words that a cell reads
 
     def _prepare(self, g, place):
         # A cell that runs in vain may be beyond the end.
-        last = g.op("Min", place, g.constant([self.longest - 1], np.int64))
+        last = g.op("Min", place, g.constant([self.longest - self.piece], np.int64))
+        last = g.op("Add", last, g.constant([self.piece - 1], np.int64))
         longest = g.op("Add", g.op("ReduceMax", last, keepdims=0), g.constant(1, np.int64))
         return (g.op("Cast", last, to=TensorProto.INT32), g.op("Cast", longest, to=TensorProto.INT32))
 
     def _attend(self, g, x, layer, seen, longest):
+        """`x` has the words' dimension where a cell reads a piece of the prompt."""
         name = "layer%d" % layer
         h, d = self.heads, self.size // self.heads
         for state in ("keys%d", "values%d"):
@@ -397,15 +402,56 @@ class CachedAttention(Attention):
         qkv = g.op("MatMul", self._normal(g, x, name + ".before"),
                    g.weight(name + ".qkv", self.weights[layer]["qkv"]))
         parts = [name + ".q", name + ".k", name + ".v"]
-        g.op("Split", qkv, outs=parts, axis=1)
-        q, k, v = (g.op("Unsqueeze", part, g.constant([1], np.int64)) for part in parts)
-        mixed = g.op(
+        g.op("Split", qkv, outs=parts, axis=-1)
+        q, k, v = parts
+        if self.piece == 1:
+            q, k, v = (g.op("Unsqueeze", part, g.constant([1], np.int64)) for part in parts)
+        mixed = name + ".mixed"
+        g.op(
             "GroupQueryAttention", q, k, v, "keys%d" % layer, "values%d" % layer, seen, longest,
-            outs=[name + ".mixed", "keys%d_out" % layer, "values%d_out" % layer],
+            outs=[mixed, "keys%d_out" % layer, "values%d_out" % layer],
             domain="com.microsoft", num_heads=h, kv_num_heads=h, scale=d**-0.5,
         )
-        flat = g.op("Squeeze", mixed, g.constant([1], np.int64))
-        return g.op("MatMul", flat, g.weight(name + ".out", self.weights[layer]["out"]))
+        if self.piece == 1:
+            mixed = g.op("Squeeze", mixed, g.constant([1], np.int64))
+        return g.op("MatMul", mixed, g.weight(name + ".out", self.weights[layer]["out"]))
+
+
+class PiecewiseAttention(CachedAttention):
+    """The prompt is read in pieces, one request at a time, as the operator demands."""
+
+    def __init__(self, *sizes, piece):
+        super().__init__(*sizes)
+        self.pieces = piece
+
+    def read_bytes(self):
+        """The next words of the prompt; -1 for those after its last one."""
+        self.piece, g = self.pieces, Graph("read")
+        token = g.input("token", "INT64", ["N", self.piece])
+        budget = g.input("budget", "FP32", ["N"])
+        place = g.input("place", "INT64", ["N"])
+        known = g.op("Max", token, g.constant([0], np.int64))
+        real = g.op("GreaterOrEqual", token, g.constant([0], np.int64))
+        # What is after the last word has places, too, and is overwritten by the words that come there.
+        steps = g.constant([list(range(self.piece))], np.int64)
+        at = g.op("Min", g.op("Add", g.op("Unsqueeze", place, g.constant([1], np.int64)), steps),
+                  g.constant([self.longest - 1], np.int64))
+        x = g.op("Add", g.op("Gather", g.weight("words", self.words), known),
+                 g.op("Gather", g.weight("places", self.places), at))
+        prepared = self._prepare(g, place)
+        for layer in range(self.layers):
+            x = g.op("Add", x, self._attend(g, x, layer, *prepared))
+            x = g.op("Add", x, self._think(g, x, layer))
+        count = g.op("ReduceSum", g.op("Cast", real, to=TensorProto.INT64), g.constant([1], np.int64), keepdims=0)
+        g.op("Add", place, count, out="place_out")
+        g.output("place_out", "INT64", ["N"])
+        worth = g.op("Gather", g.weight("ratios", self.ratios), known)
+        worth = g.op("Mul", worth, g.op("Cast", real, to=TensorProto.FLOAT))
+        worth = g.op("ReduceSum", worth, g.constant([1], np.int64), keepdims=0)
+        g.op("Add", budget, worth, out="budget_out")
+        g.output("budget_out", "FP32", ["N"])
+        self.piece = 1
+        return g.to_bytes()
 
 
 def build_decoder(size, vocabulary, layers, heads, longest, kind=Attention):

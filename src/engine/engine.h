@@ -230,6 +230,8 @@ struct tt_engine_task {
     int64_t spilled_bytes;  /* of those, activations that found no slots */
     int64_t spared_bytes;   /* C6: cells' states that were read in place, without a copy */
     int64_t cell_count;     /* cells that ran, including rows computed without effect */
+    int32_t run_count; /* batches of cells that ran: more where caches were not adjacent; 0: the
+                          engine does not count */
 };
 _Static_assert(offsetof(struct tt_engine_task, head) == 0, "a device task is its beginning");
 

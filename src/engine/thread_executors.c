@@ -37,6 +37,7 @@ static bool run_task(struct tt_executor_thread *self, struct tt_engine_task *tas
     task->spilled_bytes = 0;
     task->spared_bytes = 0;
     task->cell_count = 0;
+    task->run_count = 0;
     task->input_ns = 0;
     task->infer_ns = -1;
     if (runs)

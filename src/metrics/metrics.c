@@ -597,6 +597,8 @@ static const struct family families[] = {
      "Cells that ran, by type, those beyond an end of sequence too", CELL(cells)},
     {"tutti_cell_tasks_total", COUNTER, AS_COUNTED, "Batches of cells that ran, by type",
      CELL(tasks)},
+    {"tutti_cell_runs_total", COUNTER, AS_COUNTED,
+     "Runs of cells, by type: several per batch by sequences, or if caches lie apart", CELL(runs)},
     {"tutti_cell_gathered_bytes_total", COUNTER, AS_COUNTED,
      "Bytes of states and inputs copied to make batches of cells contiguous", CELL(gathered_bytes)},
     {"tutti_cell_spared_bytes_total", COUNTER, AS_COUNTED,

@@ -357,6 +357,7 @@ static void count(struct tt_model_stats *stats, const struct tt_task *task,
         return; /* no served model has so many types */
     struct tt_cell_stats *cells = &stats->cells[task->first_step];
     tt_counter_add(&cells->tasks, 1);
+    tt_counter_add(&cells->runs, engine_task->run_count ? engine_task->run_count : 1);
     tt_counter_add(&cells->cells, engine_task->cell_count);
     tt_counter_add(&cells->gathered_bytes, engine_task->gathered_bytes);
     tt_counter_add(&cells->spared_bytes, engine_task->spared_bytes);

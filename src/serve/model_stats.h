@@ -56,7 +56,8 @@ enum { TT_STATS_MAX_CELLS = 16 };
 
 /* One type of cell of a model of cells. */
 struct tt_cell_stats {
-    struct tt_counter tasks, cells;                    /* that ran, including those in vain */
+    struct tt_counter tasks, cells; /* that ran, including those in vain */
+    struct tt_counter runs;         /* more than tasks where these take several rounds or pieces */
     struct tt_counter gathered_bytes;                  /* copied to make batches contiguous */
     struct tt_counter spared_bytes;                    /* states that were read in place */
     struct tt_counter batch_buckets[TT_BATCH_BUCKETS]; /* not cumulative */

@@ -356,6 +356,7 @@ void tt_cell_step_run_each(const struct tt_cell_batch *batch) {
         struct tt_cell_batch part = *batch;
         part.cells += at;
         part.count = length;
+        batch->task->run_count++;
         run_part(&part);
     }
 }

@@ -238,6 +238,41 @@ static void test_problems_name_the_place(void **state) {
     assert_problem(text, "neither a state nor read");
 }
 
+/* A cache is begun once per request, and is neither shared with other models nor sent. */
+static void test_states_in_place(void **state) {
+    (void)state;
+    put_cell_files();
+#define CACHE "state { output: 'h_out' input: 'h' in_place: true } "
+#define OTHER "state { output: 'c_out' input: 'c' } "
+    static const char encoder[] = "cell { file: 'encoder.onnx' " READ CACHE OTHER "} ";
+    static const char decoder[] = "state { output: 'word' input: 'previous' } emit: 'word' } "
+                                  "unfold { kind: SEQ2SEQ }";
+    char text[1024];
+    snprintf(text, sizeof(text), "%scell { file: 'decoder.onnx' %s%s%s", encoder, CACHE, OTHER,
+             decoder);
+    struct tt_cells *cells = open_cells(text);
+    for (int32_t t = 0; t < 2; t++) {
+        assert_true(cells->types[t].has_cache);
+        assert_true(cells->types[t].states[0].in_place);
+        assert_false(cells->types[t].states[1].in_place);
+        assert_int_equal(tt_cells_key(cells, t), 0);
+    }
+    tt_cells_close(cells);
+    snprintf(text, sizeof(text), "%scell { file: 'decoder.onnx' %s%s%s", encoder,
+             "state { output: 'h_out' input: 'h' } ", OTHER, decoder);
+    assert_problem(text, "cells 'encoder' and 'decoder' must have the same states in place");
+    assert_problem("cell { file: 'lstm.onnx' " READ CACHE OTHER "} unfold { }",
+                   "output 'h_out' of cell 'lstm' is a state in place, which is no answer");
+    assert_problem("cell { file: 'lstm.onnx' " READ CACHE OTHER
+                   "emit: 'h_out' } unfold { answer: 'c_out' }",
+                   "which cannot be emitted");
+    assert_problem("cell { file: 'lstm.onnx' " READ CACHE OTHER
+                   "} unfold { kind: PLUGIN plugin: 'x.so' }",
+                   "which are for kinds CHAIN and SEQ2SEQ, and the kind is PLUGIN");
+#undef CACHE
+#undef OTHER
+}
+
 static void test_files_that_do_not_fit(void **state) {
     (void)state;
     put_cell_files();
@@ -371,6 +406,7 @@ int main(void) {
                                         remove_cell_home),
         cmocka_unit_test_setup_teardown(test_problems_name_the_place, make_cell_home,
                                         remove_cell_home),
+        cmocka_unit_test_setup_teardown(test_states_in_place, make_cell_home, remove_cell_home),
         cmocka_unit_test_setup_teardown(test_files_that_do_not_fit, make_cell_home,
                                         remove_cell_home),
         cmocka_unit_test_setup_teardown(test_the_configuration_orders_tensors, make_cell_home,
