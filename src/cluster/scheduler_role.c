@@ -272,6 +272,7 @@ static void from_node(struct tt_scheduler_role *self, int64_t now, uint16_t from
     }
     if (frame->type == TT_FRAME_LEAVE && is_backend && peer->state == TT_PEER_KNOWN) {
         peer->state = TT_PEER_LEAVING;
+        self->holders_changed = true;
         tt_model_set_drop_plan(&self->models, TT_PLACEMENT_LOST, from);
         tt_scheduler_grants_leave(self, now, from);
     }
@@ -338,7 +339,7 @@ void tt_scheduler_role_receive(struct tt_scheduler_role *self, int64_t now, uint
         from_node(self, now, from, frame);
     }
     tt_scheduler_plans_settle(self, now);
-    tt_scheduler_holders_settle(self);
+    tt_scheduler_holders_settle(self, now);
 }
 
 void tt_scheduler_role_link(struct tt_scheduler_role *self, int64_t now, uint16_t peer,
@@ -369,7 +370,7 @@ void tt_scheduler_role_link(struct tt_scheduler_role *self, int64_t now, uint16_
         succeed(self, now);
     self->holders_changed = true;
     tt_scheduler_plans_settle(self, now);
-    tt_scheduler_holders_settle(self);
+    tt_scheduler_holders_settle(self, now);
 }
 
 /* True if this process did nothing for a while, so that the silence may be its own. */
@@ -478,7 +479,7 @@ void tt_scheduler_role_tick(struct tt_scheduler_role *self, int64_t now) {
     suspect_overdue(self, now);
     tt_scheduler_plans_tick(self, now);
     tt_scheduler_plans_settle(self, now);
-    tt_scheduler_holders_settle(self);
+    tt_scheduler_holders_settle(self, now);
     tt_scheduler_pools_decide(self, now);
 }
 
