@@ -4,6 +4,7 @@
 #include "cmd/serve_access.h"
 #include "cmd/serve_dashboard.h"
 #include "cmd/serve_grpc.h"
+#include "cmd/serve_ports.h"
 #include "cmd/serve_role.h"
 #include "cmd/serve_telemetry.h"
 #include "cmd/verbs.h"
@@ -366,6 +367,36 @@ static void fit_connections(struct tt_limits *limits, int32_t threads) {
         limits->connections = room;
 }
 
+/* The port of gRPC that is not asked for gives way, as it does to other programs. */
+static enum tt_err check_ports(struct flags *self, struct tt_log *log, struct tt_error *why) {
+    enum { COUNT = 5 }; /* gRPC comes last */
+    const char *host = self->listener.host;
+    struct tt_serve_address admin = {.tcp_port = 0}, dashboard = {.tcp_port = 0};
+    enum tt_err err = TT_OK;
+    if (self->access.admin)
+        err = tt_serve_address_read("admin", self->access.admin, true, &admin, why);
+    if (!err && self->dashboard)
+        err = tt_serve_address_read("dashboard", self->dashboard, false, &dashboard, why);
+    if (err)
+        return err;
+    bool is_default = self->grpc_tcp_port == GRPC_DEFAULT;
+    const struct tt_serve_port ports[COUNT] = {
+        {"http-port", host, self->listener.tcp_port},
+        {"metrics-port", host, self->listener.metrics_tcp_port},
+        {"dashboard", dashboard.host, dashboard.tcp_port},
+        {"admin", admin.host, admin.tcp_port},
+        {"grpc-port", host, is_default ? GRPC_PORT : self->grpc_tcp_port}};
+    err = tt_serve_ports_check(ports, COUNT - 1, why);
+    if (err || tt_serve_ports_check(ports, COUNT, why) == TT_OK)
+        return err;
+    if (!is_default)
+        return TT_ERR_INVALID;
+    self->grpc_tcp_port = 0;
+    tt_log_write(log, TT_LOG_WARNING, NULL,
+                 "no gRPC: another flag has its port, %d; give --grpc-port", GRPC_PORT);
+    return TT_OK;
+}
+
 /* -1: go on; else the exit code. */
 static int check_flags(struct flags *self, struct tt_log *log) {
     struct tt_control_options *control = &self->control;
@@ -389,6 +420,8 @@ static int check_flags(struct flags *self, struct tt_log *log) {
     if (self->dashboard && tt_serve_dashboard_check(self->dashboard, &why) != TT_OK)
         return tt_flags_refuse(&tt_verb_serve, "%s", why.text);
     if (tt_serve_access_check(&self->access, self->listener.host, self->dashboard, &why) != TT_OK)
+        return tt_flags_refuse(&tt_verb_serve, "%s", why.text);
+    if (check_ports(self, log, &why) != TT_OK)
         return tt_flags_refuse(&tt_verb_serve, "%s", why.text);
     if (self->dashboard_admin && !self->dashboard)
         return tt_flags_refuse(&tt_verb_serve, "--dashboard-admin needs --dashboard");

@@ -258,6 +258,44 @@ class BadRequests(unittest.TestCase):
                 "serve", "--model-repository", empty, "--http-port", port, says=port
             )
 
+    def test_serve_ports_of_two_listeners(self):
+        """Said before models are loaded: the repository that is not there would be an error, too."""
+        flags = {
+            "http-port": ("%d", "--http-host", "127.0.0.1"),
+            "metrics-port": ("%d",),
+            "grpc-port": ("%d",),
+            "dashboard": ("localhost:%d",),
+            "admin": ("127.0.0.1:%d",),
+        }
+        pairs = [(a, b) for a in flags for b in flags if a < b]
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        serve = ("serve", "--model-repository", "/no/such/place")
+        other = ("--http-port", "0")
+        for a, b in pairs:
+            with self.subTest(a=a, b=b):
+                given = ["--%s" % a, flags[a][0] % port, *flags[a][1:], "--%s" % b, flags[b][0] % port, *flags[b][1:]]
+                more = () if "http-port" in (a, b) else other
+                done = run(*serve, *more, *given)
+                self.assertEqual(done.returncode, 2)
+                for text in ("--%s" % a, "--%s" % b, "both ask for port %d" % port):
+                    self.assertIn(text, done.stderr)
+        for host, place, meets in (
+            ("0.0.0.0", "127.0.0.2", True),
+            ("::", "127.0.0.1", True),
+            ("0.0.0.0", "[::1]", False),
+            ("127.0.0.1", "127.0.0.2", False),
+        ):
+            with self.subTest(host=host, place=place):
+                done = run(*serve, "--insecure", "--http-host", host, "--http-port", str(port), "--grpc-port", "0",
+                           "--dashboard", "%s:%d" % (place, port))  # fmt: skip
+                self.assertEqual("both ask for port" in done.stderr, meets, done.stderr)
+        done = run(*serve, "--http-port", "8001")
+        if "in use" not in done.stderr:
+            self.assertIn("no gRPC: another flag has its port, 8001", done.stderr)
+            self.assertIn("/no/such/place", done.stderr)
+
     def test_experiment_parameters(self):
         """Flags that set what a sweep can set are checked with the experiment."""
         file = ROOT / "experiments" / "symphony" / "densenet121-8-devices.pbtxt"

@@ -400,6 +400,34 @@ bool tt_socket_is_loopback(const char *host) {
     return is_it;
 }
 
+/* The address that a listener of the host is bound to, IPv4 within IPv6. False: none can be. */
+static bool bound_address(const char *host, struct in6_addr *out) {
+    struct addrinfo *found;
+    if (resolve(host, 0, &found, NULL) != TT_OK)
+        return false;
+    if (found->ai_family == AF_INET6) {
+        *out = ((const struct sockaddr_in6 *)found->ai_addr)->sin6_addr;
+    } else {
+        *out = (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff}};
+        memcpy(out->s6_addr + 12, &((const struct sockaddr_in *)found->ai_addr)->sin_addr, 4);
+    }
+    freeaddrinfo(found);
+    return true;
+}
+
+/* A listener of `all` has the other address, too: `::` has all, 0.0.0.0 those of IPv4. */
+static bool includes(const struct in6_addr *all, const struct in6_addr *other) {
+    static const struct in6_addr all_v4 = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
+    return IN6_ARE_ADDR_EQUAL(all, other) || IN6_IS_ADDR_UNSPECIFIED(all) ||
+           (IN6_ARE_ADDR_EQUAL(all, &all_v4) && IN6_IS_ADDR_V4MAPPED(other));
+}
+
+bool tt_socket_hosts_meet(const char *a, const char *b) {
+    struct in6_addr of_a, of_b;
+    return bound_address(a, &of_a) && bound_address(b, &of_b) &&
+           (includes(&of_a, &of_b) || includes(&of_b, &of_a));
+}
+
 static enum tt_err fail_to_listen(const char *host, int32_t tcp_port, const char *reason,
                                   struct tt_error *why) {
     return tt_fail(TT_ERR_IO, why,

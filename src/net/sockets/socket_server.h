@@ -106,6 +106,8 @@ struct tt_socket_server {
 bool tt_socket_is_local(const char *host);
 /* True: only clients of this machine reach the address: a Unix socket, or loopback. */
 bool tt_socket_is_loopback(const char *host);
+/* True: a port cannot be listened on at both hosts. Neither is a Unix socket. */
+bool tt_socket_hosts_meet(const char *a, const char *b);
 
 /* `self` is zero-initialised, but for `is_local` and `drain_ms`: after the first _stop it is not
  * ready, but serves on, for so long. IO. */
