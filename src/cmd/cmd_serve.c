@@ -122,7 +122,8 @@ static const struct tt_flag_row flag_rows[] = {
     TT_SWITCH(
         "dashboard-admin", dashboard_admin,
         "let the live page load and unload models (mode explicit); every client that reaches its "
-        "port can"),
+        "port can",
+        .needs = "dashboard"),
     TT_INTEGER(
         "drain-ms", "MS", listener.drain_ms, 0, HOUR_MS, 0,
         "time after a signal to stop, during which /v2/health/ready is 503 and everything is still "
@@ -192,7 +193,8 @@ static const struct tt_flag_row flag_rows[] = {
     TT_TEXT("record", "FILE", record, NULL,
             "record the events and decisions of the policies, for `tutti replay`"),
     TT_INTEGER("record-max-bytes", "N", record_bytes, 4096, INT64_MAX / 2, 0,
-               "end the recording before it grows beyond this (default: no limit)"),
+               "end the recording before it grows beyond this (default: no limit)",
+               .needs = "record"),
     TT_TEXT("access-log", "FILE", access_log, NULL,
             "append a line of JSON for each request; - for standard output; SIGHUP opens FILE "
             "again"),
@@ -203,7 +205,7 @@ static const struct tt_flag_row flag_rows[] = {
         "trace-sample", "R", spans.sample, 0, 1, 1,
         "with --otlp: the share of inferences that are sampled where the client does not say "
         "it in traceparent",
-        .scale = TT_TRACER_ALL),
+        .scale = TT_TRACER_ALL, .needs = "otlp"),
     TT_CHOICE("log-format", log_format, "default|ISO8601|json", LOG_DEFAULT,
               "format of the log lines on standard error"),
     TT_INTEGER("log-verbose", "N", log_verbose, 0, 9, 0,
@@ -213,7 +215,7 @@ static const struct tt_flag_row flag_rows[] = {
     TT_BOOL("log-error", log_error, true, "log errors"),
     TT_HEADING("Limits"),
     TT_SWITCH("show-limits", shows_limits, "print every limit and its value, and exit"),
-    TT_SWITCH("json", as_json, "with --show-limits: print JSON"),
+    TT_SWITCH("json", as_json, "with --show-limits: print JSON", .needs = "show-limits"),
 };
 
 static bool limit_flag(int32_t index, struct tt_flag_row *out_flag) {
@@ -400,8 +402,6 @@ static enum tt_err check_ports(struct flags *self, struct tt_log *log, struct tt
 /* -1: go on; else the exit code. */
 static int check_flags(struct flags *self, struct tt_log *log) {
     struct tt_control_options *control = &self->control;
-    if (self->as_json && !self->shows_limits)
-        return tt_flags_refuse(&tt_verb_serve, "--json needs --show-limits");
     tt_limits_fit(&self->limits, tt_memory_usable());
     if (self->isolate_loads == ISOLATE_TRUE ||
         (self->isolate_loads == ISOLATE_AUTO && control->mode != TT_CONTROL_NONE))
@@ -423,8 +423,6 @@ static int check_flags(struct flags *self, struct tt_log *log) {
         return tt_flags_refuse(&tt_verb_serve, "%s", why.text);
     if (check_ports(self, log, &why) != TT_OK)
         return tt_flags_refuse(&tt_verb_serve, "%s", why.text);
-    if (self->dashboard_admin && !self->dashboard)
-        return tt_flags_refuse(&tt_verb_serve, "--dashboard-admin needs --dashboard");
     if (control->loader.strict_profile && control->loader.measure_stale)
         return tt_flags_refuse(&tt_verb_serve,
                                "--strict-profile and --measure-stale exclude each other");
@@ -432,8 +430,6 @@ static int check_flags(struct flags *self, struct tt_log *log) {
     control->load_count = self->loads.count;
     if (tt_serve_role_check(&self->role, control, &why) != TT_OK)
         return tt_flags_refuse(&tt_verb_serve, "%s", why.text);
-    if (self->record_bytes && !self->record)
-        return tt_flags_refuse(&tt_verb_serve, "--record-max-bytes needs --record");
     self->asked_connections = self->limits.connections;
     fit_connections(&self->limits, self->listener.threads);
     control->loader.executors =

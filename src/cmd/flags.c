@@ -12,7 +12,13 @@
 #include <string.h>
 #include <strings.h>
 
-enum { MAX_ROWS = 128 };
+enum { MAX_ROWS = 128, MAX_NEEDY = 32 };
+
+/* Given flags that need others, which may follow them; each once. */
+struct needy {
+    struct tt_flag_row rows[MAX_NEEDY];
+    int32_t count;
+};
 
 bool tt_flags_integer(const char *text, int64_t minimum, int64_t maximum, int64_t *out) {
     char *end;
@@ -215,8 +221,42 @@ static int refuse_flag(const struct tt_verb *verb, const char *text) {
     return tt_flags_refuse(verb, "unknown flag %s", text);
 }
 
+static void add_needy(struct needy *self, const struct tt_flag_row *row) {
+    for (int32_t i = 0; i < self->count; i++)
+        if (strcmp(self->rows[i].name, row->name) == 0)
+            return;
+    tt_assert(self->count < MAX_NEEDY);
+    self->rows[self->count++] = *row;
+}
+
+static bool is_given(const struct tt_verb *verb, const char *name, int length, void *options) {
+    char text[64];
+    struct tt_flag_row row;
+    snprintf(text, sizeof(text), "--%.*s", length, name);
+    bool is_found = tt_flags_find(verb, text, &row);
+    tt_assert(is_found && (row.type == TT_FLAG_TEXT || row.type == TT_FLAG_SWITCH));
+    void *field = field_of(&row, options);
+    return row.type == TT_FLAG_TEXT ? *(const char **)field != NULL : *(bool *)field;
+}
+
+/* -1: one of the flags that it needs is given; else the exit code. */
+static int check_needs(const struct tt_verb *verb, const struct tt_flag_row *row, void *options) {
+    char needed[200] = "";
+    for (const char *at = row->needs; *at;) {
+        int length = (int)strcspn(at, "|"), used = (int)strlen(needed);
+        if (is_given(verb, at, length, options))
+            return -1;
+        const char *next = at + length + (at[length] == '|');
+        const char *between = !*next ? "" : strchr(next, '|') ? ", " : " or ";
+        snprintf(needed + used, sizeof(needed) - (size_t)used, "--%.*s%s", length, at, between);
+        at = next;
+    }
+    return tt_flags_refuse(verb, "--%s needs %s", row->name, needed);
+}
+
 /* The flag at argv[*index]; moves over its value. -1: go on; else the exit code. */
-static int take_flag(const struct tt_verb *verb, int argc, char **argv, int *index, void *options) {
+static int take_flag(const struct tt_verb *verb, int argc, char **argv, int *index, void *options,
+                     struct needy *needy) {
     char *text = argv[*index], *equals = strchr(text, '=');
     struct tt_flag_row row;
     if (!tt_flags_find(verb, text, &row))
@@ -231,6 +271,8 @@ static int take_flag(const struct tt_verb *verb, int argc, char **argv, int *ind
     if (takes_value(&row) && !value && ++*index == argc)
         return tt_flags_refuse(verb, "a value is missing after --%s", row.name);
     value = value || !takes_value(&row) ? value : argv[*index];
+    if (row.needs)
+        add_needy(needy, &row);
     return store(&row, options, value) ? -1 : refuse_value(verb, &row, value);
 }
 
@@ -253,6 +295,7 @@ static int take_operands(const struct tt_verb *verb, char **operands, int count,
 
 int tt_flags_parse(const struct tt_verb *verb, int argc, char **argv, void *options) {
     struct tt_flag_row row;
+    struct needy needy = {.count = 0};
     for (int32_t i = 0; tt_flags_row(verb, i, &row); i++)
         store_default(&row, options);
     int operands = 0;
@@ -263,10 +306,13 @@ int tt_flags_parse(const struct tt_verb *verb, int argc, char **argv, void *opti
         } else if (strcmp(argv[i], "--") == 0) {
             only_operands = true;
         } else {
-            int code = take_flag(verb, argc, argv, &i, options);
+            int code = take_flag(verb, argc, argv, &i, options, &needy);
             if (code >= 0)
                 return code;
         }
     }
-    return take_operands(verb, argv, operands, options);
+    int code = -1;
+    for (int32_t i = 0; code < 0 && i < needy.count; i++)
+        code = check_needs(verb, &needy.rows[i], options);
+    return code < 0 ? take_operands(verb, argv, operands, options) : code;
 }

@@ -3,8 +3,9 @@
  * A verb is a `struct tt_verb`: its texts, its table of rows, the size of its options struct, and
  * `run`. main() allocates the options, calls tt_flags_parse(), which stores defaults and then what
  * the command line gives, and calls `run` with them. A row states the field of the options that
- * takes the value, the allowed values, the default and the help. A default below the minimum means
- * "not given". A verb itself checks only conditions on several flags.
+ * takes the value, the allowed values, the default and the help, and which flags it has no effect
+ * without. A default below the minimum means "not given". A verb itself checks only other
+ * conditions on several flags.
  *
  * Text in the options is borrowed from argv. flags.c parses; flags_help.c prints help, the
  * description for make_man.py, and candidates for completion. Nothing here runs a verb. */
@@ -57,6 +58,7 @@ struct tt_flag_row {
     const char *choices;              /* "a|b|c"; of other types than CHOICE for completion only */
     const char *default_text;         /* TEXT, CALL: stored if not given; may be NULL */
     const char *key;                  /* PAIRS */
+    const char *needs;                /* "a|b": refused without one of these TEXTs and SWITCHes */
     const char *expects;              /* CALL: "--x must be EXPECTS" */
     bool (*take)(void *options, char *text);       /* false: `text` is not what it expects */
     void (*candidates)(struct tt_text *out_lines); /* for completion; "WORD" or "WORD\tMEANING" */

@@ -112,6 +112,8 @@ static json_t *describe_row(const struct tt_flag_row *row) {
         json_object_set_new(object, "unit", json_string(row->unit));
     if (row->choices)
         json_object_set_new(object, "choices", json_string(row->choices));
+    if (row->needs)
+        json_object_set_new(object, "needs", json_string(row->needs));
     if (row->type == TT_FLAG_INTEGER)
         json_object_update_new(object, json_pack("{s:I,s:I}", "minimum", (json_int_t)row->minimum,
                                                  "maximum", (json_int_t)row->maximum));

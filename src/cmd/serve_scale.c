@@ -26,20 +26,12 @@ static bool read_limit(const char *text, size_t *out_name_bytes, struct tt_scali
 enum tt_err tt_serve_scale_check(const struct tt_serve_scale_flags *flags, bool is_scheduler,
                                  struct tt_error *why) {
     int providers = !!flags->kubernetes + !!flags->command + !!flags->emulated;
-    bool has_more = flags->kubernetes_url || flags->kubernetes_account || flags->limits.count > 0;
     if (providers > 1)
         return tt_fail(
             TT_ERR_INVALID, why,
             "--scale-kubernetes, --scale-command and --scale-emulated exclude each other");
-    if ((flags->kubernetes_url || flags->kubernetes_account) && !flags->kubernetes)
-        return tt_fail(TT_ERR_INVALID, why,
-                       "--scale-kubernetes-url and --scale-kubernetes-account need "
-                       "--scale-kubernetes");
-    if ((providers > 0 && !is_scheduler) || (has_more && providers == 0))
-        return tt_fail(TT_ERR_INVALID, why,
-                       providers > 0 ? "the flags --scale-... need --role scheduler"
-                                     : "--scale-limits needs --scale-kubernetes, --scale-command "
-                                       "or --scale-emulated");
+    if (providers > 0 && !is_scheduler)
+        return tt_fail(TT_ERR_INVALID, why, "the flags --scale-... need --role scheduler");
     for (int32_t i = 0; i < flags->limits.count; i++) {
         size_t ignored;
         struct tt_scaling_limit limit;

@@ -18,37 +18,43 @@ struct tt_serve_scale_flags {
 /* Rows of a table of flags (cmd/flags.h). The member is a designator, which takes no parentheses.
  */
 /* NOLINTBEGIN(bugprone-macro-parentheses) */
+#define TT_SERVE_SCALE_PROVIDERS "scale-kubernetes|scale-command|scale-emulated"
 #define TT_SERVE_SCALE_FLAGS(member)                                                               \
     TT_TEXT("scale-kubernetes", "NAME", member.kubernetes, NULL,                                   \
             "a scheduler scales the StatefulSet NAME of each pool, by the load; {pool} in it is "  \
             "the pool's name"),                                                                    \
         TT_TEXT("scale-kubernetes-url", "URL", member.kubernetes_url, NULL,                        \
-                "the API server (default: that of the pod)"),                                      \
+                "the API server (default: that of the pod)", .needs = "scale-kubernetes"),         \
         TT_TEXT("scale-kubernetes-account", "DIR", member.kubernetes_account, NULL,                \
-                "the service account's token, ca.crt and namespace (default: those of the pod)"),  \
+                "the service account's token, ca.crt and namespace (default: those of the pod)",   \
+                .needs = "scale-kubernetes"),                                                      \
         TT_TEXT("scale-command", "CMD", member.command, NULL,                                      \
                 "a scheduler scales each pool with this command, which is run without a shell; "   \
                 "{pool}, {devices}, {nodes} and {epoch} in it are replaced"),                      \
         TT_TEXT("scale-emulated", "DIR", member.emulated, NULL,                                    \
                 "a scheduler scales with emulated backends on this host, and notes them in DIR"),  \
         TT_LIST("scale-limits", "POOL=MIN:MAX", member.limits, TT_FLAG_MAX_LIST,                   \
-                "devices of a pool (default: one backend to all that the cluster describes)"),     \
+                "devices of a pool (default: one backend to all that the cluster describes)",      \
+                .needs = TT_SERVE_SCALE_PROVIDERS),                                                \
         TT_DECIMAL("scale-hold-s", "S", member.hold_ns, 0, 86400, 300,                             \
-                   "a pool shrinks when fewer devices were wanted for so long", .scale = TT_S),    \
+                   "a pool shrinks when fewer devices were wanted for so long", .scale = TT_S,     \
+                   .needs = TT_SERVE_SCALE_PROVIDERS),                                             \
         TT_DECIMAL("scale-deliver-s", "S", member.deliver_ns, 0.1, 86400, 600,                     \
                    "devices that were promised serve within this time, or are asked for again",    \
-                   .scale = TT_S),                                                                 \
+                   .scale = TT_S, .needs = TT_SERVE_SCALE_PROVIDERS),                              \
         TT_DECIMAL("scale-drain-s", "S", member.drain_ns, 0.1, 86400, 60,                          \
-                   "time of a backend to end its work before it is stopped", .scale = TT_S),       \
+                   "time of a backend to end its work before it is stopped", .scale = TT_S,        \
+                   .needs = TT_SERVE_SCALE_PROVIDERS),                                             \
         TT_DECIMAL("scale-call-s", "S", member.call_ns, 0.1, 3600, 30,                             \
-                   "time limit of a command, or of a request to Kubernetes", .scale = TT_S),       \
+                   "time limit of a command, or of a request to Kubernetes", .scale = TT_S,        \
+                   .needs = TT_SERVE_SCALE_PROVIDERS),                                             \
         TT_DECIMAL("scale-retry-s", "S", member.retry_ns, 0.1, 3600, 10,                           \
                    "wait after a failure; twice as long after each further one, up to 60 times",   \
-                   .scale = TT_S),                                                                 \
+                   .scale = TT_S, .needs = TT_SERVE_SCALE_PROVIDERS),                              \
         TT_DECIMAL("scale-start-up-s", "S", member.start_up_ns, 0, 86400, 0,                       \
                    "from the order of a backend until it serves: growing loads get backends so "   \
                    "much earlier; 0: as long as earlier starts took",                              \
-                   .scale = TT_S)
+                   .scale = TT_S, .needs = TT_SERVE_SCALE_PROVIDERS)
 /* NOLINTEND(bugprone-macro-parentheses) */
 
 /* What an emulated backend needs to start; borrowed. */

@@ -115,7 +115,8 @@ class FlagsTest(unittest.TestCase):
             ("scheduler", ("--scale-command", "x", "--scale-limits", "other=1:2"), "there is no pool 'other' to be scaled"),
             ("scheduler", ("--scale-command", "x", "--scale-limits", "default=1:3"), "pool default has 2 devices"),
             ("scheduler", ("--scale-kubernetes", "t"), "KUBERNETES_SERVICE_HOST is not set"),
-            ("scheduler", ("--scale-kubernetes-url", "https://127.0.0.1:1"), "need --scale-kubernetes"),
+            ("scheduler", ("--scale-kubernetes-url", "https://127.0.0.1:1"), "needs --scale-kubernetes"),
+            ("scheduler", ("--scale-hold-s", "5"), "--scale-hold-s needs --scale-kubernetes, --scale-command or --scale-emulated"),
             ("frontend", ("--scale-command", "x"), "the flags --scale-... need --role scheduler"),
         ):
             with self.subTest(said=said):

@@ -138,6 +138,22 @@ class Flags(unittest.TestCase):
                     self.refused(verb, flag + "=1", says=(flag + " takes no value",))
         self.refused("load", "--completely-different", says=("unknown flag --completely-different; see",))
 
+    def test_flags_that_need_others(self):
+        """Without those they would have no effect."""
+        needy = [(verb, row) for verb, row in self.flags if "needs" in row]
+        self.assertLessEqual({"trace-sample", "scale-hold-s", "scale-limits"}, {row["name"] for _, row in needy})
+        for verb, row in needy:
+            value = {"integer": [str(row.get("minimum"))], "decimal": [str(row.get("minimum"))], "text": ["x"], "list": ["x"]}
+            given = ["--" + row["name"], *value.get(row["type"], [])]
+            needed = row["needs"].split("|")
+            with self.subTest(verb=verb, flag=row["name"]):
+                names = " or ".join(filter(None, (", ".join("--" + name for name in needed[:-1]), "--" + needed[-1])))
+                self.refused(verb, *given, says=("--%s needs %s;" % (row["name"], names),))
+                for name in needed:
+                    kind = next(other["type"] for _, other in self.flags if other["name"] == name)
+                    done = run(verb, *given, "--" + name, *value.get(kind, []))
+                    self.assertNotIn("--%s needs" % row["name"], done.stderr)
+
     def test_repeated_flags(self):
         for verb, row in self.flags:
             if row["type"] == "list":
