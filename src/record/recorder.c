@@ -14,6 +14,8 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -303,11 +305,28 @@ static void recorder_free(struct tt_recorder *self) {
     free(self);
 }
 
+/* Empties a regular file that no other recorder has; others, such as pipes, are written as they
+ * are. 0, or an errno: EWOULDBLOCK, another one has it. Where the file system has no locks, none is
+ * taken. */
+static int claim_file(int fd) {
+    struct stat found;
+    if (fstat(fd, &found) != 0)
+        return errno;
+    if (!S_ISREG(found.st_mode))
+        return 0;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return errno;
+    return ftruncate(fd, 0) == 0 ? 0 : errno;
+}
+
 static enum tt_err open_file(struct tt_recorder *self, struct tt_error *why) {
-    self->fd = open(self->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (self->fd < 0)
-        return tt_fail(TT_ERR_IO, why, "cannot record to %s: %s", self->path, strerror(errno));
-    int failed = write_header(self);
+    self->fd = open(self->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    int failed = self->fd < 0 ? errno : claim_file(self->fd);
+    if (failed)
+        return tt_fail(TT_ERR_IO, why, "cannot record to %s: %s", self->path,
+                       failed == EWOULDBLOCK ? "another server records to it; give another file"
+                                             : strerror(failed));
+    failed = write_header(self);
     failed = failed ? failed : sync_file(self);
     if (failed)
         return tt_fail(TT_ERR_IO, why, "cannot record to %s: %s", self->path, strerror(failed));

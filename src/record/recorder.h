@@ -37,7 +37,8 @@ struct tt_recorder_options {
 struct tt_recorder;
 struct tt_recorder_stream; /* of one domain, or of a thread that schedules one */
 
-/* Creates the file and starts the thread. Errors: IO (with the path), NO_MEMORY. */
+/* Creates the file and starts the thread. Errors: IO (with the path; also while another recorder
+ * has the file), NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_recorder_open(const struct tt_recorder_options *options,
                                            struct tt_recorder **out_recorder, struct tt_error *why);
 /* Observes `mechanism` from now on, before its first event. `domain->program` is filled in. Errors:

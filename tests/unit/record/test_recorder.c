@@ -101,6 +101,28 @@ static void streams_are_whole_and_in_order(void **state) {
     unlink(world.path);
 }
 
+/* A second recorder is refused, and what the first one wrote stays. */
+static void a_file_has_one_recorder(void **state) {
+    (void)state;
+    struct world world;
+    struct tt_recorder *second = NULL;
+    struct tt_recording recording;
+    struct tt_error why;
+    open_world(&world, 0);
+    decide(&world, 0, 1);
+    const struct tt_recorder_options options = {
+        .path = world.path, .program = "test", .say = say, .say_context = &world};
+    assert_int_equal(tt_recorder_open(&options, &second, &why), TT_ERR_IO);
+    assert_non_null(strstr(why.text, "another server records to it"));
+    assert_int_equal(tt_recorder_close(world.recorder, &why), TT_OK);
+    assert_int_equal(tt_recording_open(world.path, &recording, &why), TT_OK);
+    assert_int_equal(count_events(&recording, 0), 2);
+    tt_recording_close(&recording);
+    assert_int_equal(tt_recorder_open(&options, &second, &why), TT_OK);
+    assert_int_equal(tt_recorder_close(second, &why), TT_OK);
+    unlink(world.path);
+}
+
 static void a_full_file_ends_and_stays_so(void **state) {
     (void)state;
     struct world world;
@@ -274,6 +296,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(broken_rules_are_caught),
         cmocka_unit_test(streams_are_whole_and_in_order),
+        cmocka_unit_test(a_file_has_one_recorder),
         cmocka_unit_test(a_full_file_ends_and_stays_so),
         cmocka_unit_test(a_full_disk_that_is_emptied_loses_nothing),
         cmocka_unit_test(a_full_disk_ends_the_recording_with_a_whole_block),
