@@ -143,9 +143,10 @@ static json_t *json_policy(const struct tt_policy_kind *kind) {
                                                 [TT_GRANULARITY_NODE] = "node",
                                                 [TT_GRANULARITY_CELL] = "cell"};
     const struct tt_policy_traits *traits = &kind->traits;
-    json_t *stated = json_pack("{s:s,s:b,s:b,s:b,s:b,s:b,s:b,s:i}", "granularity",
+    json_t *stated = json_pack("{s:s,s:b,s:b,s:b,s:b,s:b,s:b,s:b,s:i}", "granularity",
                                granularities[traits->granularity], "runs_alone", traits->runs_alone,
-                               "runs_as_they_came", traits->runs_as_they_came, "first_step_only",
+                               "runs_as_they_came", traits->runs_as_they_came, "orders_by_priority",
+                               traits->orders_by_priority, "first_step_only",
                                traits->first_step_only, "needs_profiles", traits->needs_profiles,
                                "waits_for_inputs", traits->waits_for_inputs, "stage_per_executor",
                                traits->stage_per_executor, "default_depth", traits->default_depth);

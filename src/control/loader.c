@@ -547,6 +547,18 @@ static enum tt_err check_rows(struct tt_loader *self, const struct tt_repository
     return err;
 }
 
+static void warn_of_priorities(const struct tt_loader *self,
+                               const struct tt_repository_model *model,
+                               const struct tt_placing *placing) {
+    const struct tt_policy_kind *kind = tt_placing_kind(placing);
+    char sentence[TT_POLICY_REMARK_BYTES], line[TT_POLICY_REMARK_BYTES + 300];
+    if (placing->is_imposed || placing->is_auto || placing->runs_whole || !kind ||
+        !tt_policy_ignores_priorities(model, kind, sentence))
+        return;
+    snprintf(line, sizeof(line), "model %s: %s", model->name, sentence);
+    self->options.say(self->options.say_context, TT_LOG_WARNING, line);
+}
+
 static enum tt_err check_policy(const struct tt_repository_model *model, struct tt_error *why) {
     struct tt_findings findings = {0};
     tt_policy_check(model, &findings);
@@ -725,6 +737,7 @@ static enum tt_err make_ready(struct tt_loader *self, const struct tt_repository
     if (!err) {
         warn_of_objective(self, model->settings, served);
         warn_of_token_slo(self, served);
+        warn_of_priorities(self, model, placing);
     }
     if (!err && placing->is_auto)
         err = find_candidates(self, model, served, why);

@@ -1,7 +1,9 @@
 #include "control/policy_check.h"
 
+#include "control/placing.h"
 #include "policy/auto_policy.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void check_option(const struct tt_model_settings *settings, const char *policy,
@@ -60,6 +62,40 @@ static void remark_one_step(const struct tt_repository_model *model,
                             : "choose another policy");
 }
 
+static bool orders_cells(const struct tt_policy_kind *kind) {
+    return kind->traits.orders_by_priority && tt_policy_is_by_cells(kind);
+}
+
+static bool orders_graphs(const struct tt_policy_kind *kind) {
+    return kind->traits.orders_by_priority && !tt_policy_is_by_cells(kind);
+}
+
+bool tt_policy_ignores_priorities(const struct tt_repository_model *model,
+                                  const struct tt_policy_kind *kind,
+                                  char out_sentence[TT_POLICY_REMARK_BYTES]) {
+    char names[200];
+    int32_t levels = model->config->batching.priority_count;
+    bool has_cells = tt_model_settings_has_cells(model->settings);
+    if (levels < 2 || kind->traits.orders_by_priority)
+        return false;
+    snprintf(out_sentence, TT_POLICY_REMARK_BYTES,
+             "priority_levels is %d, but policy %s does not order requests by priority; these do: "
+             "%s",
+             (int)levels, kind->name,
+             tt_policy_names(has_cells ? orders_cells : orders_graphs, names, sizeof(names)));
+    return true;
+}
+
+static void remark_priorities(const struct tt_repository_model *model,
+                              struct tt_findings *findings) {
+    struct tt_placing placing = {0};
+    char sentence[TT_POLICY_REMARK_BYTES];
+    tt_placing_choose(&placing, model, NULL);
+    const struct tt_policy_kind *kind = tt_placing_kind(&placing);
+    if (kind && !placing.is_auto && tt_policy_ignores_priorities(model, kind, sentence))
+        tt_findings_add(findings, TT_FINDING_REMARK, "%s", sentence);
+}
+
 /* Requests that differ in more than their rows, in a model that batches and does not pad. */
 static void remark_lengths(const struct tt_repository_model *model, struct tt_findings *findings) {
     const struct tt_signature *signature = &model->config->signature;
@@ -86,6 +122,7 @@ void tt_policy_check(const struct tt_repository_model *model, struct tt_findings
     const struct tt_model_settings *settings = model->settings;
     const Tutti__ModelPolicy *policy = settings->message->policy;
     remark_lengths(model, findings);
+    remark_priorities(model, findings);
     if (!policy || !*policy->name)
         return;
     if (tt_policy_is_auto(policy->name)) {

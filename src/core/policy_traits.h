@@ -26,6 +26,7 @@ struct tt_policy_traits {
     enum tt_granularity granularity;
     bool runs_alone;         /* each request is a task by itself, so requests never share a batch */
     bool runs_as_they_came;  /* one model, priority and length: in order of arrival */
+    bool orders_by_priority; /* of those that wait, the most urgent priority goes first */
     bool first_step_only;    /* a request that a task leaves between two steps begins again */
     bool needs_profiles;     /* the server measures the run times of models without a profile */
     bool waits_for_inputs;   /* runs a request after its input is in the device's memory */

@@ -344,6 +344,7 @@ const struct tt_policy_kind tt_cellular_kind = {
     .name = "cellular",
     .summary = "requests join and leave the running batch at every cell",
     .traits = {.granularity = TT_GRANULARITY_CELL,
+               .orders_by_priority = true,
                .needs_profiles = true,
                .composes = true,
                .default_depth = 16},

@@ -530,6 +530,7 @@ const struct tt_policy_kind tt_diversity_kind = {
     .summary =
         "runs a model as a pipeline of stages; batches are made, joined and split between stages",
     .traits = {.granularity = TT_GRANULARITY_STAGE,
+               .orders_by_priority = true,
                .needs_profiles = true,
                .stage_per_executor = true,
                .composes = true,

@@ -231,7 +231,10 @@ static const struct tt_policy_ops ops = {
 const struct tt_policy_kind tt_merged_kind = {
     .name = "merged",
     .summary = "merges the graphs of waiting requests; no request joins until all have left",
-    .traits = {.granularity = TT_GRANULARITY_CELL, .needs_profiles = true, .default_depth = 16},
+    .traits = {.granularity = TT_GRANULARITY_CELL,
+               .orders_by_priority = true,
+               .needs_profiles = true,
+               .default_depth = 16},
     .options = options,
     .option_count = OPTION_COUNT,
     .state_bytes = sizeof(struct tt_policy),

@@ -189,7 +189,7 @@ static const struct tt_policy_ops ops = {
 const struct tt_policy_kind tt_padded_kind = {
     .name = "padded",
     .summary = "sorts requests into buckets by length; buckets take turns when a device is idle",
-    .traits = {.needs_profiles = true, .default_depth = 1},
+    .traits = {.orders_by_priority = true, .needs_profiles = true, .default_depth = 1},
     .options = options,
     .option_count = OPTION_COUNT,
     .state_bytes = sizeof(struct tt_policy),

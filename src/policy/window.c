@@ -340,7 +340,7 @@ const struct tt_policy_kind tt_window_kind = {
     .name = "window",
     .summary =
         "waits for a preferred or full batch, or until the oldest request has waited long enough",
-    .traits = {.runs_as_they_came = true, .default_depth = 1},
+    .traits = {.runs_as_they_came = true, .orders_by_priority = true, .default_depth = 1},
     .serving = {.defaults = server_defaults,
                 .default_count = TT_COUNT(server_defaults),
                 .same_shape = {"same_length", "on"},

@@ -132,6 +132,26 @@ class Advice(CheckCase):
         self.assertEqual([n for n in sorted(findings) if has(n, lengths)], ["lengths"], findings)
 
 
+    def test_priorities(self):
+        """Both the check and the server say where they have no effect."""
+        config = 'backend: "emulated" max_batch_size: 4 dynamic_batching { priority_levels: %d default_priority_level: 1 } '
+        x = 'input { name: "x" data_type: TYPE_FP32 dims: 4 } output { name: "y" data_type: TYPE_FP32 dims: 4 } '
+        policies = {"default": None, "objective": "slo_ms: 50", "window": 'policy { name: "window" }', "serial": 'policy { name: "serial" }',
+                    "auto": 'policy { name: "auto" }'}  # fmt: skip
+        for name, tutti in policies.items():
+            self.put(name, b"", config % 2 + x, tutti, "linear { beta_ms: 1 }")
+        self.put("one", b"", config % 1 + x, policies["serial"], "linear { beta_ms: 1 }")
+        findings, code = self.findings()
+        self.assertEqual(code, 0)
+        remark = "priority_levels is 2, but policy %s does not order requests by priority; these do: diversity, padded, window"
+        wanted = {"objective": [("remark", remark % "adaptive")], "serial": [("remark", remark % "serial")]}
+        self.assertEqual({name: found for name, found in findings.items() if found}, wanted)
+        server = Server([PROGRAM, "serve", "--model-repository", str(self.path), "--http-port", "0", "--grpc-port", "0"])
+        self.assertTrue(server.wait_ready(60), server.said())
+        self.assertEqual(server.stop(60), 0)
+        said = sorted(line.split("model ", 1)[1].split(":")[0] for line in server.lines if "does not order requests by priority" in line)
+        self.assertEqual(said, ["objective", "serial"])
+
     def test_models_without_a_graph(self):
         """No remark tells to cut or to export what is no ONNX file."""
         x = 'input { name: "x" data_type: TYPE_FP32 dims: 4 } output { name: "y" data_type: TYPE_FP32 dims: 4 } '

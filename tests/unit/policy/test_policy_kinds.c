@@ -3,6 +3,7 @@
  * policy needs no line here. */
 #include "policy/default_policy.h"
 #include "policy/policy.h"
+#include "unit/policy/drive.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -150,6 +151,34 @@ static void instances_are_made(void **state) {
     }
 }
 
+/* Behind more requests than an executor takes at once waits an urgent one. */
+static void priorities_are_as_traits_say(void **state) {
+    (void)state;
+    for (int32_t i = 0; i < tt_policy_count(); i++) {
+        const struct tt_policy_kind *kind = tt_policy_at(i);
+        if (tt_policy_is_by_cells(kind))
+            continue;
+        print_message("%s\n", kind->name);
+        const struct drive_model model = {.beta_ns = TT_MS, .slo_ns = TT_S, .max_batch = 1};
+        const struct drive_setup setup = {.models = &model,
+                                          .model_count = 1,
+                                          .executors = 1,
+                                          .depth = kind->traits.default_depth,
+                                          .policy = kind->name};
+        struct drive drive;
+        drive_open(&drive, &setup);
+        int32_t last = kind->traits.default_depth + 2; /* of those that are not urgent */
+        for (int32_t r = 0; r <= last + 1; r++) {
+            drive_arrival(&drive, r > last ? TT_US : 0, 0);
+            drive.arrivals[r].priority = r > last ? 1 : 2;
+        }
+        drive_run(&drive, TT_NEVER);
+        assert_int_equal(drive.member_count, last + 2);
+        assert_int_equal(drive.members[last + 1] == last, kind->traits.orders_by_priority);
+        drive_close(&drive);
+    }
+}
+
 /* All 32 models that the facts can describe. */
 static void defaults_fit_the_model(void **state) {
     (void)state;
@@ -196,6 +225,7 @@ int main(void) {
         cmocka_unit_test(callbacks_agree_with_traits),
         cmocka_unit_test(servers_options_are_options),
         cmocka_unit_test(instances_are_made),
+        cmocka_unit_test(priorities_are_as_traits_say),
         cmocka_unit_test(defaults_fit_the_model),
         cmocka_unit_test(options_are_found),
     };
