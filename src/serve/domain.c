@@ -204,6 +204,7 @@ static void ended(void *context, int64_t now, struct tt_request *request, enum t
         tt_inference_end(inference, TT_OK, &self->client);
         break;
     case TT_ENDING_DROPPED:
+        inference->drop = reason;
         tt_counter_add(&model->stats->dropped[reason], 1);
         advise(self, model);
         tt_inference_end(

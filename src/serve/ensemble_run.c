@@ -88,18 +88,16 @@ static void count_end(const struct tt_ensemble_run *self, int64_t now) {
     int64_t took_ns = now - whole->submitted_at;
     tt_assert(took_ns >= 0);
     if (whole->err) {
-        struct tt_counter *counter =
-            whole->err == TT_ERR_CANCELLED ? &stats->cancelled
-            : whole->err == TT_ERR_TIMEOUT ? &stats->dropped[TT_DROP_DEADLINE]
-            : whole->err == TT_ERR_BUSY    ? &stats->dropped[TT_DROP_QUEUE_FULL]
-                                           : &stats->failed;
+        struct tt_counter *counter = whole->drop                      ? &stats->dropped[whole->drop]
+                                     : whole->err == TT_ERR_CANCELLED ? &stats->cancelled
+                                     : whole->err == TT_ERR_BUSY      ? &stats->rejected
+                                                                      : &stats->failed;
         tt_counter_add_shared(counter, 1);
         tt_counter_add_shared(&stats->failed_ns, took_ns);
         return;
     }
-    tt_model_stats_count_whole(stats, whole->rows, took_ns);
+    tt_model_stats_count_whole(stats, whole->rows, took_ns, self->queue_ns);
     tt_counter_add_shared(&stats->late, now > whole->deadline_at);
-    tt_counter_add_shared(&stats->queue_ns, self->queue_ns);
     tt_counter_add_shared(&stats->compute_ns, self->compute_ns);
     tt_counter_add_shared(&stats->input_ns, whole->input_ns);
     tt_counter_add_shared(&stats->infer_ns, whole->infer_ns);
@@ -131,13 +129,16 @@ static enum tt_err fail_in_step(const struct tt_ensemble_step *step, enum tt_err
     return tt_fail_in(err, why, "step %d (model '%s')", step->number, step->model->name);
 }
 
-/* The whole fails for the first such reason; what runs is cancelled. */
-static void fail(struct tt_ensemble_run *self, enum tt_err err, const struct tt_error *why) {
+/* The whole fails for the first such reason, `drop` if the step was dropped; what runs is
+ * cancelled. */
+static void fail(struct tt_ensemble_run *self, enum tt_err err, enum tt_drop_reason drop,
+                 const struct tt_error *why) {
     struct tt_inference *whole = self->whole;
     if (self->failed)
         return;
     self->failed = true;
     whole->err = err;
+    whole->drop = drop;
     whole->why = *why;
     for (int32_t other = 0; other < self->ensemble->step_count; other++)
         if (has(self->submitted & ~self->ended, other))
@@ -188,7 +189,7 @@ static void go_on(struct tt_ensemble_run *self, int32_t s, int64_t now) {
             continue;
         enum tt_err err = begin_step(self, r, &why);
         if (err)
-            fail(self, err, &why);
+            fail(self, err, TT_DROP_NONE, &why);
         else
             submit_step(self, r, now);
     }
@@ -222,7 +223,8 @@ static void on_step_done(void *context, struct tt_inference *inference, enum tt_
     if (err) {
         struct tt_error message;
         (void)tt_fail(err, &message, "%s", why);
-        fail(self, fail_in_step(&self->ensemble->steps[s], err, &message), &message);
+        fail(self, fail_in_step(&self->ensemble->steps[s], err, &message), inference->drop,
+             &message);
     } else {
         self->queue_ns += inference->started_at - inference->submitted_at;
         self->compute_ns += tt_instant_max(now - inference->started_at, 0);

@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "base/list.h"
+#include "core/mechanism.h"
 #include "core/tensor.h"
 #include "core/token_slo.h"
 #include "serve/inference.h"
@@ -70,6 +71,7 @@ struct tt_inference {
     /* The scheduler's, from submit on */
     struct tt_request *request; /* while the domain has it */
     enum tt_err err;
+    enum tt_drop_reason drop; /* NONE: it was not dropped */
     struct tt_error why;
     struct tt_engine_result *result;
     struct tt_engine_state *state; /* what the engine keeps of it between two tasks */

@@ -79,12 +79,19 @@ void tt_model_stats_count_batch(struct tt_model_stats *self, int32_t rows,
                    task->head.ended_at - task->head.started_at - task->input_ns - task->infer_ns);
 }
 
-void tt_model_stats_count_whole(struct tt_model_stats *self, int32_t rows, int64_t took_ns) {
+static void add_shared(struct tt_duration_histogram *self, int64_t ns) {
+    tt_counter_add_shared(&self->counts[duration_bucket(ns)], 1);
+    tt_counter_add_shared(&self->sum_ns, ns);
+}
+
+void tt_model_stats_count_whole(struct tt_model_stats *self, int32_t rows, int64_t took_ns,
+                                int64_t queue_ns) {
     tt_counter_add_shared(&self->succeeded, 1);
     tt_counter_add_shared(&self->rows, rows);
     tt_counter_add_shared(&self->request_ns, took_ns);
-    tt_counter_add_shared(&self->answering.counts[duration_bucket(took_ns)], 1);
-    tt_counter_add_shared(&self->answering.sum_ns, took_ns);
+    tt_counter_add_shared(&self->queue_ns, queue_ns);
+    add_shared(&self->answering, took_ns);
+    add_shared(&self->queueing, queue_ns);
 }
 
 struct tt_model_stats *tt_model_stats_new(void) {

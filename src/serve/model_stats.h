@@ -108,8 +108,9 @@ struct tt_model_stats {
     struct tt_counter waiting;              /* how many */
     struct tt_counter waiting_since;        /* when the oldest of them arrived; 0: none waits */
     struct tt_duration_histogram answering; /* from submission to the end, of the succeeded */
-    struct tt_duration_histogram queueing;  /* from submission until the first run was decided */
-    struct tt_duration_histogram slack;     /* from then to the deadline, if there is one */
+    struct tt_duration_histogram queueing; /* from submission until the first run was decided; of an
+                                              ensemble that succeeded, all waits of its steps */
+    struct tt_duration_histogram slack;    /* from then to the deadline, if there is one */
     struct tt_counter
         retry_after_s;         /* the latest value for a request that was rejected or dropped */
     struct tt_counter last_at; /* instant of the last success; 0: none */
@@ -147,8 +148,10 @@ int32_t tt_length_histogram_bound(int32_t bucket);
 void tt_model_stats_count_batch(struct tt_model_stats *self, int32_t rows,
                                 const struct tt_engine_task *task);
 
-/* Counts a request to an ensemble that succeeded after `took_ns`. Any thread. */
-void tt_model_stats_count_whole(struct tt_model_stats *self, int32_t rows, int64_t took_ns);
+/* Counts a request to an ensemble that succeeded after `took_ns`, and whose steps waited `queue_ns`
+ * together. Any thread. */
+void tt_model_stats_count_whole(struct tt_model_stats *self, int32_t rows, int64_t took_ns,
+                                int64_t queue_ns);
 
 /* With one reference, the caller's; NULL: out of memory. */
 struct tt_model_stats *tt_model_stats_new(void);

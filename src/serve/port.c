@@ -276,6 +276,7 @@ enum tt_err tt_port_take(struct tt_port *port, struct tt_served_model *model, in
     inference->emitted = NULL;
     inference->asks = false;
     inference->err = TT_OK;
+    inference->drop = TT_DROP_NONE;
     inference->why.text[0] = '\0';
     *out_inference = inference;
     return TT_OK;

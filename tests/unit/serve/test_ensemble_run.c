@@ -22,7 +22,8 @@ struct world {
     struct tt_engine *engine;
     int32_t next_executor;
     struct tt_served_model *parts[PARTS], *chain, *diamond, *nested, *loose;
-    struct stuck_model *stuck[PARTS];
+    struct tt_served_model *ruled, *hasty; /* hasty: a step of ruled, which drops what is late */
+    struct stuck_model *stuck[PARTS], *stuck_ruled;
 };
 
 static struct tt_served_model *add_ensemble(struct world *self, const char *name,
@@ -61,6 +62,23 @@ static void add_ensembles(struct world *self) {
     free(loose);
 }
 
+static void add_ruled(struct world *self, const struct stuck_place *place) {
+    static const struct tt_ensemble_source whole[] = {{-1, 0}, {-1, 1}}, first[] = {{0, 0}, {0, 1}};
+    static const struct tt_queue_rule rule = {.max_count = 0};
+    const struct tt_served_model_spec spec = {.name = "ruled",
+                                              .version = "1",
+                                              .platform = "stuck",
+                                              .config_json = "{}",
+                                              .slo_ns = TT_NEVER,
+                                              .honours_timeout = true,
+                                              .rules = &rule};
+    assert_int_equal(tt_served_model_new(&spec, &self->ruled), TT_OK);
+    tt_serving_add(self->serving, self->ruled);
+    self->stuck_ruled = stuck_model_place(self->ruled, place);
+    const struct tt_ensemble_step_spec step = {self->ruled, 1, whole};
+    self->hasty = add_ensemble(self, "hasty", &stuck_tensors, 1, &step, first);
+}
+
 static void world_open(struct world *self, const char *policy, int64_t requests) {
     struct tt_error why;
     *self = (struct world){0};
@@ -85,6 +103,7 @@ static void world_open(struct world *self, const char *policy, int64_t requests)
         self->stuck[p] = stuck_model_place(self->parts[p], &place);
     }
     add_ensembles(self);
+    add_ruled(self, &place);
     assert_int_equal(tt_serving_start(self->serving, &why), TT_OK);
 }
 
@@ -104,7 +123,7 @@ static int64_t value(const struct tt_counter *counter) { return tt_counter_get(c
 static void expect_conserved(const struct world *self) {
     const struct tt_served_model *const models[] = {self->parts[0], self->parts[1], self->parts[2],
                                                     self->chain,    self->diamond,  self->nested,
-                                                    self->loose};
+                                                    self->loose,    self->ruled,    self->hasty};
     for (size_t i = 0; i < TT_COUNT(models); i++)
         assert_int_equal(value(&models[i]->stats->accepted), bench_gone(models[i]));
 }
@@ -135,6 +154,12 @@ static void answer(const char *policy) {
     assert_int_equal(value(&world.parts[1]->stats->succeeded), 4 * EACH);
     assert_int_equal(value(&world.parts[2]->stats->succeeded), 3 * EACH);
     assert_true(value(&world.chain->stats->request_ns) > 0);
+    int64_t waits = 0;
+    for (int32_t b = 0; b < TT_DURATION_BUCKETS; b++)
+        waits += value(&world.chain->stats->queueing.counts[b]);
+    assert_int_equal(waits, EACH);
+    assert_int_equal(value(&world.chain->stats->queueing.sum_ns),
+                     value(&world.chain->stats->queue_ns));
     assert_int_equal(value(&world.chain->stats->rows), EACH * 2);
     expect_conserved(&world);
     client_close(&client);
@@ -277,6 +302,35 @@ static void test_cancel(void **state) {
     world_close(&world);
 }
 
+/* A request that is dropped in a step counts as dropped for the same reason. */
+static void test_a_step_is_dropped(void **state) {
+    (void)state;
+    enum { AHEAD = 5000 }; /* they take 5 s, as the profile says */
+    struct world world;
+    struct client client;
+    world_open(&world, "serial", 0);
+    client_open(&client, world.serving);
+    atomic_store(&world.stuck_ruled->mode, STUCK_DEAF);
+    client_send(&client, world.ruled, 1, 1, 0);
+    await_inside(world.stuck_ruled);
+    for (int i = 0; i < AHEAD; i++)
+        client_send(&client, world.ruled, 8, 1, 0);
+    client_send(&client, world.hasty, 1, 1, 3 * TT_S);
+    client_send(&client, world.hasty, 1, 1, 1);
+    client_wait(&client, AHEAD + 1);
+    assert_int_equal(client.by_error[-TT_ERR_TIMEOUT], 2);
+    const struct tt_counter *dropped = world.hasty->stats->dropped;
+    assert_int_equal(value(&dropped[TT_DROP_EARLY]), 1);
+    assert_int_equal(value(&dropped[TT_DROP_DEADLINE]), 1);
+    assert_int_equal(value(&world.ruled->stats->dropped[TT_DROP_EARLY]), 1);
+    atomic_store(&world.stuck_ruled->mode, 0);
+    atomic_store(&world.stuck_ruled->is_let_go, true);
+    client_wait(&client, 0);
+    client_close(&client);
+    expect_conserved(&world);
+    world_close(&world);
+}
+
 /* A step that fails ends the request with its reason; the step beside it is cancelled. */
 static void test_a_step_fails(void **state) {
     (void)state;
@@ -289,6 +343,8 @@ static void test_a_step_fails(void **state) {
     client_wait(&client, 0);
     assert_int_equal(client.by_error[-TT_ERR_TIMEOUT], 1);
     assert_non_null(strstr(client.why, "step 2 (model 'part 1'): "));
+    assert_int_equal(value(&world.diamond->stats->failed), 1); /* as at the step's model */
+    assert_int_equal(value(&world.parts[1]->stats->failed), 1);
     client_send(&client, world.nested, 1, 1, 0); /* the model refuses all since */
     client_wait(&client, 0);
     assert_int_equal(client.by_error[-TT_ERR_UNAVAILABLE], 1);
@@ -378,6 +434,7 @@ int main(void) {
         cmocka_unit_test(test_accounts_of_steps),
         cmocka_unit_test(test_deadlines),
         cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_a_step_is_dropped),
         cmocka_unit_test(test_a_step_fails),
         cmocka_unit_test(test_a_step_is_lost),
         cmocka_unit_test(test_before_submit),
