@@ -118,6 +118,7 @@ static void take_routes(struct tt_scheduler_role *self) {
     for (int32_t i = 0; i < self->settings->model_count; i++)
         self->routes[i] = self->models.placement.homes[i];
     self->placement_version = self->models.placement.version;
+    self->holders_changed = true; /* the new pools' backends may have what the old ones' had not */
 }
 
 void tt_scheduler_plans_lead(struct tt_scheduler_role *self) {

@@ -100,6 +100,7 @@ void tt_scheduler_role_add_model(struct tt_scheduler_role *self, int64_t now, bo
     tt_model_set_add(&self->models, serves, pool);
     self->routes[model] = self->models.placement.homes[model];
     self->tickets[model] = 0;
+    self->holders_changed = true;
     tt_scheduler_pools_add_model(self, now);
 }
 

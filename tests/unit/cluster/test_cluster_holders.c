@@ -28,12 +28,14 @@ static void from(struct alone *self, uint16_t node, enum tt_frame_type type, int
     tt_scheduler_role_check(&self->role);
 }
 
-/* All nodes have answered the claim. */
-static void alone_init(struct alone *self) {
+/* All nodes have answered the claim. Backends are dealt to the pools. */
+static void alone_init_pools(struct alone *self, uint16_t pools) {
     static const struct tt_frame_record devices[] = {{.device = 0}, {.device = 1}};
     struct tt_error why;
     virtual_world_init(&self->world);
     self->world.settings.depth = 1;
+    for (uint16_t i = WORLD_FIRST_BACKEND; i < WORLD_NODES; i++)
+        self->world.nodes[i].pool = i % pools;
     assert_int_equal(
         tt_scheduler_role_init(&self->role, &self->world.settings, 0, 0, &self->world.policy, &why),
         TT_OK);
@@ -46,6 +48,8 @@ static void alone_init(struct alone *self) {
         from(self, i, TT_FRAME_STATE, i < WORLD_FIRST_BACKEND ? 0 : 2, devices);
     tt_outbox_clear(&self->role.outbox);
 }
+
+static void alone_init(struct alone *self) { alone_init_pools(self, 1); }
 
 static void alone_fini(struct alone *self) {
     tt_scheduler_role_check(&self->role);
@@ -262,6 +266,36 @@ static void drained_backends_take_nothing(void **state) {
     assert_int_equal(sent(&alone, 2, TT_FRAME_SERVE, 1), 1);
     ticket(&alone, 4, 2);
     assert_int_equal(tt_scheduler_role_requests(&alone.role), 2);
+    alone_fini(&alone);
+}
+
+/* Models of a drained pool are back when a plan has moved them to another one. */
+static void models_leave_a_drained_pool(void **state) {
+    (void)state;
+    struct alone alone;
+    struct tt_error why = {{0}};
+    static const uint16_t homes[WORLD_MODELS] = {1, 1, 1};
+    alone_init_pools(&alone, 2);
+    const bool *absent = alone.role.models.absent;
+    uint16_t moved = 0; /* a model of pool 0 */
+    while (alone.role.routes[moved] != 0)
+        moved++;
+    for (uint16_t i = WORLD_FIRST_BACKEND; i < WORLD_NODES; i += 2)
+        from(&alone, i, TT_FRAME_LEAVE, 0, NULL);
+    for (int32_t m = 0; m < WORLD_MODELS; m++)
+        assert_int_equal(absent[m], alone.role.routes[m] == 0);
+    tt_scheduler_role_link(&alone.role, alone.now, 1, TT_LINK_CLOSED); /* no spare has to know */
+    if (tt_scheduler_role_place(&alone.role, alone.now, homes, &why))
+        fail_msg("%s", why.text);
+    for (uint16_t i = tt_model_set_awaited(&alone.role.models); i != TT_CLUSTER_NO_NODE;
+         i = tt_model_set_awaited(&alone.role.models)) {
+        const struct tt_frame_record served = {.id = alone.role.models.awaited[i]};
+        from(&alone, i, TT_FRAME_SERVED, 1, &served);
+    }
+    assert_int_equal(alone.role.routes[moved], 1);
+    assert_false(absent[moved]);
+    ticket(&alone, 1, moved);
+    assert_int_equal(tt_scheduler_role_requests(&alone.role), 1);
     alone_fini(&alone);
 }
 
@@ -494,6 +528,7 @@ int main(void) {
         cmocka_unit_test(a_load_ends_the_wait),
         cmocka_unit_test(what_no_backend_has_is_dropped),
         cmocka_unit_test(drained_backends_take_nothing),
+        cmocka_unit_test(models_leave_a_drained_pool),
         cmocka_unit_test(a_frontend_knows_that_it_is_starved),
         cmocka_unit_test(broken_books_are_found),
         cmocka_unit_test(other_models_at_each_backend),
