@@ -50,7 +50,8 @@ static bool add_model(struct tt_auto_view *self, const struct tt_domain *domain,
         tt_auto_choice_join(&self->choice, model->choice);
     to->name = strdup(model->name);
     to->stats = tt_model_stats_ref(model->stats);
-    to->max_length = model->cells ? model->cells->cells->max_length : 0;
+    const struct tt_cells *cells = model->cells ? model->cells->cells : NULL;
+    to->max_length = cells ? tt_cells_rounds(cells, cells->max_length) : 0;
     to->packed = pack(model, domain->mechanism.models[model->index], &to->packed_bytes);
     int64_t changed_at = tt_counter_get(&model->stats->auto_changed_at);
     self->changed_at = changed_at > self->changed_at ? changed_at : self->changed_at;

@@ -17,7 +17,7 @@ struct tt_auto_view_model {
     struct tt_model_stats *stats; /* a reference */
     void *packed;                 /* the believed model, until it is read */
     size_t packed_bytes;
-    int32_t max_length;               /* of a sequence of cells; 0: not of cells */
+    int32_t max_length;               /* of a sequence of cells, in rounds; 0: not of cells */
     struct tt_record_model *believed; /* NULL: not read yet */
 };
 

@@ -93,12 +93,13 @@ static enum tt_err plan_output(struct tt_cell_set *self, int32_t type, int32_t o
     return err;
 }
 
-static bool fill_initial(struct tt_cell_input *input, int64_t value, int32_t rows) {
+/* Rows whose elements all have the value; NULL: out of memory. */
+static char *rows_of(const struct tt_cell_input *input, int64_t value, int32_t count) {
     size_t width = tt_dtype_bytes(input->dtype);
-    size_t bytes = input->row_bytes * (size_t)rows;
-    input->initial = calloc(1, bytes);
-    if (!input->initial || value == 0)
-        return input->initial != NULL;
+    size_t bytes = input->row_bytes * (size_t)count;
+    char *rows = calloc(1, bytes);
+    if (!rows || value == 0)
+        return rows;
     char element[8];
     memcpy(element, &value, sizeof(value)); /* integers, little endian */
     if (input->dtype == TT_DTYPE_FP32)
@@ -106,8 +107,8 @@ static bool fill_initial(struct tt_cell_input *input, int64_t value, int32_t row
     else if (input->dtype == TT_DTYPE_FP64)
         memcpy(element, &(double){(double)value}, sizeof(double));
     for (size_t at = 0; at < bytes; at += width)
-        memcpy(input->initial + at, element, width);
-    return true;
+        memcpy(rows + at, element, width);
+    return rows;
 }
 
 static enum tt_err plan_states(struct tt_cell_set *self, int32_t type, struct tt_error *why) {
@@ -134,7 +135,8 @@ static enum tt_err plan_states(struct tt_cell_set *self, int32_t type, struct tt
                     spec->name);
             for (int32_t t = 0; t < self->cells->type_count; t++)
                 input->lacking |= (uint32_t)(self->cells->types[t].state_count <= s) << t;
-            if (!fill_initial(input, kind->states[s].initial, plan->max_batch))
+            input->initial = rows_of(input, kind->states[s].initial, plan->max_batch);
+            if (!input->initial)
                 return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
         }
     }
@@ -151,12 +153,15 @@ static enum tt_err plan_reads(struct tt_cell_set *self, int32_t type, struct tt_
                 TT_ERR_UNSUPPORTED, why,
                 "input '%s' of a cell must have a fixed size except for its first dimension",
                 spec->name);
-        plan->inputs[plan->input_count++] = (struct tt_cell_input){.name = spec->name,
-                                                                   .dtype = spec->dtype,
-                                                                   .shape = spec->shape,
-                                                                   .row_bytes = row_bytes_of(spec),
-                                                                   .state = -1,
-                                                                   .from = kind->reads[r].from};
+        struct tt_cell_input *input = &plan->inputs[plan->input_count++];
+        *input = (struct tt_cell_input){.name = spec->name,
+                                        .dtype = spec->dtype,
+                                        .shape = spec->shape,
+                                        .row_bytes = row_bytes_of(spec),
+                                        .state = -1,
+                                        .from = kind->reads[r].from};
+        if (kind->elements > 1 && !(input->fill = rows_of(input, kind->reads[r].fill, 1)))
+            return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     }
     return TT_OK;
 }
@@ -190,7 +195,9 @@ enum tt_err tt_cell_set_plan(struct tt_cell_set *self, struct tt_error *why) {
 
 void tt_cell_set_fini(struct tt_cell_set *self) {
     for (int32_t t = 0; t < self->cells->type_count; t++)
-        for (int32_t i = 0; i < self->plans[t].input_count; i++)
+        for (int32_t i = 0; i < self->plans[t].input_count; i++) {
             free(self->plans[t].inputs[i].initial);
+            free(self->plans[t].inputs[i].fill);
+        }
     free(self->type_of);
 }

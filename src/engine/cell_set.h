@@ -35,7 +35,8 @@ struct tt_cell_tensor {
     struct tt_shape shape; /* dims[0] is ignored */
 };
 
-/* An input of a type: a state of one of its source cells, or an element of the request. */
+/* An input of a type: a state of one of its source cells, or an element of the request, or a chunk
+ * of elements. */
 struct tt_cell_input {
     const char *name;
     enum tt_dtype dtype;
@@ -44,6 +45,7 @@ struct tt_cell_input {
     int32_t state, source; /* state -1: an element */
     int32_t from;          /* index of the request's input */
     char *initial;         /* states: [max_batch] rows of the initial value */
+    char *fill;            /* chunks: a row of what follows the request's last element */
     uint32_t lacking;      /* a bit per type: slots written by it do not hold the state */
 };
 

@@ -15,7 +15,7 @@ struct measuring {
     struct tt_engine_model *model;
     const struct tt_cells *cells;
     const struct tt_calibrate_options *options;
-    struct tt_synthetic_input zeros;                    /* one element of each input */
+    struct tt_synthetic_input zeros;                    /* what one cell reads of each input */
     struct tt_engine_elements elements[TT_MAX_TENSORS]; /* views of `zeros` for the cells */
     struct tt_engine_cell *cell;                        /* [max_batch] */
     struct tt_error *failures;                          /* [max_batch] */
@@ -26,11 +26,13 @@ struct measuring {
 
 /* ---- whole requests ---- */
 
-/* How often the type runs, one task after the other, in a request of `length` elements. */
+/* How often the type runs, one task after the other, in a request of `length` rounds of the first
+ * type (elements or nodes, unless a cell reads several). A decoder answers with as many words as
+ * there are elements. */
 static int64_t rounds_of(const void *context, int32_t type, int32_t length) {
     const struct tt_cells *cells = context;
     if (cells->kind == TT_UNFOLD_CHAIN || cells->kind == TT_UNFOLD_SEQ2SEQ)
-        return length;
+        return type == 0 ? length : (int64_t)length * cells->types[0].elements;
     if (cells->kind == TT_UNFOLD_STEPS)
         return cells->types[type].kind == TT_STEP_STATIC ? 1 : length;
     if (type < cells->type_count - 1)
@@ -41,10 +43,11 @@ static int64_t rounds_of(const void *context, int32_t type, int32_t length) {
     return levels;
 }
 
+/* Of a request of `length` elements. */
 static int64_t whole_latency(const struct tt_cells *cells, const int64_t *step_ns, int32_t length) {
     int64_t sum = 0;
     for (int32_t t = 0; t < cells->type_count; t++)
-        sum += step_ns[t] * rounds_of(cells, t, length);
+        sum += step_ns[t] * rounds_of(cells, t, tt_cells_rounds(cells, length));
     return sum;
 }
 
@@ -78,14 +81,15 @@ enum tt_err tt_cell_profile_narrow(const struct tt_cells *cells, struct tt_profi
 enum tt_err tt_cell_profile_whole(const struct tt_cells *cells, struct tt_profile *const *steps,
                                   struct tt_profile **out_whole, struct tt_error *why) {
     int32_t lengths[MAX_LENGTHS], count = 0;
-    for (int64_t at = 1, step = 1; at < cells->max_length && count < MAX_LENGTHS - 1; at += step) {
+    int32_t most = tt_cells_rounds(cells, cells->max_length);
+    for (int64_t at = 1, step = 1; at < most && count < MAX_LENGTHS - 1; at += step) {
         if (at >= step * 2 * LENGTHS_PER_OCTAVE)
             step *= 2;
         lengths[count++] = (int32_t)at;
     }
     tt_assert(count < MAX_LENGTHS);
-    tt_assert(count == 0 || lengths[count - 1] < cells->max_length);
-    lengths[count++] = cells->max_length;
+    tt_assert(count == 0 || lengths[count - 1] < most);
+    lengths[count++] = most;
     struct tt_whole_profile whole = {.step_count = cells->type_count,
                                      .steps = steps,
                                      .lengths = lengths,
@@ -99,12 +103,14 @@ enum tt_err tt_cell_profile_whole(const struct tt_cells *cells, struct tt_profil
 
 /* ---- measuring ---- */
 
-/* Runs one batch of a type. Its states are those that the batch before left. Every max_length runs
- * they start anew, because a cell may have no place for a longer sequence (a cache). */
+/* Runs one batch of a type. Its states are those that the batch before left. After as many runs as
+ * a sequence of max_length has they start anew, because a cell may have no place for a longer one
+ * (a cache). */
 static enum tt_err run_cells(struct measuring *m, int32_t type, int32_t batch, int32_t run,
                              struct tt_error *why) {
     int32_t from = run % 2 ? batch : 0;
-    bool begins = run % m->cells->max_length == 0;
+    int32_t length = m->cells->max_length;
+    bool begins = run % (type == 0 ? tt_cells_rounds(m->cells, length) : length) == 0;
     for (int32_t i = 0; i < batch; i++) {
         m->cell[i] = (struct tt_engine_cell){.inputs = m->elements,
                                              .slot = batch - from + i,
@@ -238,10 +244,11 @@ enum tt_err tt_cell_profile_measure(struct tt_engine_model *model, const struct 
     m->cell = tt_line_alloc(batch * sizeof(*m->cell));
     m->failures = calloc(batch, sizeof(*m->failures));
     m->points = calloc((size_t)m->capacity, sizeof(*m->points));
-    enum tt_err err = m->cell && m->failures && m->points
-                          ? tt_synthetic_input_init(&m->zeros, &cells->signature, 0, 1, 1,
-                                                    TT_SYNTHETIC_INPUT_ZEROS, why)
-                          : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
+    enum tt_err err =
+        m->cell && m->failures && m->points
+            ? tt_synthetic_input_init(&m->zeros, &cells->signature, 0, 1, cells->types[0].elements,
+                                      TT_SYNTHETIC_INPUT_ZEROS, why)
+            : tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     for (int32_t i = 0; !err && i < cells->signature.input_count; i++)
         m->elements[i] =
             (struct tt_engine_elements){m->zeros.views[i].bytes, m->zeros.views[i].size_bytes};

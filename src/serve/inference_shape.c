@@ -78,8 +78,8 @@ static int32_t shape_key(const struct tt_signature *signature,
     return (int32_t)((mixed & 0x3fffffffu) | 0x40000000u);
 }
 
-enum tt_err tt_inference_shape_class(const struct tt_served_model *model, int32_t *length,
-                                     struct tt_error *why) {
+static enum tt_err raise_to_class(const struct tt_served_model *model, int32_t *length,
+                                  struct tt_error *why) {
     if ((!model->pad && !model->cells) || model->class_count == 0)
         return TT_OK;
     for (int32_t i = 0; i < model->class_count; i++) {
@@ -91,6 +91,15 @@ enum tt_err tt_inference_shape_class(const struct tt_served_model *model, int32_
     return tt_fail(TT_ERR_INVALID, why,
                    "input of length %d is longer than model '%s' takes: at most %d", *length,
                    model->name, model->classes[model->class_count - 1]);
+}
+
+enum tt_err tt_inference_shape_class(const struct tt_served_model *model, int32_t *length,
+                                     struct tt_error *why) {
+    const struct tt_cells *cells = model->cells ? model->cells->cells : model->described;
+    enum tt_err err = raise_to_class(model, length, why);
+    if (!err && cells)
+        *length = tt_cells_rounds(cells, *length);
+    return err;
 }
 
 enum tt_err tt_inference_shape_check(const struct tt_served_model *model,

@@ -28,9 +28,10 @@ static void check(const struct tt_cells *cells, const struct tt_unfolded *unfold
             read[spec->sources[k]] = true;
             sources++;
         }
+        const struct tt_cell_type *type = &cells->types[spec->first_step];
         int32_t last = tt_unfold_element(unfolded, i, spec->repeat - 1);
-        if (cells->types[spec->first_step].read_count > 0)
-            tt_assert(last < unfolded->input_length);
+        if (type->read_count > 0)
+            tt_assert(last * type->elements < unfolded->input_length);
     }
     tt_assert(sources == unfolded->spec_count - 1);
     tt_assert(!read[unfolded->answer_spec]);
@@ -54,6 +55,8 @@ static void make_cells(struct tt_cells *cells, struct tt_cell_type *types, uint8
         spec->name[0] = (char)('a' + i);
         cells->children[i] = i + 1;
     }
+    types[0].elements = cells->kind == TT_UNFOLD_TREE ? 1 : 1 + how / 4 % 4;
+    types[1].elements = 1;
     types[0].read_count = 1;
     types[0].reads[0].below = VOCABULARY;
     types[0].arity = cells->kind != TT_UNFOLD_TREE;

@@ -1,6 +1,7 @@
 #include "engine/onnxruntime/cell_mixed.h"
 
 #include "base/clock.h"
+#include "engine/cell_elements.h"
 #include "engine/onnxruntime/ort_check.h"
 
 #include <string.h>
@@ -13,20 +14,22 @@ static size_t out_bytes(const struct tt_cell_set *set, const struct tt_cell_plan
     return set->tensors[plan->outputs[o].tensor].row_bytes;
 }
 
-/* The row that the cell reads as input `i`; NULL: its request has no such element. */
-static const char *row_read(const struct tt_engine_cell *cell, int32_t i) {
+/* Copies the row that the cell reads as input `i`; false: its request has no such element. */
+static bool copy_read(const struct tt_engine_cell *cell, int32_t i, char *to) {
     const struct tt_cell_set *set = home_of(cell);
     const struct tt_cell_input *input = &set->plans[cell->home_type].inputs[i];
     if (input->state < 0) {
-        const struct tt_engine_elements *given = &cell->inputs[input->from];
-        size_t at = (size_t)cell->element * input->row_bytes;
-        bool has = cell->element >= 0 && at + input->row_bytes <= given->size_bytes;
-        return has ? (const char *)given->bytes + at : NULL;
+        size_t found;
+        const char *from = tt_cell_elements(cell, input, &found);
+        if (from)
+            tt_cell_elements_copy(input, from, found, to);
+        return from != NULL;
     }
     int32_t slot = cell->sources[input->source];
-    if (slot < 0 || (input->lacking >> set->type_of[slot] & 1))
-        return input->initial;
-    return tt_cell_row(&set->tensors[input->state], slot);
+    bool absent = slot < 0 || (input->lacking >> set->type_of[slot] & 1);
+    memcpy(to, absent ? input->initial : tt_cell_row(&set->tensors[input->state], slot),
+           input->row_bytes);
+    return true;
 }
 
 static enum tt_err gather(const struct tt_cell_batch *batch, const struct tt_cell_plan *plan,
@@ -37,14 +40,11 @@ static enum tt_err gather(const struct tt_cell_batch *batch, const struct tt_cel
         if (!to)
             return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a batch of cells");
         in[i] = to;
-        for (int32_t k = 0; k < batch->count; k++, to += bytes) {
-            const char *from = row_read(&batch->cells[k], i);
-            if (!from)
+        for (int32_t k = 0; k < batch->count; k++, to += bytes)
+            if (!copy_read(&batch->cells[k], i, to))
                 return tt_fail(TT_ERR_INVALID, why,
                                "the request has no element %d for input '%s' of a cell",
                                batch->cells[k].element, plan->inputs[i].name);
-            memcpy(to, from, bytes);
-        }
         batch->task->gathered_bytes += (int64_t)(bytes * (size_t)batch->count);
     }
     return TT_OK;

@@ -5,6 +5,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/line.h"
+#include "engine/cell_elements.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -127,20 +128,28 @@ static void find_states(const struct tt_cell_batch *batch, const struct tt_cell_
     }
 }
 
+/* Finds the rows of elements: in the request, or, if filled up, where as_one() would copy them. */
 static enum tt_err find_elements(const struct tt_cell_batch *batch,
-                                 const struct tt_cell_input *input, struct tt_error *why) {
+                                 const struct tt_cell_input *input, struct tt_gather_buffer *buffer,
+                                 struct tt_error *why) {
     const char **rows = batch->scratch->rows;
     const struct tt_engine_cell *cell = batch->cells;
-    size_t row_bytes = input->row_bytes;
+    size_t row_bytes = input->row_bytes, found;
     for (int32_t i = 0, count = batch->count; i < count; i++, cell++) {
-        const struct tt_engine_elements *given = &cell->inputs[input->from];
-        size_t at = (size_t)cell->element * row_bytes;
-        if (cell->element < 0 || at + row_bytes > given->size_bytes)
+        rows[i] = tt_cell_elements(cell, input, &found);
+        if (!rows[i])
             return tt_fail(TT_ERR_INVALID, why,
                            "the request has no element %d for input '%s' of a cell", cell->element,
                            input->name);
-        rows[i] = (const char *)given->bytes + at;
         tt_line_fetch(rows[i]);
+        if (found == row_bytes)
+            continue;
+        char *filled = tt_cell_scratch_room(buffer, row_bytes * (size_t)count);
+        if (!filled)
+            return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a batch of cells");
+        filled += row_bytes * (size_t)i;
+        tt_cell_elements_copy(input, rows[i], found, filled);
+        rows[i] = filled;
     }
     return TT_OK;
 }
@@ -172,7 +181,8 @@ static const void *as_one(const struct tt_cell_batch *batch, const struct tt_cel
     if (!to)
         return NULL;
     for (int32_t i = 0; i < batch->count; i++)
-        copy_row(to + row_bytes * (size_t)i, rows[i], row_bytes);
+        if (rows[i] != to + row_bytes * (size_t)i) /* else filled up there */
+            copy_row(to + row_bytes * (size_t)i, rows[i], row_bytes);
     batch->task->gathered_bytes += (int64_t)bytes;
     return to;
 }
@@ -187,9 +197,9 @@ static enum tt_err bind(const struct tt_cell_batch *batch, enum tt_dtype dtype,
 }
 
 static enum tt_err find_rows(const struct tt_cell_batch *batch, const struct tt_cell_input *input,
-                             struct tt_error *why) {
+                             struct tt_gather_buffer *buffer, struct tt_error *why) {
     if (input->state < 0)
-        return find_elements(batch, input, why);
+        return find_elements(batch, input, buffer, why);
     find_states(batch, input);
     return TT_OK;
 }
@@ -202,7 +212,8 @@ static enum tt_err bind_inputs(const struct tt_cell_batch *batch, const struct p
         bool in_place = input->state >= 0 && batch->model->cells->tensors[input->state].in_place;
         bool is_range =
             places->read >= 0 && input->state >= 0 && input->source == 0 && !input->lacking;
-        enum tt_err err = is_range || in_place ? TT_OK : find_rows(batch, input, why);
+        enum tt_err err =
+            is_range || in_place ? TT_OK : find_rows(batch, input, &batch->scratch->inputs[i], why);
         if (err)
             return err;
         const void *bytes = in_place   ? settle_caches(batch, input)

@@ -3,6 +3,7 @@
  * allocated. */
 #include "base/array.h"
 #include "core/profile.h"
+#include "engine/cell_elements.h"
 #include "engine/streams/stream_cells.h"
 
 #include <string.h>
@@ -124,14 +125,13 @@ static void stage_elements(struct resolving *self, int32_t i) {
     char *to = self->work->pinned + self->offsets->inputs[i];
     for (int32_t k = 0; k < self->count; k++, to += bytes) {
         struct tt_engine_cell *cell = &self->cell[k];
-        const struct tt_engine_elements *given = &cell->inputs[input->from];
-        size_t at = (size_t)cell->element * bytes;
-        bool has = cell->element >= 0 && at + bytes <= given->size_bytes;
-        if (has)
-            memcpy(to, (const char *)given->bytes + at, bytes);
+        size_t found;
+        const char *from = tt_cell_elements(cell, input, &found);
+        if (from)
+            tt_cell_elements_copy(input, from, found, to);
         else
             memset(to, 0, bytes);
-        if (!has && !cell->err)
+        if (!from && !cell->err)
             cell->err = tt_fail(TT_ERR_INVALID, cell->why,
                                 "the request has no element %d for input '%s' of a cell",
                                 cell->element, input->name);

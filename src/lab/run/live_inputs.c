@@ -63,10 +63,18 @@ static size_t element_bytes(const struct tt_live_inputs *self, int32_t input) {
     return count > 0 ? view->size_bytes / (size_t)count : 0;
 }
 
+/* The elements of a request of so many rounds. Too many rounds have more than max_length. */
+static int32_t elements_of(const struct tt_cells *cells, int32_t rounds) {
+    int32_t most = tt_cells_rounds(cells, cells->max_length);
+    return rounds < most ? rounds * cells->types[0].elements : cells->max_length + (rounds - most);
+}
+
 enum tt_err tt_live_inputs_shape(struct tt_live_inputs *self, int32_t rows, int32_t length,
                                  struct tt_inference_shape *shapes, size_t *sizes_bytes,
                                  struct tt_error *why) {
     length = length > 0 ? length : 1;
+    if (self->cells)
+        length = elements_of(self->cells, length);
     if (length > self->length) {
         struct tt_live_inputs longer;
         enum tt_err err =

@@ -31,7 +31,8 @@ TT_MUST_CHECK enum tt_err tt_live_inputs_init(struct tt_live_inputs *self,
 void tt_live_inputs_speak(struct tt_live_inputs *self, const struct tt_cells *cells);
 void tt_live_inputs_fini(struct tt_live_inputs *self);
 /* The shapes and (of BYTES inputs) sizes of a request: [input_count] each. Makes longer rows if the
- * request is longer than any before. Errors: as _init. */
+ * request is longer than any before. `length`: as the scheduler counts it; for cells that read
+ * several elements, in rounds. Errors: as _init. */
 TT_MUST_CHECK enum tt_err tt_live_inputs_shape(struct tt_live_inputs *self, int32_t rows,
                                                int32_t length, struct tt_inference_shape *shapes,
                                                size_t *sizes_bytes, struct tt_error *why);

@@ -311,13 +311,14 @@ static enum tt_err prepare_cells(struct tt_live_models *self, int32_t m, struct 
 static enum tt_err check_length(const struct tt_scenario *scenario,
                                 const struct tt_scenario_model *model,
                                 const struct tt_served_model *served, struct tt_error *why) {
-    int64_t elements =
-        model->tree != TT_TREE_NONE ? 2 * (int64_t)longest(model) - 1 : longest(model);
-    if (served->cells && elements > served->cells->cells->max_length)
+    const struct tt_cells *cells = served->cells ? served->cells->cells : NULL;
+    int64_t rounds = model->tree != TT_TREE_NONE ? 2 * (int64_t)longest(model) - 1 : longest(model);
+    if (cells && rounds > tt_cells_rounds(cells, cells->max_length))
         return tt_fail(TT_ERR_INVALID, why,
                        "model %s: its longest requests have %lld elements, and it takes at most %d "
                        "(max_length in its tutti.pbtxt)",
-                       model->name, (long long)elements, served->cells->cells->max_length);
+                       model->name, (long long)(rounds * cells->types[0].elements),
+                       cells->max_length);
     bool known =
         model->length > 0 || model->lengths || scenario->arrivals_path || scenario->arrivals;
     if (known || !tt_signature_varies(served->signature))

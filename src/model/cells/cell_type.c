@@ -167,22 +167,99 @@ static bool is_integer(enum tt_dtype dtype) {
     return dtype >= TT_DTYPE_UINT8 && dtype <= TT_DTYPE_INT64;
 }
 
+/* True if a tensor of that type can hold the integer. */
+static bool holds(enum tt_dtype dtype, int64_t value) {
+    if (dtype == TT_DTYPE_FP16 || dtype == TT_DTYPE_BF16)
+        return value == 0;
+    if (dtype == TT_DTYPE_BOOL)
+        return value == 0 || value == 1;
+    if (!is_integer(dtype))
+        return true;
+    bool is_signed = dtype >= TT_DTYPE_INT8;
+    int bits = 8 * (int)tt_dtype_bytes(dtype) - is_signed;
+    if (bits >= 63)
+        return is_signed || value >= 0;
+    int64_t end = INT64_C(1) << bits;
+    return value < end && value >= (is_signed ? -end : 0);
+}
+
+static void check_fill(struct tt_cells_work *work, const Tutti__ModelCellRead *message,
+                       const struct tt_cell_type *type, const struct tt_tensor_spec *spec) {
+    if (message->fill != 0 && type->elements == 1)
+        tt_cells_problem(work, message, "fill",
+                         "cell '%s' reads one element at a time, so that there is nothing to fill; "
+                         "leave it out, or write elements: with how many it reads",
+                         type->name);
+    else if (!holds(spec->dtype, message->fill))
+        tt_cells_problem(
+            work, message, "fill", "input '%s' is %s, which cannot be filled with %lld%s",
+            message->input, tt_dtype_name(spec->dtype), (long long)message->fill,
+            tt_dtype_bytes(spec->dtype) == 2 && !is_integer(spec->dtype) ? ", only with 0" : "");
+}
+
+/* Makes of a read's tensor that of one element, and checks the dimension that counts elements. */
+static bool take_element(struct tt_cells_work *work, const Tutti__ModelCellRead *message,
+                         const struct tt_cell_type *type, struct tt_tensor_spec *spec) {
+    struct tt_shape *shape = &spec->shape;
+    char found[8 * 21];
+    if (type->elements == 1)
+        return true;
+    if (shape->rank < 2 || shape->dims[1] != type->elements) {
+        tt_cells_problem(work, message, "input",
+                         "input '%s' of %s has shape %s; cell '%s' reads %d elements, so that its "
+                         "second dimension is to be %d",
+                         message->input, type->path, tt_shape_print(shape, found, sizeof(found)),
+                         type->name, type->elements, type->elements);
+        return false;
+    }
+    shape->rank--;
+    memmove(shape->dims + 1, shape->dims + 2, (size_t)(shape->rank - 1) * sizeof(shape->dims[0]));
+    return true;
+}
+
 static void take_read(struct tt_cells_work *work, const Tutti__ModelCellRead *message,
                       struct tt_cell_type *type, bool *used) {
     int32_t input = find_tensor(work, type, true, message->input, message, "input");
     use_input(work, type, used, input, message, "input");
     if (input < 0)
         return;
-    const struct tt_tensor_spec *spec = &type->signature.inputs[input];
-    if (message->below < 0 || (message->below > 0 && !is_integer(spec->dtype)))
+    struct tt_tensor_spec spec = type->signature.inputs[input];
+    if (message->below < 0 || (message->below > 0 && !is_integer(spec.dtype)))
         tt_cells_problem(work, message, "below",
                          "below is how many integers there are, and input '%s' is %s",
-                         message->input, tt_dtype_name(spec->dtype));
+                         message->input, tt_dtype_name(spec.dtype));
+    check_fill(work, message, type, &spec);
+    if (!take_element(work, message, type, &spec))
+        return;
     const char *from = *message->from ? message->from : message->input;
     type->reads[type->read_count++] = (struct tt_cell_read){
         .input = input,
         .below = message->below,
-        .from = tt_cells_input(work, from, spec, message, *message->from ? "from" : "input")};
+        .fill = message->fill,
+        .from = tt_cells_input(work, from, &spec, message, *message->from ? "from" : "input")};
+}
+
+/* Takes how many elements a cell reads. `index`: of the type in the model. */
+static bool take_elements(struct tt_cells_work *work, const Tutti__ModelCell *message,
+                          int32_t index, struct tt_cell_type *type) {
+    enum tt_unfold_kind kind = work->cells->kind;
+    int32_t before = work->findings->problem_count;
+    type->elements = message->elements > 1 ? message->elements : 1;
+    if (message->elements < 0 || message->elements > TT_CELLS_MAX_ELEMENTS)
+        tt_cells_problem(work, message, "elements", "elements is %d; 1 to %d are possible",
+                         message->elements, TT_CELLS_MAX_ELEMENTS);
+    else if (type->elements == 1)
+        return true;
+    else if ((kind != TT_UNFOLD_CHAIN && kind != TT_UNFOLD_SEQ2SEQ) || index > 0)
+        tt_cells_problem(work, message, "elements",
+                         "only the cell of a CHAIN and the encoder of SEQ2SEQ read several "
+                         "elements; leave it out");
+    else if (message->n_read == 0)
+        tt_cells_problem(work, message, "elements",
+                         "cell '%s' reads nothing of the request; write read { input: ... }, or "
+                         "leave elements out",
+                         type->name);
+    return work->findings->problem_count == before;
 }
 
 static void take_wiring(struct tt_cells_work *work, const Tutti__ModelCell *message,
@@ -242,8 +319,12 @@ static void take_digest(struct tt_cells_work *work, const Tutti__ModelCell *mess
             tt_text_printf(&text, " %d", state->inputs[j]);
         tt_text_puts(&text, "\n");
     }
-    for (int32_t i = 0; i < type->read_count; i++)
-        tt_text_printf(&text, "read %d\n", type->reads[i].input);
+    for (int32_t i = 0; i < type->read_count; i++) {
+        tt_text_printf(&text, "read %d", type->reads[i].input);
+        if (type->elements > 1)
+            tt_text_printf(&text, " %d %lld", type->elements, (long long)type->reads[i].fill);
+        tt_text_puts(&text, "\n");
+    }
     tt_text_printf(&text, "emit %d\n", type->emit);
     if (!err)
         err = tt_digest_bytes(text.bytes, text.length, type->digest, &why);
@@ -260,7 +341,8 @@ void tt_cell_type_read(struct tt_cells_work *work, int32_t index) {
     take_batches(work, message, type);
     if (take_names(work, message, type) && take_file(work, message, type, &onnx)) {
         int32_t before = work->findings->problem_count;
-        take_wiring(work, message, type);
+        if (take_elements(work, message, index, type))
+            take_wiring(work, message, type);
         if (work->findings->problem_count == before)
             take_digest(work, message, onnx, type);
     }

@@ -11,7 +11,8 @@
  *   that reads its own words has them as a state that begins as <go>. States that are in place are
  *   the request's cache (engine/cell_set.h).
  * - Its reads of the request: inputs that take one element of a tensor of the request, at the index
- *   that the unfold function sets.
+ *   that the unfold function sets. If it reads several `elements`, the index counts chunks: chunk k
+ *   begins at element k * elements, and what the last chunk lacks is filled up.
  * - Its emission: an output of which the answer holds one per cell, in order.
  *
  * The identity of a type (`digest`) covers its file (definition and weights, also those in other
@@ -37,6 +38,7 @@ enum {
     TT_CELLS_MAX_STATES = 32,
     TT_CELLS_MAX_ARITY = 8, /* maximum number of cells that one cell reads */
     TT_CELLS_MAX_EOS = 8,
+    TT_CELLS_MAX_ELEMENTS = 4096, /* maximum number of elements that one cell reads */
     TT_CELLS_DEFAULT_MAX_BATCH = 64,
     TT_CELLS_DEFAULT_MAX_LENGTH = 4096,
 };
@@ -53,6 +55,7 @@ struct tt_cell_read {
     int32_t input; /* index of the type's input */
     int32_t from;  /* index of the request's input; its first two dimensions are [1, n] */
     int64_t below; /* valid integers are 0 .. below - 1; 0: not checked */
+    int64_t fill;  /* value of the elements that the last chunk of a request lacks */
 };
 
 struct tt_cell_type {
@@ -60,6 +63,7 @@ struct tt_cell_type {
     char *path;                    /* of the ONNX file */
     struct tt_signature signature; /* of the file; batched: dimension 0 counts cells */
     int32_t max_batch, min_batch;
+    int32_t elements; /* adjacent elements of the request that a cell reads; >= 1 */
     int32_t arity;
     uint32_t readable; /* bit t: it can read the states of type t */
     int32_t state_count, read_count;
@@ -142,6 +146,11 @@ void tt_cells_follow(struct tt_cells *self, const struct tt_model_config *config
 uint64_t tt_cells_key(const struct tt_cells *self, int32_t type);
 /* True if output `i` of the request is emitted, one per cell; else it is that of the last cell. */
 bool tt_cells_is_emitted(const struct tt_cells *self, int32_t i);
+/* How many cells read a sequence of `length` elements: the rounds of type 0. */
+static inline int32_t tt_cells_rounds(const struct tt_cells *self, int32_t length) {
+    int32_t elements = self->types[0].elements;
+    return length / elements + (length % elements > 0);
+}
 /* True if a cell that emitted `token` ends its chain. */
 static inline bool tt_cells_is_end(const struct tt_cells *self, int64_t token) {
     for (int32_t i = 0; i < self->eos_count; i++)

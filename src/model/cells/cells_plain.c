@@ -35,6 +35,7 @@ static void fill_type(struct tt_cell_type *type, const struct tt_cells_plain *pl
     type->kind = step->kind;
     type->max_batch = step->profile->max_batch;
     type->min_batch = step->min_rows > 1 ? step->min_rows : 1;
+    type->elements = 1;
     type->arity = plain->is_tree ? 2 * t : 1;
     type->emit = step->kind == TT_STEP_DECODER ? NEXT : -1;
     fill_tensors(type);

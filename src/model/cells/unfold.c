@@ -49,24 +49,35 @@ static int64_t integer_at(const void *bytes, enum tt_dtype dtype, size_t i) {
     }
 }
 
+/* Checks the integers of elements [first, end). */
+static enum tt_err check_elements(const struct tt_tensor_spec *about, int64_t below,
+                                  const void *bytes, int64_t first, int64_t end,
+                                  struct tt_error *why) {
+    int64_t width = tt_shape_count(&about->shape, 2);
+    for (int64_t k = first * width; k < end * width; k++) {
+        int64_t value = integer_at(bytes, about->dtype, (size_t)k);
+        if (value < 0 || value >= below)
+            return tt_fail(
+                TT_ERR_INVALID, why, "element %lld of input '%s' is %lld; 0 to %lld are possible",
+                (long long)(k / width), about->name, (long long)value, (long long)below - 1);
+    }
+    return TT_OK;
+}
+
 /* Checks that the cells of one spec read only valid integers. */
 static enum tt_err check_read(const struct tt_cells *cells, const struct tt_cell_read *read,
                               const struct tt_unfold_tensor *tensor,
                               const struct tt_cell_spec *spec,
                               const struct tt_unfold_elements *elements, struct tt_error *why) {
     const struct tt_tensor_spec *about = &cells->signature.inputs[read->from];
-    size_t width = (size_t)tt_shape_count(&about->shape, 2);
-    for (int32_t r = 0; r < spec->repeat; r++) {
-        int32_t element = elements->first + r * elements->stride;
-        for (size_t k = 0; k < width; k++) {
-            int64_t value = integer_at(tensor->bytes, about->dtype, (size_t)element * width + k);
-            if (value < 0 || value >= read->below)
-                return tt_fail(TT_ERR_INVALID, why,
-                               "element %d of input '%s' is %lld; 0 to %lld are possible", element,
-                               about->name, (long long)value, (long long)read->below - 1);
-        }
+    int64_t size = cells->types[spec->first_step].elements, length = tensor->shape.dims[1];
+    enum tt_err err = TT_OK;
+    for (int32_t r = 0; !err && r < spec->repeat; r++) {
+        int64_t first = tt_unfold_elements_at(elements, r) * size, end = first + size;
+        err = check_elements(about, read->below, tensor->bytes, first, end < length ? end : length,
+                             why);
     }
-    return TT_OK;
+    return err;
 }
 
 static enum tt_err check_reads(const struct tt_cells *cells, const struct tt_unfold_tensor *tensors,
@@ -95,9 +106,10 @@ static enum tt_err unfold_chain(const struct tt_cells *cells, int32_t length,
     struct tt_unfolded *self = tt_unfolded_new(1, 0, &sources, why);
     if (!self)
         return TT_ERR_NO_MEMORY;
-    self->specs[0] = (struct tt_cell_spec){.repeat = length};
+    int32_t rounds = tt_cells_rounds(cells, length);
+    self->specs[0] = (struct tt_cell_spec){.repeat = rounds};
     self->elements[0] = (struct tt_unfold_elements){.stride = 1};
-    self->output_length = cells->types[0].emit >= 0 ? length : 0;
+    self->output_length = cells->types[0].emit >= 0 ? rounds : 0;
     *out_unfolded = self;
     return TT_OK;
 }
@@ -112,7 +124,7 @@ static enum tt_err unfold_seq2seq(const struct tt_cells *cells, int32_t length,
     if (cells->max_output > 0 && most > cells->max_output)
         most = cells->max_output;
     sources[0] = 0;
-    self->specs[0] = (struct tt_cell_spec){.repeat = length};
+    self->specs[0] = (struct tt_cell_spec){.repeat = tt_cells_rounds(cells, length)};
     self->elements[0] = (struct tt_unfold_elements){.stride = 1};
     self->specs[1] = (struct tt_cell_spec){.first_step = 1,
                                            .last_step = 1,

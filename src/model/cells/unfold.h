@@ -3,7 +3,7 @@
  * It turns the tensors of one request into specs for core/cell_graph.h (the cells, and which read
  * which) and into elements for the engine (which element of the tensors each cell reads, and which
  * cell is the last). The model defines how:
- * - a chain has one cell per element;
+ * - a chain has one cell per element, or per chunk of elements;
  * - a sequence-to-sequence model has a chain of encoders, then an open-ended chain of decoders;
  * - a tree has one cell per node;
  * - steps (without files) are the same as in the simulator;
@@ -31,7 +31,8 @@ struct tt_unfold_tensor {
 };
 
 /* What the cells of one spec read of the request: repeat r reads element first + r * stride of
- * every tensor that its type reads. In a tree `first` is the node. */
+ * every tensor that its type reads. In a tree `first` is the node. If the type reads chunks
+ * (cells.h), the index is that of a chunk. */
 struct tt_unfold_elements {
     int32_t first;
     int32_t stride; /* 1; -1: backwards; 0: a single cell, or one that reads nothing */
@@ -46,7 +47,7 @@ struct tt_unfolded {
     struct tt_unfold_elements *elements; /* [spec_count] */
     int32_t
         answer_spec; /* its last cell's outputs, or what all of its cells emit, are the answer */
-    int32_t input_length;  /* number of elements */
+    int32_t input_length;  /* number of elements, also where cells read chunks of them */
     int32_t output_length; /* maximum number of emitted elements; 0: the model emits nothing */
 };
 
@@ -56,7 +57,7 @@ TT_MUST_CHECK enum tt_err tt_unfold_new(const struct tt_cells *cells,
                                         struct tt_unfolded **out_unfolded, struct tt_error *why);
 void tt_unfold_free(struct tt_unfolded *take_unfolded);
 
-/* The element that a cell reads; `repeat` is its number in its chain. */
+/* The element, or chunk, that a cell reads; `repeat` is its number in its chain. */
 static inline int32_t tt_unfold_element(const struct tt_unfolded *self, int32_t spec,
                                         int32_t repeat) {
     return tt_unfold_elements_at(&self->elements[spec], repeat);

@@ -27,7 +27,8 @@
 #include <cmocka.h>
 
 enum { EXECUTORS = 2, DEPTH = 6, BATCH = 8, SLOTS = 96, LENGTH = 16, MOST_TASKS = 2048 };
-enum { STEP, JOIN };
+enum { STEP, CHUNK, JOIN, TYPES };
+enum { WORDS = 3, CHUNKS = 6, FILL = 77 }; /* of a chunk; of a request */
 enum { INITIAL = 5, BAD = 1 << 20, STEP_NS = 1000, ROW_NS = 10, LIMIT_S = 60 };
 
 static const char *const driver_path = TUTTI_BUILD_DIR "/tests/standin/cuda_standin.so";
@@ -50,14 +51,16 @@ struct rig {
 
 /* ---- the cells ---- */
 
-#define INT32_TENSOR(name)                                                                         \
+#define INT32_ROWS(name, count)                                                                    \
     {                                                                                              \
         name, TT_DTYPE_INT32, {                                                                    \
-            2, { -1, 1 }                                                                           \
+            2, { -1, count }                                                                       \
         }                                                                                          \
     }
+#define INT32_TENSOR(name) INT32_ROWS(name, 1)
 
-/* STEP: 3 s + w + 1, which it emits. JOIN: 5 l + 7 r + 1. */
+/* STEP: 3 s + w + 1, which it emits. JOIN: 5 l + 7 r + 1. CHUNK: STEP of each of its words, which
+ * it emits. */
 static struct tt_cell_type types[] = {
     [STEP] = {.name = "step",
               .signature = {.batched = true,
@@ -66,6 +69,7 @@ static struct tt_cell_type types[] = {
                             .inputs = {INT32_TENSOR("s"), INT32_TENSOR("w")},
                             .outputs = {INT32_TENSOR("s_out")}},
               .max_batch = BATCH,
+              .elements = 1,
               .arity = 1,
               .state_count = 1,
               .states = {{.output = 0, .inputs = {0}, .initial = INITIAL}},
@@ -79,10 +83,25 @@ static struct tt_cell_type types[] = {
                             .inputs = {INT32_TENSOR("l"), INT32_TENSOR("r")},
                             .outputs = {INT32_TENSOR("s_out")}},
               .max_batch = BATCH,
+              .elements = 1,
               .arity = 2,
               .state_count = 1,
               .states = {{.output = 0, .inputs = {0, 1}, .initial = INITIAL}},
               .emit = -1},
+    [CHUNK] = {.name = "chunk",
+               .signature = {.batched = true,
+                             .input_count = 2,
+                             .output_count = 1,
+                             .inputs = {INT32_TENSOR("s"), INT32_ROWS("w", WORDS)},
+                             .outputs = {INT32_TENSOR("s_out")}},
+               .max_batch = BATCH,
+               .elements = WORDS,
+               .arity = 1,
+               .state_count = 1,
+               .states = {{.output = 0, .inputs = {0}, .initial = INITIAL}},
+               .read_count = 1,
+               .reads = {{.input = 1, .from = 0, .fill = FILL}},
+               .emit = 0},
 };
 static const struct tt_cells cells = {.signature = {.batched = true,
                                                     .max_batch = BATCH,
@@ -90,20 +109,27 @@ static const struct tt_cells cells = {.signature = {.batched = true,
                                                     .output_count = 1,
                                                     .inputs = {{"w", TT_DTYPE_INT32, {2, {1, -1}}}},
                                                     .outputs = {INT32_TENSOR("s")}},
-                                      .type_count = 2,
+                                      .type_count = TYPES,
                                       .types = types,
                                       .kind = TT_UNFOLD_PLUGIN,
                                       .max_length = LENGTH};
 
 static uint32_t step_of(uint32_t s, uint32_t w) { return 3 * s + w + 1; }
 static uint32_t join_of(uint32_t l, uint32_t r) { return 5 * l + 7 * r + 1; }
+static uint32_t chunk_of(uint32_t s, const uint32_t *w) {
+    for (int32_t k = 0; k < WORDS; k++)
+        s = step_of(s, w[k]);
+    return s;
+}
 
 static enum tt_err compute_rows(int32_t type, int32_t rows, const uint32_t *a, const uint32_t *b,
                                 uint32_t *out) {
     for (int32_t i = 0; i < rows; i++) {
         if (type == STEP && b[i] == BAD)
             return TT_ERR_INVALID;
-        out[i] = type == STEP ? step_of(a[i], b[i]) : join_of(a[i], b[i]);
+        out[i] = type == STEP   ? step_of(a[i], b[i])
+                 : type == JOIN ? join_of(a[i], b[i])
+                                : chunk_of(a[i], b + (ptrdiff_t)WORDS * i);
     }
     return TT_OK;
 }
@@ -206,7 +232,7 @@ static void open_device(struct rig *rig) {
 
 static enum tt_err load(struct rig *rig, int32_t slots, struct tt_error *why) {
     const struct tt_stream_program program = {.signature = &cells.signature,
-                                              .step_count = 2,
+                                              .step_count = TYPES,
                                               .slot_count = slots,
                                               .cells = &cells,
                                               .context = rig,
@@ -273,6 +299,14 @@ static struct tt_engine_task *await(struct rig *rig, int32_t executor) {
 
 static uint32_t words[LENGTH];
 static const struct tt_engine_elements inputs[] = {{words, sizeof(words)}};
+
+/* Of the request's chunk with that number. */
+static uint32_t chunk_at(uint32_t s, int32_t chunk) {
+    uint32_t all[CHUNKS * WORDS];
+    for (int32_t k = 0; k < CHUNKS * WORDS; k++)
+        all[k] = k < LENGTH ? words[k] : FILL;
+    return chunk_of(s, all + (ptrdiff_t)WORDS * chunk);
+}
 
 struct batch {
     struct tt_engine_task task; /* first */
@@ -428,6 +462,35 @@ static void run(struct rig *rig, struct batch *batch) {
     assert_all(rig, batch);
 }
 
+/* A chunk that the request does not fill is filled up; one that begins behind it fails. */
+static void chunks_are_filled_up(void **state) {
+    (void)state;
+    _Static_assert(CHUNKS * WORDS == LENGTH + 2, "one word is in the last chunk");
+    const int32_t chunks[] = {0, CHUNKS - 1, 2};
+    for (enum kind kind = 0; kind < KINDS; kind++) {
+        struct rig rig;
+        static struct batch batch;
+        rig_open(&rig, kind);
+        batch_init(&batch, &rig, 0, CHUNK);
+        for (int32_t r = 0; r < (int32_t)TT_COUNT(chunks); r++) {
+            batch_add(&batch, -1, 0, chunks[r], r);
+            batch.expected[r] = chunk_at(INITIAL, chunks[r]);
+        }
+        run(&rig, &batch);
+        assert_int_equal(batch.task.gathered_bytes, TT_COUNT(chunks) * WORDS * 4);
+        batch_init(&batch, &rig, 0, CHUNK);
+        batch_add(&batch, -1, 0, CHUNKS - 1, 0);
+        batch_add(&batch, -1, 0, CHUNKS, 1);
+        tt_engine_submit(rig.engine, &batch.task);
+        assert_ptr_equal(await(&rig, 0), &batch.task);
+        assert_int_equal(batch.cells[0].err, TT_OK);
+        assert_int_equal((uint32_t)batch.cells[0].emitted, chunk_at(INITIAL, CHUNKS - 1));
+        assert_int_equal(batch.cells[1].err, TT_ERR_INVALID);
+        assert_non_null(strstr(batch.whys[1].text, "no element 6"));
+        rig_close(&rig);
+    }
+}
+
 /* Only cells that move are copied, once per direction, on the device. */
 static void few_cells_move(void **state) {
     (void)state;
@@ -558,7 +621,7 @@ static void take_back(struct history *self, struct rig *rig, int32_t executor) {
 static void submit_random(struct history *self, struct rig *rig, int32_t executor,
                           struct tt_prng *prng) {
     struct batch *batch = &self->batches[executor][self->submitted[executor]++ % DEPTH];
-    int32_t type = (int32_t)tt_prng_below(prng, 2);
+    int32_t type = (int32_t)tt_prng_below(prng, TYPES);
     int32_t rows = 1 + (int32_t)tt_prng_below(prng, 5);
     int32_t arity = types[type].arity, made[BATCH];
     batch_init(batch, rig, executor, type);
@@ -568,11 +631,12 @@ static void submit_random(struct history *self, struct rig *rig, int32_t executo
             if (sources[q] >= 0)
                 self->uses[sources[q]]++;
         made[i] = -1;
-        int32_t element = (int32_t)tt_prng_below(prng, LENGTH);
+        int32_t element = (int32_t)tt_prng_below(prng, type == CHUNK ? CHUNKS : LENGTH);
         batch_add(batch, sources[0], sources[1], element, -1);
         uint32_t a = value_of(self, sources[0]);
-        batch->expected[i] =
-            type == STEP ? step_of(a, words[element]) : join_of(a, value_of(self, sources[1]));
+        batch->expected[i] = type == STEP    ? step_of(a, words[element])
+                             : type == CHUNK ? chunk_at(a, element)
+                                             : join_of(a, value_of(self, sources[1]));
     }
     for (int32_t i = 0; i < rows; i++) { /* behind all sources, so none is overwritten */
         made[i] = draw_free(self, prng);
@@ -664,6 +728,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tasks_follow_without_the_host),
         cmocka_unit_test(another_stream_is_waited_for),
+        cmocka_unit_test(chunks_are_filled_up),
         cmocka_unit_test(few_cells_move),
         cmocka_unit_test(offenders_fail_alone),
         cmocka_unit_test(any_cells_in_any_order),

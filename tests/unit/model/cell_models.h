@@ -82,6 +82,23 @@ static inline void put_cell_files(void) {
     "cell { file: 'inner.onnx' state { output: 'h' input: 'lh' input: 'rh' } "                     \
     "state { output: 'c' input: 'lc' input: 'rc' } } "
 
+/* A cell that reads four tokens, and a decoder for it. CHUNKS is open: "emit: ... }" or "}"
+ * follows.
+ */
+static inline void put_chunk_files(void) {
+    put_cell_file("chunk.onnx", "in:token:7:N,4 in:h:1:N,4 out:h_out:1:N,4", "chunk");
+    put_cell_file("writer.onnx", "in:previous:7:N in:h:1:N,4 out:word:7:N out:h_out:1:N,4",
+                  "writer");
+}
+
+#define CHUNKS                                                                                     \
+    "cell { file: 'chunk.onnx' elements: 4 "                                                       \
+    "read { input: 'token' from: 'tokens' below: 100 fill: -1 } "                                  \
+    "state { output: 'h_out' input: 'h' } "
+#define WRITER                                                                                     \
+    "cell { file: 'writer.onnx' state { output: 'h_out' input: 'h' } "                             \
+    "state { output: 'word' input: 'previous' initial: 1 } emit: 'word' } "
+
 /* NULL if there are problems, which are in `*findings`. `text` is tutti.pbtxt. */
 static inline struct tt_cells *try_cells(const char *text, struct tt_findings *findings) {
     char path[128], version[128];

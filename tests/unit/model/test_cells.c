@@ -106,6 +106,85 @@ static void test_a_tree_asks_for_its_children(void **state) {
     tt_cells_close(cells);
 }
 
+/* Clients see elements, whatever a cell reads of them at once. */
+static void test_a_cell_reads_several_elements(void **state) {
+    (void)state;
+    put_chunk_files();
+    static const char text[] = "cell { file: 'chunk.onnx' elements: 4 "
+                               "read { input: 'token' from: 'tokens' fill: %d } "
+                               "state { output: 'h_out' input: 'h' } } unfold { }";
+    char digests[2][TT_DIGEST_BYTES], filled[512];
+    for (int32_t fill = 0; fill < 2; fill++) {
+        snprintf(filled, sizeof(filled), text, fill);
+        struct tt_cells *cells = open_cells(filled);
+        assert_int_equal(cells->types[0].elements, 4);
+        assert_int_equal(cells->types[0].reads[0].fill, fill);
+        assert_int_equal(cells->signature.inputs[0].shape.rank, 2);
+        assert_int_equal(cells->signature.inputs[0].shape.dims[1], -1);
+        assert_int_equal(tt_cells_rounds(cells, 1), 1);
+        assert_int_equal(tt_cells_rounds(cells, 4), 1);
+        assert_int_equal(tt_cells_rounds(cells, 5), 2);
+        assert_int_equal(tt_cells_rounds(cells, INT32_MAX), 1 << 29);
+        strcpy(digests[fill], cells->types[0].digest);
+        tt_cells_close(cells);
+    }
+    assert_string_not_equal(digests[0], digests[1]); /* it is wiring */
+    put_cell_file("sound.onnx", "in:x:1:N,4,3 in:h:1:N,4 out:y:1:N,4", "");
+    struct tt_cells *cells = open_cells("cell { file: 'sound.onnx' elements: 4 read { input: 'x' } "
+                                        "state { output: 'y' input: 'h' } } unfold { }");
+    const struct tt_shape *shape = &cells->signature.inputs[0].shape;
+    assert_int_equal(shape->rank, 3);
+    assert_int_equal(shape->dims[1], -1);
+    assert_int_equal(shape->dims[2], 3);
+    tt_cells_close(cells);
+}
+
+static void test_bad_elements(void **state) {
+    (void)state;
+    put_cell_files();
+    put_chunk_files();
+    put_cell_file("half.onnx", "in:x:10:N,4 in:h:1:N,4 out:y:1:N,4", "");
+    put_cell_file("byte.onnx", "in:x:2:N,4 in:h:1:N,4 out:y:1:N,4", "");
+    static const char more[] = "state { output: 'y' input: 'h' } } unfold { }";
+    char half[512], byte[512];
+    snprintf(half, sizeof(half),
+             "cell { file: 'half.onnx' elements: 4 read { input: 'x' fill: 1 } %s", more);
+    snprintf(byte, sizeof(byte),
+             "cell { file: 'byte.onnx' elements: 4 read { input: 'x' fill: 256 } %s", more);
+    const struct {
+        const char *text, *problem;
+    } cases[] = {
+        {"\ncell { file: 'lstm.onnx' elements: 4097 " READ STATES "} unfold { }",
+         "tutti.pbtxt:2:26: elements is 4097; 1 to 4096 are possible"},
+        {"cell { file: 'lstm.onnx' elements: -1 " READ STATES "} unfold { }",
+         "elements is -1; 1 to 4096 are possible"},
+        {"cell { file: 'lstm.onnx' elements: 4 " READ STATES "} unfold { }", "input 'token' of"},
+        {"cell { file: 'lstm.onnx' elements: 4 " READ STATES "} unfold { }",
+         "has shape [-1]; cell 'lstm' reads 4 elements, so that its second dimension is to be 4"},
+        {"cell { file: 'chunk.onnx' elements: 3 read { input: 'token' } "
+         "state { output: 'h_out' input: 'h' } } unfold { }",
+         "has shape [-1,4]; cell 'chunk' reads 3 elements"},
+        {"cell { file: 'leaf.onnx' elements: 2 " READ
+         "state { output: 'h' } state { output: 'c' } } "
+         "cell { file: 'inner.onnx' state { output: 'h' input: 'lh' input: 'rh' } "
+         "state { output: 'c' input: 'lc' input: 'rc' } } unfold { kind: TREE }",
+         "only the cell of a CHAIN and the encoder of SEQ2SEQ read several elements"},
+        {CHUNKS "} unfold { kind: PLUGIN plugin: 'x.so' }", "only the cell of a CHAIN"},
+        {CHUNKS "} cell { file: 'writer.onnx' elements: 2 state { output: 'h_out' input: 'h' } "
+                "state { output: 'word' input: 'previous' } emit: 'word' } "
+                "unfold { kind: SEQ2SEQ }",
+         "only the cell of a CHAIN"},
+        {"cell { file: 'lstm.onnx' elements: 2 " STATES "} unfold { }",
+         "cell 'lstm' reads nothing of the request"},
+        {"cell { file: 'lstm.onnx' read { input: 'token' fill: 3 } " STATES "} unfold { }",
+         "cell 'lstm' reads one element at a time, so that there is nothing to fill"},
+        {half, "input 'x' is FP16, which cannot be filled with 1, only with 0"},
+        {byte, "input 'x' is UINT8, which cannot be filled with 256"},
+    };
+    for (size_t i = 0; i < TT_COUNT(cases); i++)
+        assert_problem(cases[i].text, cases[i].problem);
+}
+
 /* C1: the digest covers definition, weights, shapes and wiring, and nothing else. */
 static void test_the_digest_tells_types_apart(void **state) {
     (void)state;
@@ -400,6 +479,9 @@ int main(void) {
                                         remove_cell_home),
         cmocka_unit_test_setup_teardown(test_a_tree_asks_for_its_children, make_cell_home,
                                         remove_cell_home),
+        cmocka_unit_test_setup_teardown(test_a_cell_reads_several_elements, make_cell_home,
+                                        remove_cell_home),
+        cmocka_unit_test_setup_teardown(test_bad_elements, make_cell_home, remove_cell_home),
         cmocka_unit_test_setup_teardown(test_the_digest_tells_types_apart, make_cell_home,
                                         remove_cell_home),
         cmocka_unit_test_setup_teardown(test_the_digest_sees_external_weights, make_cell_home,

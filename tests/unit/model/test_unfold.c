@@ -82,6 +82,49 @@ static void test_a_chain(void **state) {
     tt_cells_close(cells);
 }
 
+/* Against the definition: the last of ceil(n / elements) cells begins within the request. */
+static void test_chunks_of_elements(void **state) {
+    (void)state;
+    put_chunk_files();
+    int64_t tokens[13];
+    for (int64_t i = 0; i < 13; i++)
+        tokens[i] = i;
+    struct tt_cells *chain = open_cells(CHUNKS "emit: 'h_out' } unfold { max_length: 12 }");
+    struct tt_cells *pair =
+        open_cells(CHUNKS "} " WRITER "unfold { kind: SEQ2SEQ threshold: 3 max_length: 12 }");
+    for (int32_t length = 1; length <= 12; length++) {
+        int32_t count = 0;
+        while (count * 4 < length)
+            count++;
+        struct tt_unfold_tensor tensor = row(tokens, length);
+        struct tt_unfolded *unfolded = unfold(chain, &tensor);
+        assert_int_equal(unfolded->specs[0].repeat, count);
+        assert_int_equal(tt_unfold_element(unfolded, 0, count - 1), count - 1);
+        assert_int_equal(unfolded->input_length, length);
+        assert_int_equal(unfolded->output_length, count); /* one row per cell */
+        check_graph(chain, unfolded, count);
+        tt_unfold_free(unfolded);
+        unfolded = unfold(pair, &tensor);
+        assert_int_equal(unfolded->specs[0].repeat, count);
+        assert_int_equal(unfolded->specs[1].repeat, length + 3);
+        assert_int_equal(unfolded->output_length, length + 3);
+        assert_int_equal(unfolded->input_length, length);
+        tt_unfold_free(unfolded);
+    }
+    struct tt_unfold_tensor tensor = row(tokens, 13);
+    assert_refused(chain, &tensor, "has 13 elements; this model takes at most 12");
+    tokens[6] = 100;
+    tensor = row(tokens, 7);
+    assert_refused(chain, &tensor, "element 6 of input 'tokens' is 100; 0 to 99 are possible");
+    tensor = row(tokens, 6); /* what follows is not of the request */
+    tt_unfold_free(unfold(chain, &tensor));
+    tokens[6] = -1; /* the value that fills: not for clients */
+    tensor = row(tokens, 7);
+    assert_refused(pair, &tensor, "element 6 of input 'tokens' is -1");
+    tt_cells_close(chain);
+    tt_cells_close(pair);
+}
+
 /* Two tensors of equal length, one of vectors and one of bytes. */
 static void test_elements_of_several_tensors(void **state) {
     (void)state;
@@ -455,6 +498,7 @@ static void test_plain(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_chain, make_cell_home, remove_cell_home),
+        cmocka_unit_test_setup_teardown(test_chunks_of_elements, make_cell_home, remove_cell_home),
         cmocka_unit_test_setup_teardown(test_elements_of_several_tensors, make_cell_home,
                                         remove_cell_home),
         cmocka_unit_test_setup_teardown(test_sequence_to_sequence, make_cell_home,
