@@ -1,4 +1,4 @@
-"""Models of cells: recurrent, sequence to sequence, tree, and a decoder with attention.
+"""Models of cells: recurrent, sequence to sequence, tree, decoders, and prompts read in chunks.
 
 All weights are drawn from fixed seeds; no model is trained. To a server they are like real models:
 the same operators, the same sizes, and outputs that end early or late depending on the input. A
@@ -13,6 +13,7 @@ from onnx import TensorProto
 from .onnx_graph import ONNX_TYPES, Graph
 from .repository import Model, Tensor
 
+PROMPT_CHUNK = 16  # words of a prompt that a cell of a decoder with attention reads
 GO = 1  # the first input of a decoder
 EOS = 2  # what it says last
 FIRST_WORD = 3  # 0 is for padding
@@ -380,20 +381,20 @@ class Attention:
 
 class CachedAttention(Attention):
     """The same, and the same weights, but keys and values are updated in place: the operator writes
-    those of one word, or of a piece of the prompt, into the state's memory, and reads only what
+    those of one word, or of a chunk of the prompt, into the state's memory, and reads only what
     `place` says is there."""
 
-    piece = 1  # words that a cell reads
+    chunk = 1  # words that a cell reads
 
     def _prepare(self, g, place):
         # A cell that runs in vain may be beyond the end.
-        last = g.op("Min", place, g.constant([self.longest - self.piece], np.int64))
-        last = g.op("Add", last, g.constant([self.piece - 1], np.int64))
+        last = g.op("Min", place, g.constant([self.longest - self.chunk], np.int64))
+        last = g.op("Add", last, g.constant([self.chunk - 1], np.int64))
         longest = g.op("Add", g.op("ReduceMax", last, keepdims=0), g.constant(1, np.int64))
         return (g.op("Cast", last, to=TensorProto.INT32), g.op("Cast", longest, to=TensorProto.INT32))
 
     def _attend(self, g, x, layer, seen, longest):
-        """`x` has the words' dimension where a cell reads a piece of the prompt."""
+        """`x` has the words' dimension where a cell reads a chunk of the prompt."""
         name = "layer%d" % layer
         h, d = self.heads, self.size // self.heads
         for state in ("keys%d", "values%d"):
@@ -404,7 +405,7 @@ class CachedAttention(Attention):
         parts = [name + ".q", name + ".k", name + ".v"]
         g.op("Split", qkv, outs=parts, axis=-1)
         q, k, v = parts
-        if self.piece == 1:
+        if self.chunk == 1:
             q, k, v = (g.op("Unsqueeze", part, g.constant([1], np.int64)) for part in parts)
         mixed = name + ".mixed"
         g.op(
@@ -412,28 +413,24 @@ class CachedAttention(Attention):
             outs=[mixed, "keys%d_out" % layer, "values%d_out" % layer],
             domain="com.microsoft", num_heads=h, kv_num_heads=h, scale=d**-0.5,
         )
-        if self.piece == 1:
+        if self.chunk == 1:
             mixed = g.op("Squeeze", mixed, g.constant([1], np.int64))
         return g.op("MatMul", mixed, g.weight(name + ".out", self.weights[layer]["out"]))
 
 
-class PiecewiseAttention(CachedAttention):
-    """The prompt is read in pieces, one request at a time, as the operator demands."""
-
-    def __init__(self, *sizes, piece):
-        super().__init__(*sizes)
-        self.pieces = piece
+class ChunkedAttention(CachedAttention):
+    """The prompt is read in chunks, of one request at a time, as the operator demands."""
 
     def read_bytes(self):
         """The next words of the prompt; -1 for those after its last one."""
-        self.piece, g = self.pieces, Graph("read")
-        token = g.input("token", "INT64", ["N", self.piece])
+        self.chunk, g = PROMPT_CHUNK, Graph("read")
+        token = g.input("token", "INT64", ["N", self.chunk])
         budget = g.input("budget", "FP32", ["N"])
         place = g.input("place", "INT64", ["N"])
         known = g.op("Max", token, g.constant([0], np.int64))
         real = g.op("GreaterOrEqual", token, g.constant([0], np.int64))
         # What is after the last word has places, too, and is overwritten by the words that come there.
-        steps = g.constant([list(range(self.piece))], np.int64)
+        steps = g.constant([list(range(self.chunk))], np.int64)
         at = g.op("Min", g.op("Add", g.op("Unsqueeze", place, g.constant([1], np.int64)), steps),
                   g.constant([self.longest - 1], np.int64))
         x = g.op("Add", g.op("Gather", g.weight("words", self.words), known),
@@ -450,12 +447,69 @@ class PiecewiseAttention(CachedAttention):
         worth = g.op("ReduceSum", worth, g.constant([1], np.int64), keepdims=0)
         g.op("Add", budget, worth, out="budget_out")
         g.output("budget_out", "FP32", ["N"])
-        self.piece = 1
+        self.chunk = 1
         return g.to_bytes()
 
 
-def build_decoder(size, vocabulary, layers, heads, longest, kind=Attention):
-    attention = kind(size, vocabulary, layers, heads, longest)
+# ---- a prompt in chunks ----
+
+CHUNK = 4  # words that one cell reads
+PRIME = 1009
+
+
+class Chunks:
+    """Integers only, so that every answer is exact. A cell reads CHUNK words, of which those after
+    the last one of the request are -1. The state is a vector of remainders, and the number of words
+    so far. A writer says one word per cell, and <eos> after as many words as it was given."""
+
+    def __init__(self, size, vocabulary):
+        rng = _random(26)
+        self.size = size
+        self.words = rng.integers(0, PRIME, (vocabulary, size))
+        self.places = np.arange(1, CHUNK + 1).reshape(CHUNK, 1)
+        self.out = rng.integers(-9, 10, (size, vocabulary)).astype(np.float32)
+        self.banned = np.zeros(vocabulary, np.float32)
+        self.banned[:FIRST_WORD] = -1e6
+
+    def _mix(self, g, added, change):
+        """Nodes from the state, and what is added to it, to the new state."""
+        h = g.input("h", "INT64", ["N", self.size])
+        left = g.input("left", "INT64", ["N"])
+        grown = g.op("Add", g.op("Mul", h, g.constant(31, np.int64)), added)
+        g.op("Mod", grown, g.constant(PRIME, np.int64), out="h_out")
+        g.op("Add", left, change, out="left_out")
+        g.output("h_out", "INT64", ["N", self.size])
+        g.output("left_out", "INT64", ["N"])
+
+    def read_bytes(self):
+        g = Graph("read")
+        token = g.input("token", "INT64", ["N", CHUNK])
+        absent = g.op("Less", token, g.constant(0, np.int64))
+        is_word = g.op("Cast", g.op("Not", absent), to=ONNX_TYPES["INT64"])
+        words = g.op("Gather", g.weight("words", self.words), g.op("Mul", token, is_word))
+        weights = g.op("Mul", g.op("Unsqueeze", is_word, g.constant([2], np.int64)),
+                       g.weight("places", self.places))
+        axis = g.constant([1], np.int64)
+        added = g.op("ReduceSum", g.op("Mul", words, weights), axis, keepdims=0)
+        self._mix(g, added, g.op("ReduceSum", is_word, axis, keepdims=0))
+        return g.to_bytes()
+
+    def write_bytes(self):
+        g = Graph("write")
+        previous = g.input("previous", "INT64", ["N"])
+        self._mix(g, g.op("Gather", g.weight("words", self.words), previous),
+                  g.constant([-1], np.int64))
+        scores = g.op("MatMul", g.op("Cast", "h_out", to=ONNX_TYPES["FP32"]),
+                      g.weight("out", self.out))
+        allowed = g.op("Add", scores, g.weight("banned", self.banned))
+        best = g.op("ArgMax", allowed, axis=1, keepdims=0)
+        over = g.op("Less", "left_out", g.constant(0, np.int64))
+        g.op("Where", over, g.constant([EOS], np.int64), best, out="word")
+        g.output("word", "INT64", ["N"])
+        return g.to_bytes()
+
+
+def build_decoder(attention):
     return {"read.onnx": attention.read_bytes(), "write.onnx": attention.write_bytes()}
 
 
@@ -466,9 +520,12 @@ def _lstm_states():
     return '  state { output: "h_out" input: "h" }\n  state { output: "c_out" input: "c" }\n'
 
 
-def _cell(file, read="", states="", emit="", max_batch=64):
+def _cell(file, read="", states="", emit="", max_batch=64, elements=1):
     text = 'cell {\n  file: "%s"\n  max_batch: %d\n' % (file, max_batch)
-    if read:
+    if elements > 1:
+        text += "  elements: %d\n" % elements
+        text += '  read { input: "token" from: "tokens" below: %d fill: -1 }\n' % read
+    elif read:
         text += '  read { input: "token" from: "tokens" below: %d }\n' % read
     return text + states + ('  emit: "%s"\n' % emit if emit else "") + "}\n"
 
@@ -554,25 +611,60 @@ def _bidirectional(size, vocabulary, max_batch):
     )
 
 
-def _decoder(size, vocabulary, layers, heads, longest, max_batch, cached=False):
-    names = [kind % layer for layer in range(layers) for kind in ("keys%d", "values%d")]
+DECODERS = {"": Attention, "_cached": CachedAttention, "_chunked": ChunkedAttention}
+
+
+def _decoder(size, vocabulary, layers, heads, longest, max_batch, kind=""):
+    names = [state % layer for layer in range(layers) for state in ("keys%d", "values%d")]
     state = '  state { output: "%s_out" input: "%s"%s }\n'
-    shared = "".join(state % (name, name, " in_place: true" if cached else "") for name in names)
+    shared = "".join(state % (name, name, " in_place: true" if kind else "") for name in names)
     shared += "".join(state % (name, name, "") for name in ("place", "budget"))
     word = '  state { output: "word" input: "previous" initial: %d }\n' % GO
     half = longest // 2  # so that the prompt and the answer fit the cache
+    chunk, read_batch = (PROMPT_CHUNK, 1) if kind == "_chunked" else (1, max_batch)
     return Model(
-        "decoder%d%s" % (size, "_cached" if cached else ""),
+        "decoder%d%s" % (size, kind),
         [Tensor("tokens", "INT64", [-1])],
         [Tensor("word", "INT64", [-1])],
-        lambda: build_decoder(
-            size, vocabulary, layers, heads, longest, CachedAttention if cached else Attention
-        ),
+        lambda: build_decoder(DECODERS[kind](size, vocabulary, layers, heads, longest)),
         has_config=False,
-        settings=_cell("read.onnx", vocabulary, shared, max_batch=max_batch)
+        settings=_cell("read.onnx", vocabulary, shared, max_batch=read_batch, elements=chunk)
         + _cell("write.onnx", states=shared + word, emit="word", max_batch=max_batch)
         + "unfold {\n  kind: SEQ2SEQ max_length: %d threshold: 10 max_output: %d eos: %d\n}\n"
         % (half, half, EOS),
+    )
+
+
+def _chunk_states():
+    return '  state { output: "h_out" input: "h" }\n  state { output: "left_out" input: "left" }\n'
+
+
+def _chunks(size, vocabulary, max_batch):
+    read = _cell("read.onnx", vocabulary, _chunk_states(), max_batch=max_batch, elements=CHUNK)
+    return Model(
+        "chunks%d" % size,
+        [Tensor("tokens", "INT64", [-1])],
+        [Tensor("h_out", "INT64", [size])],
+        lambda: {"read.onnx": Chunks(size, vocabulary).read_bytes()},
+        has_config=False,
+        settings=read + 'unfold { kind: CHAIN max_length: 512 answer: "h_out" }\n',
+    )
+
+
+def _prompts(size, vocabulary, max_batch):
+    """Reads a prompt in chunks, and writes word by word."""
+    states = _chunk_states()
+    word = '  state { output: "word" input: "previous" initial: %d }\n' % GO
+    weights = Chunks(size, vocabulary)
+    return Model(
+        "prompts%d" % size,
+        [Tensor("tokens", "INT64", [-1])],
+        [Tensor("word", "INT64", [-1])],
+        lambda: {"read.onnx": weights.read_bytes(), "write.onnx": weights.write_bytes()},
+        has_config=False,
+        settings=_cell("read.onnx", vocabulary, states, max_batch=max_batch, elements=CHUNK)
+        + _cell("write.onnx", states=states + word, emit="word", max_batch=max_batch)
+        + "unfold { kind: SEQ2SEQ max_length: 512 threshold: 10 eos: %d }\n" % EOS,
     )
 
 
@@ -584,7 +676,10 @@ def test_models():
         _seq2seq(64, 500, 64, 32),
         _tree(64, 1000, 64),
         _decoder(64, 500, 2, 4, 64, 16),
-        _decoder(64, 500, 2, 4, 64, 16, cached=True),
+        _decoder(64, 500, 2, 4, 64, 16, "_cached"),
+        _decoder(64, 500, 2, 4, 64, 16, "_chunked"),
+        _chunks(64, 500, 16),
+        _prompts(64, 500, 16),
     ]
 
 
@@ -615,7 +710,8 @@ def large_models():
         _seq2seq(256, 10000, 64, 32),
         _tree(256, 10000, 64),
         _decoder(256, 10000, 4, 4, 256, 16),
-        _decoder(256, 10000, 4, 4, 256, 16, cached=True),
+        _decoder(256, 10000, 4, 4, 256, 16, "_cached"),
+        _decoder(256, 10000, 4, 4, 256, 16, "_chunked"),
         _chain(1024, 10000, 64),
         _whole_chain(1024, 10000, 64),
         _seq2seq(1024, 10000, 64, 32),

@@ -23,7 +23,7 @@ from server_process import Server, free_port  # noqa: E402
 
 PROGRAM = os.environ["TUTTI_PROGRAM"]
 STANDIN = pathlib.Path(PROGRAM).resolve().parent / "tests" / "standin"
-KINDS = ("chain64", "seq2seq64", "tree64")
+KINDS = ("chain64", "seq2seq64", "tree64", "chunks64")
 CLIENTS, EACH, VOCABULARY = 8, 12, 500
 CELL = 'step { name: "%s" point { batch: 1 latency_ns: %d } point { batch: 16 latency_ns: %d } }\n'
 PLAIN = "linear { beta_ms: 1 }\n" + CELL % ("first", 2000000, 5000000) + CELL % ("second", 3000000, 5000000)
