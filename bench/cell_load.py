@@ -23,15 +23,13 @@ def body(tensors):
 
 
 def counters(server):
-    """By type cells, tasks and bytes copied to make batches; requests, and nanoseconds that they have waited for their
-    first cell."""
+    """By type cells, tasks, runs and bytes copied to make batches; first words of answers, and how long they took."""
     page = fetch(server.address + "/metrics")
     found = {}
-    for kind, cell, value in re.findall(r'^tutti_(cells|cell_tasks|cell_gathered_bytes)_total\{.*cell="(\w+)"\} (\d+)', page, re.M):
+    for kind, cell, value in re.findall(r'^tutti_(cells|cell_tasks|cell_runs|cell_gathered_bytes)_total\{.*cell="(\w+)"\} (\d+)', page, re.M):
         found["%s %s" % (kind, cell)] = int(value)
-    (stats,) = json.loads(fetch(server.address + "/v2/models/stats"))["model_stats"]
-    found["requests"] = int(stats["inference_stats"]["queue"]["count"])
-    found["waited_ns"] = int(stats["inference_stats"]["queue"]["ns"])
+    for part, value in re.findall(r"^tutti_first_word_seconds_(sum|count)\{[^}]*\} (\S+)$", page, re.M):
+        found["first_word_" + part] = float(value)
     return found
 
 
@@ -70,17 +68,16 @@ class Load:
         """Cells of the type per task of it."""
         return self.counters["cells " + cell] / max(1, self.counters["cell_tasks " + cell])
 
-    def rows(self):
-        """Cells per task, of all types."""
-        return self.sum("cells") / max(1, self.sum("cell_tasks"))
-
-    def requests_per_task(self):
-        """Of policies that run whole requests: each task is a batch of them."""
-        return self.counters["requests"] / max(1, self.sum("cell_tasks"))
+    def rows_of_runs(self, cell=None):
+        """Cells of the type per run of it. Tasks of whole sequences count at their first type: of all types."""
+        if cell:
+            return self.counters["cells " + cell] / max(1, self.counters["cell_runs " + cell])
+        return self.sum("cells") / max(1, self.sum("cell_runs"))
 
     def sum(self, kind):
-        """Of all types: `cells`, `cell_tasks`, `cell_gathered_bytes`."""
+        """Of all types: `cells`, `cell_tasks`, `cell_runs`, `cell_gathered_bytes`."""
         return sum(value for key, value in self.counters.items() if key.startswith(kind + " "))
 
-    def wait_ms(self):
-        return self.counters["waited_ns"] / max(1, self.counters["requests"]) / 1e6
+    def first_word_ms(self):
+        """Mean, of models that emit words."""
+        return 1000 * self.counters["first_word_sum"] / max(1, self.counters["first_word_count"])

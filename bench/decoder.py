@@ -5,19 +5,19 @@
     bench/decoder.py --size 64 --seconds 2  2 layers, h = 64, 64 places: 64 KB
     bench/decoder.py --svg decoder.svg      draws the latencies per word
 
-The decoder reads a prompt word by word, then writes until <eos>. Keys and values are the request's cache, which each cell
-updates in place. Weights are generated. The prompt decides the length of the answer: each of its words is worth 0.5 to 1.3
-words.
+The decoder reads a prompt in chunks of 16 words, then writes word by word until <eos>. Keys and values are the request's
+cache, which each cell updates in place. Weights are generated, and the same in all ways of serving. The prompt decides the
+length of the answer: each of its words is worth 0.5 to 1.3 words.
 
-  continuous  policy `cellular`: requests join and leave at every word
-  copied      the same policy and weights; keys and values are in the request's slot, and each cell writes them anew
-  static      policy `padded`, one bucket: up to 16 that wait run until the longest of them has said <eos>
-  alone       policy `serial`: each request alone
+  continuous    policy `cellular`: requests join and leave at every word
+  word by word  the same, but prompts are read word by word
+  copied        word by word; keys and values are in the request's slot, and each cell writes them anew
+  static        policy `padded`, one bucket: up to 16 that wait run until the longest of them has said <eos>
+  alone         policy `serial`: each request alone
 
 A server per policy, all alive, one executor each; turns alternate, A B C A B C. First the peak of a closed loop of 32
 clients, then Poisson loads. Latencies are of all rounds together, ratios the
-medians of those within each round. Words are those of answers; the server sends an answer when its last word is there, so
-there is no time to the first word on the wire: what is given is the mean time until a request's first cell began. Needs a
+medians of those within each round. Words are those of answers. The mean time to the first word is the server's own. Needs a
 Python with numpy and onnx.
 """
 import argparse
@@ -34,17 +34,22 @@ from cell_load import Load, body, fetch, percentile, ratio
 from own_server import ROOT, Server, folder_of, in_turn, make_model, make_ways
 
 sys.path.insert(0, str(ROOT / "scripts"))
+from models.cells import FIRST_WORD, PROMPT_CHUNK, Attention  # noqa: E402
+
 CACHE_PLACES = {64: 64, 256: 256}
 CACHE_BYTES = {64: 2 * 2 * 64 * 64 * 4, 256: 2 * 4 * 256 * 256 * 4}  # keys and values, layers, places, size, fp32
 CELLULAR = (
     'policy { name: "cellular" option { key: "ahead" value: "1" } '
     'option { key: "max_tasks" value: "%(max_tasks)d" } }\n'
 )
-POLICIES = {
-    "continuous": CELLULAR,
-    "copied": CELLULAR,
-    "static": 'length { pad: true }\npolicy { name: "padded" option { key: "width" value: "0" } }\n',
-    "alone": 'policy { name: "serial" option { key: "drop" value: "none" } }\n',
+PADDED = 'length { pad: true }\npolicy { name: "padded" option { key: "width" value: "0" } }\n'
+SERIAL = 'policy { name: "serial" option { key: "drop" value: "none" } }\n'
+WAYS = {  # the model's kind (scripts/models/cells.py), and the policy
+    "continuous": ("_chunked", CELLULAR),
+    "word by word": ("_cached", CELLULAR),
+    "copied": ("", CELLULAR),
+    "static": ("_chunked", PADDED),
+    "alone": ("_chunked", SERIAL),
 }
 CLIENTS = 32  # twice the largest batch: static finds as many waiting as it can take
 
@@ -69,21 +74,20 @@ def parse_arguments():
 
 def make_models(folder, options):
     """A repository per way, with a model of one name."""
-    given, name = {"max_tasks": options.max_tasks}, "decoder%d" % options.size
-    policies = {way: policy % given if "%" in policy else policy for way, policy in POLICIES.items()}
-    copied = {"copied": policies.pop("copied")}
-    for model, ways in ((name, copied), (name + "_cached", policies)):
-        made = make_model(model, folder / ("made " + model))
-        made = made.rename(made.parent / name)
+    name = "decoder%d" % options.size
+    for kind in sorted({kind for kind, _ in WAYS.values()}):
+        made = make_model(name + kind, folder / ("made" + kind))
+        (made.parent / "named").mkdir()
+        made = made.rename(made.parent / "named" / name)
         subprocess.run([options.tutti, "profile", made, "--runs", "20"], check=True, capture_output=True)
-        make_ways(made, folder, ways)
+        given = {"max_tasks": options.max_tasks}
+        mine = {way: policy % given if "%" in policy else policy for way, (of, policy) in WAYS.items() if of == kind}
+        make_ways(made, folder, mine)
     return name
 
 
 def draw_requests(options):
     """Prompts: lognormal lengths. Some words make for long answers; each request draws how talkative its words are."""
-    from models.cells import FIRST_WORD, Attention
-
     layers, heads, words = {64: (2, 4, 500), 256: (4, 4, 10000)}[options.size]
     places = CACHE_PLACES[options.size]
     ratios = Attention(options.size, words, layers, heads, places).ratios
@@ -110,14 +114,15 @@ def answer_lengths(server, name, prompts):
 def figures(way, load, work, size):
     """`work`: of each request the words that are read and written."""
     done = [work[number % len(work)] for number in load.numbers]
-    words, read = sum(word for _, word in done), sum(word for word, _ in done)
+    chunk = PROMPT_CHUNK if WAYS[way][0] == "_chunked" else 1
+    words, read = sum(word for _, word in done), sum(-(-word // chunk) for word, _ in done)
     return {
         "words_per_s": words / load.lasted_s,
         "words_per_cpu_s": words / load.cpu_s,
         "latencies_ms": load.latencies_ms,
         "word_ms": [took / word for took, (_, word) in zip(load.latencies_ms, done)],
-        "wait_ms": load.wait_ms(),
-        "rows": load.rows() if POLICIES[way] == CELLULAR else load.requests_per_task(),
+        "first_ms": load.first_word_ms(),
+        "rows": load.rows_of_runs("write" if WAYS[way][1] == CELLULAR else None),
         "used": (words + read) / max(1, load.sum("cells")),
         "copied_per_cell": load.sum("cell_gathered_bytes") / CACHE_BYTES[size] / max(1, load.sum("cells")),
         "refused": load.refused,
@@ -143,10 +148,10 @@ def measure_round(options, servers, name, folder, work, rates, seed):
 
 def print_peaks(rounds):
     print("peak, closed loop of %d clients: words per second, of the server's processor time, x static's" % CLIENTS)
-    for way in POLICIES:
+    for way in WAYS:
         mine = [one["peaks"][way] for one in rounds]
         print(
-            "  %-11s %6.0f /s %6.0f /cpu s  %.2f x %.2f x /cpu   batches of %.1f; used %.0f %% of the cells; caches copied per cell %.3f"
+            "  %-12s %6.0f /s %6.0f /cpu s  %.2f x %.2f x /cpu   rows in a run: %.1f; used %.0f %% of the cells; caches copied per cell %.3f"
             % (
                 way,
                 statistics.median(m["words_per_s"] for m in mine),
@@ -161,9 +166,9 @@ def print_peaks(rounds):
 
 
 def print_loads(rounds, rates):
-    print("| rate | policy | words/s | p50 | p90 | p99 ms | p90, x static's | ms a word p50 | p90 | first cell after | batches of | used |")
+    print("| rate | policy | words/s | p50 | p90 | p99 ms | p90, x static's | ms a word p50 | p90 | first word after | rows in a run | used |")
     for rate in rates:
-        for way in POLICIES:
+        for way in WAYS:
             mine = [one["loads"][rate][way] for one in rounds]
             all_ms, word_ms = (sum((m[key] for m in mine), []) for key in ("latencies_ms", "word_ms"))
             beside = ratio(
@@ -183,7 +188,7 @@ def print_loads(rounds, rates):
                     beside,
                     percentile(word_ms, 0.5),
                     percentile(word_ms, 0.9),
-                    statistics.median(m["wait_ms"] for m in mine),
+                    statistics.median(m["first_ms"] for m in mine),
                     statistics.median(m["rows"] for m in mine),
                     100 * statistics.median(m["used"] for m in mine),
                     " %d refused" % refused if refused else "",
@@ -194,7 +199,7 @@ def print_loads(rounds, rates):
 
 def draw(path, options, rounds, rates):
     series = {}
-    for way in POLICIES:
+    for way in WAYS:
         for share, name in ((0.5, "p50"), (0.9, "p90")):
             points = []
             for rate in rates:
@@ -230,7 +235,7 @@ def main():
         name = make_models(folder, options)
         prompts = draw_requests(options)
         try:
-            for way in POLICIES:
+            for way in WAYS:
                 servers[way] = Server(options.tutti, folder_of(folder, way))
             work = [(len(p), n) for p, n in zip(prompts, answer_lengths(servers["alone"], name, prompts))]
             tell_work(options, work)

@@ -286,6 +286,18 @@ class Cells(unittest.TestCase):
             # What had been submitted still runs.
             self.wait_until(model, lambda now: now["tutti_cell_slots_promised"] == 0)
 
+    def test_who_goes_away_midway_leaves_no_cache_behind(self):
+        for model in "decoder64_cached", "padded_cached64", "lazy_cached64":
+            draw = random.Random(11)
+            asked = short_prompt(draw)
+            expected = infer(self.client(), model, asked)
+            self.assertEqual(expected[0], 200, expected)
+            for _ in range(60):
+                self.vanish(model, {"tokens": [5] * draw.choice([3, 32])})
+            after = self.wait_until(model, lambda now: now["tutti_cell_caches_promised"] == 0)
+            self.assertGreater(after["tutti_cell_caches"], 0)
+            self.assertEqual(infer(self.client(), model, asked)[1]["outputs"], expected[1]["outputs"])
+
     def test_metrics_and_trace_show_the_cells(self):
         draw = random.Random(7)
         clients = [self.client() for _ in range(8)]

@@ -104,7 +104,7 @@ class Reference:
             words.append(word)
         return np.array([words])
 
-    decoder64_cached = decoder64  # the same weights; its files have an operator of ONNX Runtime's own
+    decoder64_cached = decoder64_chunked = decoder64  # the same weights; their files have an operator of ONNX Runtime's
 
     def tree64(self, tree):
         def value(node):
@@ -207,6 +207,7 @@ class CellsTest(unittest.TestCase):
                 ("seq2seq64", 500),
                 ("decoder64", 500),
                 ("decoder64_cached", 500),
+                ("decoder64_chunked", 500),
                 ("bidirectional64", 1000),
             ):
                 tokens = [draw.randrange(3, words) for _ in range(length)]
@@ -269,7 +270,7 @@ class CellsTest(unittest.TestCase):
 
     def test_a_cache_is_never_measured_beyond_its_last_place(self):
         """It has 64, and each cell takes the next one; measuring runs more of them than that."""
-        for name in ("decoder64", "decoder64_cached"):
+        for name in ("decoder64", "decoder64_cached", "decoder64_chunked"):
             with self.subTest(name), tempfile.TemporaryDirectory() as folder:
                 model = pathlib.Path(folder) / name
                 shutil.copytree(self.models / name, model)

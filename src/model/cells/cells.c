@@ -323,6 +323,16 @@ static void take_answer(struct tt_cells_work *work) {
     }
 }
 
+int64_t tt_cell_type_cache_bytes(const struct tt_cell_type *self) {
+    int64_t bytes = 0;
+    for (int32_t s = 0; s < self->state_count; s++) {
+        const struct tt_tensor_spec *spec = &self->signature.outputs[self->states[s].output];
+        if (self->states[s].in_place)
+            bytes += tt_shape_count(&spec->shape, 1) * (int64_t)tt_dtype_bytes(spec->dtype);
+    }
+    return bytes;
+}
+
 uint64_t tt_cells_key(const struct tt_cells *self, int32_t type) {
     const struct tt_cell_type *kind = &self->types[type];
     uint64_t key = 0;

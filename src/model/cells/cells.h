@@ -141,6 +141,8 @@ void tt_cells_present(const struct tt_cells *self, struct tt_onnx_file *out_file
  * problems. Call it once, before any use. */
 void tt_cells_follow(struct tt_cells *self, const struct tt_model_config *config,
                      struct tt_findings *findings);
+/* Bytes of a request's states in place; 0: the type has none. */
+int64_t tt_cell_type_cache_bytes(const struct tt_cell_type *self);
 /* C1: what names the type in other models: equal keys are equal cells whose outputs have the same
  * uses. 0: it has no file, or has a cache, and is like no other. */
 uint64_t tt_cells_key(const struct tt_cells *self, int32_t type);

@@ -15,9 +15,14 @@ static void report_tensors(const struct tt_tensor_spec *specs, int32_t count, co
 static void report_cells(const struct tt_cells *cells, struct tt_text *out) {
     for (int32_t i = 0; i < cells->type_count; i++) {
         const struct tt_cell_type *type = &cells->types[i];
-        tt_text_printf(out, "  cell   %s, batches of up to %d, reads %d other%s, %.12s\n",
-                       type->name, type->max_batch, type->arity, type->arity == 1 ? "" : "s",
-                       type->digest);
+        tt_text_printf(out, "  cell   %s, batches of up to %d, reads %d other%s, ", type->name,
+                       type->max_batch, type->arity, type->arity == 1 ? "" : "s");
+        if (type->elements > 1)
+            tt_text_printf(out, "%d elements each, ", type->elements);
+        if (type->has_cache)
+            tt_text_printf(out, "a cache of %lld bytes per request, ",
+                           (long long)tt_cell_type_cache_bytes(type));
+        tt_text_printf(out, "%.12s\n", type->digest);
     }
 }
 
@@ -82,9 +87,11 @@ static json_t *json_cells(const struct tt_cells *cells) {
         const struct tt_cell_type *type = &cells->types[i];
         json_array_append_new(
             types,
-            json_pack("{s:o, s:i, s:i, s:i, s:i, s:s}", "name", json_text(type->name), "max_batch",
-                      (int)type->max_batch, "min_batch", (int)type->min_batch, "reads",
-                      (int)type->arity, "states", (int)type->state_count, "sha256", type->digest));
+            json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:I, s:s}", "name", json_text(type->name),
+                      "max_batch", (int)type->max_batch, "min_batch", (int)type->min_batch, "reads",
+                      (int)type->arity, "states", (int)type->state_count, "elements",
+                      (int)type->elements, "cache_bytes",
+                      (json_int_t)tt_cell_type_cache_bytes(type), "sha256", type->digest));
     }
     return types;
 }

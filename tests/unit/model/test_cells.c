@@ -335,6 +335,7 @@ static void test_states_in_place(void **state) {
         assert_true(cells->types[t].states[0].in_place);
         assert_false(cells->types[t].states[1].in_place);
         assert_int_equal(tt_cells_key(cells, t), 0);
+        assert_int_equal(tt_cell_type_cache_bytes(&cells->types[t]), 4 * 4);
     }
     tt_cells_close(cells);
     snprintf(text, sizeof(text), "%scell { file: 'decoder.onnx' %s%s%s", encoder,
