@@ -227,20 +227,57 @@ static bool submit_paced(struct tt_policy *self, int64_t now, struct tt_mechanis
     return true;
 }
 
-/* Drops hopeless requests with all their cells. */
+/* With all its cells. */
+static void drop(struct tt_policy *self, struct tt_mechanism *actions, struct tt_request *request,
+                 enum tt_drop_reason reason) {
+    tt_cell_queues_forget(&self->cells, request);
+    tt_queues_take(&self->queues, request);
+    tt_mechanism_drop(actions, request, reason);
+}
+
 static void drop_hopeless(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     const struct tt_heap_entry *head;
-    while ((head = tt_heap_top(&self->queues.hopeless)) && head->key < now) {
-        struct tt_request *request = tt_fifo_first(&self->queues.fifos[head->id]);
-        tt_cell_queues_forget(&self->cells, request);
-        tt_queues_take(&self->queues, request);
-        tt_mechanism_drop(actions, request, TT_DROP_DEADLINE);
+    while ((head = tt_heap_top(&self->queues.hopeless)) && head->key < now)
+        drop(self, actions, tt_fifo_first(&self->queues.fifos[head->id]), TT_DROP_DEADLINE);
+}
+
+/* By the option, or by the rule of a server's queue. */
+static bool is_dropped_late(const struct tt_policy *self, const struct tt_request *request) {
+    const struct tt_step_model *model = self->queues.domain->models[request->model];
+    return self->queues.drops || (model->rules && !model->rules[request->priority].compute_late);
+}
+
+/* The first request of a queue that is ready for some executor and can no longer keep its TTFT;
+ * NULL: there is none. */
+static struct tt_request *find_lost(struct tt_policy *self, int64_t now) {
+    const struct tt_mechanism *domain = self->queues.domain;
+    const struct tt_list *active = &self->cells.active;
+    for (struct tt_list_node *node = active->head.next; node != &active->head; node = node->next) {
+        const struct tt_cell_type *type = tt_cell_type_at(node);
+        for (int32_t e = 0; e < domain->executor_capacity; e++) {
+            if (tt_cell_type_rows(type, e) == 0)
+                continue;
+            struct tt_request *request = tt_cell_type_first(type, e)->request;
+            if (is_dropped_late(self, request) &&
+                tt_token_pace_is_lost(&self->pace, now, type, request))
+                return request;
+        }
     }
+    return NULL;
+}
+
+/* If they waited on, they would hold up those behind them that can still keep it. */
+static void drop_lost(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+    struct tt_request *request;
+    while ((request = find_lost(self, now)))
+        drop(self, actions, request, TT_DROP_EARLY);
 }
 
 static void cellular_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     if (self->queues.drops)
         drop_hopeless(self, now, actions);
+    if (tt_token_pace_is_on(&self->pace))
+        drop_lost(self, now, actions);
     /* With `ahead` one executor may have nothing to run while another has work: check each in turn.
      */
     const struct tt_mechanism *domain = self->queues.domain;

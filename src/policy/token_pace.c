@@ -309,6 +309,36 @@ static bool grow(struct tt_token_pace *self, const struct situation *s, struct g
     return fits;
 }
 
+/* True if the round behind a task in which the request begins now on the executor would end too
+ * late for its TTFT. */
+static bool is_too_late(struct tt_token_pace *self, int64_t now, int32_t executor,
+                        const struct tt_cell_type *type, const struct tt_request *request) {
+    struct situation s = {.now = now, .executor = executor, .type = type};
+    struct tt_token_load unused;
+    load_begun(self);
+    s.free_at = free_at(self, now, executor);
+    s.round_ns = round_ns(self);
+    int64_t latest_at = latest_round(self, &s, request);
+    if (latest_at == TT_NEVER || latest_at == INT64_MIN)
+        return latest_at == TT_NEVER;
+    load_add(self, request, &unused);
+    return s.free_at + task_ns(self, type, request->rows, request->length) + round_ns(self) >
+           latest_at;
+}
+
+bool tt_token_pace_is_lost(struct tt_token_pace *self, int64_t now, const struct tt_cell_type *type,
+                           const struct tt_request *request) {
+    const struct tt_mechanism *domain = self->domain;
+    if (request->begun || self->decoders[request->model] < 0 ||
+        tt_request_first_by(request, &domain->models[request->model]->tokens) == TT_NEVER)
+        return false;
+    for (int32_t e = 0; e < domain->executor_capacity; e++)
+        if (domain->executors[e].state == TT_EXECUTOR_UP &&
+            !is_too_late(self, now, e, type, request))
+            return false;
+    return true;
+}
+
 int32_t tt_token_pace_rows(struct tt_token_pace *self, int64_t now, int32_t executor,
                            const struct tt_cell_type *type) {
     struct situation s = {.now = now, .executor = executor, .type = type};
