@@ -26,7 +26,7 @@ struct tt_cell_cache_use {
 };
 
 struct tt_cell_caches {
-    struct tt_cell_slots rows;      /* free: without an owner, and nobody is leaving */
+    struct tt_cell_slots rows;      /* free: without an owner, and none is leaving */
     struct tt_cell_cache_use *uses; /* [rows.capacity] */
 };
 

@@ -64,7 +64,7 @@ static void assign_caches(struct tt_cell_tasks *self, struct tt_served_cells *mo
     struct tt_cell_cache_task caching = {.executor = task->executor, .leaves = true};
     const struct tt_cell_type *types = model->cells->types;
     for (int32_t t = 0; t < model->cells->type_count; t++) {
-        caching.area += types[t].has_cache && t < task->first_step;
+        caching.area += t < task->first_step && types[t].has_cache;
         caching.areas += types[t].has_cache;
     }
     for (int32_t i = 0; i < task->count; i++)

@@ -86,12 +86,11 @@ static json_t *json_cells(const struct tt_cells *cells) {
     for (int32_t i = 0; cells && i < cells->type_count; i++) {
         const struct tt_cell_type *type = &cells->types[i];
         json_array_append_new(
-            types,
-            json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:I, s:s}", "name", json_text(type->name),
-                      "max_batch", (int)type->max_batch, "min_batch", (int)type->min_batch, "reads",
-                      (int)type->arity, "states", (int)type->state_count, "elements",
-                      (int)type->elements, "cache_bytes",
-                      (json_int_t)tt_cell_type_cache_bytes(type), "sha256", type->digest));
+            types, json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:I, s:s}", "name",
+                             json_text(type->name), "max_batch", (int)type->max_batch, "min_batch",
+                             (int)type->min_batch, "reads", (int)type->arity, "states",
+                             (int)type->state_count, "elements", (int)type->elements, "cache_bytes",
+                             (json_int_t)tt_cell_type_cache_bytes(type), "sha256", type->digest));
     }
     return types;
 }

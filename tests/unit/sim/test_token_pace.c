@@ -337,8 +337,8 @@ static void requests_that_begin_keep_both(void **state) {
     assert_true(ours.done > CASES && ours.dropped > CASES && merged.late > CASES);
 }
 
-/* With tasks ahead nothing is promised, but requests that cannot begin in time any more are dropped,
- * and do not begin all the same. */
+/* With tasks ahead nothing is promised, but requests that cannot begin in time any more are
+ * dropped, and do not begin all the same. */
 static void tasks_ahead_begin_nothing_that_is_lost(void **state) {
     (void)state;
     static const struct tt_option options[] = {{"ahead", "1"}, {"drop", "deadline"}};
