@@ -395,6 +395,7 @@ static enum tt_err load_cell_set(const struct bench *bench, const char *name,
     int32_t caches = !err && ops->cell_caches ? ops->cell_caches(*out_loaded) : 0;
     if (!err && (tt_cell_slots_init(&by->slots, ops->cell_slots(*out_loaded)) ||
                  (caches > 0 && tt_cell_caches_init(&by->caches, caches)))) {
+        tt_cell_slots_fini(&by->slots);
         ops->unload(*out_loaded);
         err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     }

@@ -16,6 +16,13 @@ static enum tt_err check_cells(const struct tt_repository_model *model,
     bool has_cells = tt_model_settings_has_cells(settings);
     if (placing->runs_whole)
         return TT_OK;
+    if (has_cells && model->config->message->n_model_warmup > 0)
+        return tt_fail(TT_ERR_UNSUPPORTED, why,
+                       "model_warmup is for models of one graph, not of cells: leave it out");
+    if (settings->device.is_given && tt_model_settings_has_caches(settings))
+        return tt_fail(TT_ERR_UNSUPPORTED, why,
+                       "states with in_place are for models without device { }, whose cells run on "
+                       "the CPU");
     if (kind && tt_policy_is_by_cells(kind)) {
         if (has_cells)
             return TT_OK;
@@ -24,9 +31,6 @@ static enum tt_err check_cells(const struct tt_repository_model *model,
     }
     if (!has_cells)
         return TT_OK;
-    if (model->config->message->n_model_warmup > 0)
-        return tt_fail(TT_ERR_UNSUPPORTED, why,
-                       "model_warmup is for models of one graph, not of cells: leave it out");
     if (tt_model_settings_has_trees(settings))
         return tt_fail(
             TT_ERR_UNSUPPORTED, why,

@@ -135,7 +135,8 @@ static enum tt_err plan_states(struct tt_cell_set *self, int32_t type, struct tt
                     spec->name);
             for (int32_t t = 0; t < self->cells->type_count; t++)
                 input->lacking |= (uint32_t)(self->cells->types[t].state_count <= s) << t;
-            input->initial = rows_of(input, kind->states[s].initial, plan->max_batch);
+            int32_t rows = kind->states[s].in_place ? 1 : plan->max_batch;
+            input->initial = rows_of(input, kind->states[s].initial, rows);
             if (!input->initial)
                 return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
         }

@@ -252,10 +252,11 @@ static int64_t stretched(const struct tt_token_pace *self, int64_t work_ns, int6
     return (int64_t)((__int128)work_ns * of_ns / (of_ns - taken_ns));
 }
 
-/* When a round that includes the request must have ended, if the request begins at `at` in a task
- * of the situation's type; TT_NEVER: it has no TTFT, or that is lost. */
+/* When a round that includes the request must have ended, if the request begins now in a task of
+ * the situation's type; TT_NEVER: it has no TTFT, or that is lost. `beside`: what comes between
+ * runs beside decoders that keep their TPOT. */
 static int64_t latest_round(const struct tt_token_pace *self, const struct situation *s,
-                            const struct tt_request *request) {
+                            const struct tt_request *request, bool beside) {
     const struct tt_step_model *model = self->domain->models[request->model];
     const struct tt_cell_type *decoder =
         type_at(self, request->model, self->decoders[request->model]);
@@ -266,7 +267,8 @@ static int64_t latest_round(const struct tt_token_pace *self, const struct situa
     /* What comes between this task and the decoder. */
     int64_t rest_ns = alone_ns - task_ns(self, s->type, request->rows, request->length) -
                       task_ns(self, decoder, request->rows, request->length);
-    rest_ns = stretched(self, rest_ns, s->round_ns);
+    if (beside)
+        rest_ns = stretched(self, rest_ns, s->round_ns);
     if (rest_ns == TT_NEVER)
         return INT64_MIN; /* not now */
     return first_by_at - rest_ns - (self->is_ahead ? s->round_ns : 0);
@@ -294,7 +296,7 @@ static bool grow(struct tt_token_pace *self, const struct situation *s, struct g
     int32_t load_count = self->load_count;
     if (begins) {
         load = load_add(self, request, &before);
-        grown.first_by = tt_instant_min(task->first_by, latest_round(self, s, request));
+        grown.first_by = tt_instant_min(task->first_by, latest_round(self, s, request, true));
     }
     int64_t ends_at = tt_instant_add(s->free_at, task_ns(self, s->type, grown.rows, grown.length) +
                                                      round_ns(self));
@@ -318,9 +320,9 @@ static bool is_too_late(struct tt_token_pace *self, int64_t now, int32_t executo
     load_begun(self);
     s.free_at = free_at(self, now, executor);
     s.round_ns = round_ns(self);
-    int64_t latest_at = latest_round(self, &s, request);
-    if (latest_at == TT_NEVER || latest_at == INT64_MIN)
-        return latest_at == TT_NEVER;
+    int64_t latest_at = latest_round(self, &s, request, false);
+    if (latest_at == TT_NEVER)
+        return true;
     load_add(self, request, &unused);
     return s.free_at + task_ns(self, type, request->rows, request->length) + round_ns(self) >
            latest_at;
@@ -329,7 +331,7 @@ static bool is_too_late(struct tt_token_pace *self, int64_t now, int32_t executo
 bool tt_token_pace_is_lost(struct tt_token_pace *self, int64_t now, const struct tt_cell_type *type,
                            const struct tt_request *request) {
     const struct tt_mechanism *domain = self->domain;
-    if (request->begun || self->decoders[request->model] < 0 ||
+    if (request->begun || self->decoders[request->model] < 0 || domain->executors_up == 0 ||
         tt_request_first_by(request, &domain->models[request->model]->tokens) == TT_NEVER)
         return false;
     for (int32_t e = 0; e < domain->executor_capacity; e++)

@@ -10,10 +10,10 @@
  * - no round takes longer than the smallest TPOT of those that have begun;
  * - the round after its first task ends by their dues, and by its own TTFT.
  * If its TTFT is lost in any case, it begins without regard to it. A policy that drops does so
- * before, as soon as the second condition fails whatever the others' dues: with tasks ahead that is
- * much earlier, and those behind it could not keep theirs either. The first request of all begins
- * in any case. A request that is more than one TPOT behind its due is
- * given up, and holds no other back.
+ * before: when the round after its first task, and the rest of its prompt at once, would end too
+ * late, whatever the others' dues. If it waited on, those behind it could not keep theirs either.
+ * The first request of all begins in any case. A request that is more than one TPOT behind its due
+ * is given up, and holds no other back.
  *
  * If tasks take exactly as long as the profiles say, on one executor without `ahead`, and the steps
  * before the decoder are one cell, then every request that begins with its TTFT in reach keeps both
@@ -68,13 +68,14 @@ bool tt_token_pace_is_decoder(const struct tt_token_pace *self, const struct tt_
  * submitted to the executor now; 0: none. Some are ready for the executor. */
 int32_t tt_token_pace_rows(struct tt_token_pace *self, int64_t now, int32_t executor,
                            const struct tt_cell_type *type);
-/* True if the request, which has not begun and is ready in this type, can no longer begin anywhere
- * so that it keeps its TTFT beside those that have begun, whatever becomes of their objectives. */
-bool tt_token_pace_is_lost(struct tt_token_pace *self, int64_t now, const struct tt_cell_type *type,
-                           const struct tt_request *request);
 /* The same of a task that runs although none may: the rows of the first request, and of those
  * behind it that have begun. */
 int32_t tt_token_pace_forced_rows(const struct tt_cell_type *type, int32_t executor);
+/* True if the request, which has not begun and is ready in this type, can no longer begin anywhere
+ * so that it keeps its TTFT beside those that have begun, whatever becomes of their objectives, and
+ * if all of its prompt ran at once. False if no executor is up. */
+bool tt_token_pace_is_lost(struct tt_token_pace *self, int64_t now, const struct tt_cell_type *type,
+                           const struct tt_request *request);
 /* The earliest due of the requests whose decoder is of this type; TT_NEVER: none has one there. */
 int64_t tt_token_pace_decoder_due(struct tt_token_pace *self, int64_t now, int32_t executor,
                                   const struct tt_cell_type *type);

@@ -101,10 +101,10 @@ static int32_t find_open(const struct tt_cell_caches *self, const struct tt_cell
     return first < last ? first : last;
 }
 
-/* The rows of the area that have most of the members, which are sorted. */
-static struct window find_window(const struct tt_cell_caches *self,
-                                 const struct tt_cell_cache_task *task,
-                                 const struct tt_cell_cache_member *members, int32_t count) {
+/* The first of the `count` adjacent rows of the area that have most of the members, which are
+ * sorted. */
+static int32_t find_first(const struct tt_cell_caches *self, const struct tt_cell_cache_task *task,
+                          const struct tt_cell_cache_member *members, int32_t count) {
     struct window area = area_of(self, task);
     int32_t at = 0, first = -1, most = 0;
     tt_assert(count <= area.end - area.first);
@@ -120,9 +120,23 @@ static struct window find_window(const struct tt_cell_caches *self,
     }
     if (first < 0)
         first = find_open(self, task, count);
-    if (first > area.end - count)
-        first = area.end - count;
-    return (struct window){first, first + count};
+    return first <= area.end - count ? first : area.end - count;
+}
+
+/* The rows from there on, until there is one for each member: its own, or an open one. */
+static struct window find_window(const struct tt_cell_caches *self,
+                                 const struct tt_cell_cache_task *task,
+                                 const struct tt_cell_cache_member *members, int32_t count) {
+    struct window window = {.first = find_first(self, task, members, count)};
+    window.end = window.first;
+    int32_t at = 0, end = area_of(self, task).end;
+    for (int32_t found = 0; found < count && window.end < end; window.end++) {
+        while (at < count && members[at].row < window.end)
+            at++;
+        bool is_member = at < count && members[at].row == window.end;
+        found += is_member || is_open(self, window.end, task->executor);
+    }
+    return window;
 }
 
 /* The next of the members, from `at` on, that has no row in the window. */

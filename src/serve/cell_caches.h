@@ -1,9 +1,9 @@
 /* Which row of memory each request's cache has (engine/cell_set.h: states in place).
  *
- * A batch is one run where the rows of its members are adjacent. So a task begins with the window
- * of rows, as many as it has members, that has most of them already. New requests take the open
- * rows in it, then the members beyond it move into those that are left: one copy, once, for the
- * request that leaves a hole. A row in the window that another request has stays its own; the batch
+ * A batch is one run where the rows of its members are adjacent. So a task begins where as many
+ * adjacent rows as it has members have most of them already. New requests take the open rows there,
+ * then the members that are elsewhere move into those that are left: one copy, once, for the
+ * request that leaves a hole. A row between them that another request has stays its own; the batch
  * is then run in as many pieces as there are ranges. Types of cells would make such pieces of each
  * other, so each has an area of its own, and a request moves where it goes on to the next type.
  *
@@ -21,7 +21,7 @@
 
 struct tt_cell_cache_use {
     bool has_owner;   /* a request has the row */
-    int32_t leaving;  /* how often it was left by one that has not ended that yet */
+    int32_t leaving;  /* former owners, of which tasks in flight may use it */
     int32_t executor; /* of the tasks that use it */
 };
 

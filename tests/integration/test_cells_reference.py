@@ -280,6 +280,25 @@ class CellsTest(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertIn('name: "write"', (model / "profile.pbtxt").read_text())
 
+    def test_what_cells_cannot_have_is_refused_before_loading(self):
+        warm_up = (
+            'model_warmup [ { name: "w" batch_size: 1 inputs { key: "tokens" '
+            "value { data_type: TYPE_INT64 dims: [ 3 ] zero_data: true } } } ]"
+        )
+        cases = [
+            ("chain64", "config.pbtxt", warm_up, "model_warmup is for models of one graph, not of cells"),
+            ("decoder64_cached", "tutti.pbtxt", "device { }", "states with in_place are for models without device { }"),
+        ]
+        for name, file, added, sentence in cases:
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                model = pathlib.Path(folder) / name
+                shutil.copytree(self.models / name, model)
+                with open(model / file, "a") as settings:
+                    settings.write("\n%s\n" % added)
+                done = subprocess.run([PROGRAM, "models", "check", folder], capture_output=True, text=True, timeout=60)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn(sentence, done.stdout)
+
     def test_the_example_client(self):
         cases = [
             ("chain", ["the cat sat", "on the mat"], "a vector of 64: "),

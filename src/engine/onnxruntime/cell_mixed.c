@@ -134,7 +134,7 @@ enum tt_err tt_cell_mixed_run(const struct tt_cell_batch *batch, struct tt_error
 void tt_cell_mixed_clear(const struct tt_engine_cell *cell) {
     struct tt_cell_set *set = home_of(cell);
     for (int32_t t = 0; t < TT_CELL_TENSORS; t++)
-        if (set->tensors[t].bytes)
+        if (tt_cell_tensor_has_slots(&set->tensors[t]))
             memset(tt_cell_row(&set->tensors[t], cell->slot), 0, set->tensors[t].row_bytes);
     set->type_of[cell->slot] = (uint8_t)cell->home_type;
 }

@@ -80,18 +80,14 @@ static void find_readable(struct tt_cells *self) {
     }
 }
 
-/* If both have a cache, it is of the same states; else a state in place of one is no state of the
- * other. */
-static bool caches_fit(const struct tt_cell_type *a, const struct tt_cell_type *b) {
-    bool both = a->has_cache && b->has_cache;
+static bool same_caches(const struct tt_cell_type *a, const struct tt_cell_type *b) {
     for (int32_t s = 0; s < TT_CELLS_MAX_STATES; s++)
-        if (a->states[s].in_place != b->states[s].in_place &&
-            (both || (s < a->state_count && s < b->state_count)))
+        if (a->states[s].in_place != b->states[s].in_place)
             return false;
     return true;
 }
 
-/* A request has one cache, which is begun by its first cell that has one. */
+/* A request has one cache, which its first cell begins. */
 static void check_caches(struct tt_cells_work *work) {
     const struct tt_cells *self = work->cells;
     const struct tt_cell_type *types = self->types;
@@ -102,7 +98,7 @@ static void check_caches(struct tt_cells_work *work) {
                              "cell '%s' has states in place, which are for kinds CHAIN and "
                              "SEQ2SEQ, and the kind is %s",
                              types[i].name, kind_names[self->kind]);
-        else if (i > 0 && !caches_fit(&types[0], &types[i]))
+        else if (i > 0 && !same_caches(&types[0], &types[i]))
             tt_cells_problem(work, message, "state",
                              "cells '%s' and '%s' must have the same states in place, in the same "
                              "order",

@@ -63,6 +63,14 @@ struct tt_model_settings {
     int32_t output_quantiles[TT_QUANTILES];
 };
 
+/* True for a model of cells with states in place. */
+static inline bool tt_model_settings_has_caches(const struct tt_model_settings *self) {
+    for (size_t i = 0; i < self->message->n_cell; i++)
+        for (size_t j = 0; j < self->message->cell[i]->n_state; j++)
+            if (self->message->cell[i]->state[j]->in_place)
+                return true;
+    return false;
+}
 /* True for a model of cells, real or emulated. */
 static inline bool tt_model_settings_has_cells(const struct tt_model_settings *self) {
     return self->unfold || self->emulation.cells;

@@ -341,6 +341,11 @@ static void test_states_in_place(void **state) {
     snprintf(text, sizeof(text), "%scell { file: 'decoder.onnx' %s%s%s", encoder,
              "state { output: 'h_out' input: 'h' } ", OTHER, decoder);
     assert_problem(text, "cells 'encoder' and 'decoder' must have the same states in place");
+    snprintf(text, sizeof(text),
+             "cell { file: 'encoder.onnx' %s state { output: 'h_out' input: 'h' } %s} "
+             "cell { file: 'decoder.onnx' %s%s%s",
+             READ, OTHER, CACHE, OTHER, decoder);
+    assert_problem(text, "cells 'encoder' and 'decoder' must have the same states in place");
     assert_problem("cell { file: 'lstm.onnx' " READ CACHE OTHER "} unfold { }",
                    "output 'h_out' of cell 'lstm' is a state in place, which is no answer");
     assert_problem("cell { file: 'lstm.onnx' " READ CACHE OTHER

@@ -73,6 +73,24 @@ static void test_rows_of_others_are_kept(void **state) {
     tt_cell_caches_fini(&c);
 }
 
+/* Rows 2 and 3 are of one that waits and one that reads elsewhere: 0 and 1 stay, 7 comes closer. */
+static void test_rows_of_others_are_passed_over(void **state) {
+    (void)state;
+    struct tt_cell_caches c;
+    open_caches(&c, 8);
+    assign(&c, &ONE_AREA, 8, (int32_t[]){-1, -1, -1, -1, -1, -1, -1, -1},
+           (int32_t[]){0, 1, 2, 3, 4, 5, 6, 7}, (int32_t[]){0, 1, 2, 3, 4, 5, 6, 7});
+    leave(&c, 4);
+    leave(&c, 5);
+    leave(&c, 6);
+    assign(&c, &ONE_AREA, 3, (int32_t[]){0, 7, 1}, (int32_t[]){0, 2, 1}, (int32_t[]){0, 1, 4});
+    tt_cell_caches_left(&c, 7);
+    for (int32_t row = 0; row < 5; row++)
+        leave(&c, row);
+    assert_int_equal(c.rows.reserved, 0);
+    tt_cell_caches_fini(&c);
+}
+
 /* A row that was left is for the executor whose tasks still use it, until they are over. */
 static void test_rows_left_are_for_the_same_executor(void **state) {
     (void)state;
@@ -279,6 +297,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_holes_are_filled),
         cmocka_unit_test(test_rows_of_others_are_kept),
+        cmocka_unit_test(test_rows_of_others_are_passed_over),
         cmocka_unit_test(test_rows_left_are_for_the_same_executor),
         cmocka_unit_test(test_the_next_type_has_an_area_of_its_own),
         cmocka_unit_test(test_without_room_nothing_moves),
