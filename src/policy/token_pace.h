@@ -71,9 +71,9 @@ int32_t tt_token_pace_rows(struct tt_token_pace *self, int64_t now, int32_t exec
 /* The same of a task that runs although none may: the rows of the first request, and of those
  * behind it that have begun. */
 int32_t tt_token_pace_forced_rows(const struct tt_cell_type *type, int32_t executor);
-/* True if the request, which has not begun and is ready in this type, can no longer begin anywhere
- * so that it keeps its TTFT beside those that have begun, whatever becomes of their objectives, and
- * if all of its prompt ran at once. False if no executor is up. */
+/* True if the request can no longer begin anywhere so that it keeps its TTFT beside those that have
+ * begun: whatever becomes of their objectives, and if all of its prompt ran at once. It has not
+ * begun, and is ready in this type. False if no executor is up. */
 bool tt_token_pace_is_lost(struct tt_token_pace *self, int64_t now, const struct tt_cell_type *type,
                            const struct tt_request *request);
 /* The earliest due of the requests whose decoder is of this type; TT_NEVER: none has one there. */
