@@ -94,14 +94,14 @@ class AllKinds(unittest.TestCase):
 
     def test_identical_decisions(self):
         domains = self.assert_identical(self.recording)
-        self.assertEqual(sorted(domains), ["cellular", "lazy", "window"])
+        self.assertEqual(sorted(domains), ["cellular", "lazy", "padded", "window"])
         self.assertGreater(domains["cellular"]["decisions"], 500)
         totals = [domain["recorded"]["total"] for domain in domains.values()]
         served = sum(total["ok"] + total["late"] for total in totals)
         self.assertGreaterEqual(served, CLIENTS * EACH)
         answer = replay(self.recording, "--check")
         self.assertEqual(answer.returncode, 0, answer.stderr)
-        self.assertEqual(answer.stdout.count("all identical"), 3)
+        self.assertEqual(answer.stdout.count("all identical"), 4)
 
     def domain(self, policy):
         """The number of the policy's domain: that of its first block."""
