@@ -133,6 +133,28 @@ static void say_ms(struct sentence *self, int64_t ns) {
     say_bytes(self, fraction, sizeof(fraction));
 }
 
+/* True if its first word would have been late rather than its last one. */
+static bool lacks_first_word(const struct tt_inference *inference,
+                             const struct tt_step_model *known) {
+    if (known->tokens.ttft_ns == 0)
+        return false;
+    int64_t first_by_at = inference->since_at + known->tokens.ttft_ns;
+    int64_t first_ns = tt_step_first_ns(known, inference->rows, inference->length);
+    int64_t alone_ns = tt_profile_tail(known->whole, inference->rows, inference->length);
+    return first_by_at - first_ns < inference->deadline_at - alone_ns;
+}
+
+static void say_first_word(struct sentence *sentence, const struct tt_inference *inference,
+                           const struct tt_step_model *known, int64_t now) {
+    say(sentence, "): its first word would have come after ttft_ms, ");
+    say_ms(sentence, known->tokens.ttft_ns);
+    say(sentence, " ms; it had waited ");
+    say_ms(sentence, now - inference->since_at);
+    say(sentence, " ms, and a first word takes ");
+    say_ms(sentence, tt_step_first_ns(known, inference->rows, inference->length));
+    say(sentence, " ms or more");
+}
+
 static void say_dropped(struct sentence *sentence, const struct tt_inference *inference,
                         const struct tt_mechanism *mechanism, const struct tt_request *request,
                         int64_t now, enum tt_drop_reason reason) {
@@ -141,14 +163,18 @@ static void say_dropped(struct sentence *sentence, const struct tt_inference *in
     say(sentence, model->name);
     say(sentence, "' dropped (");
     say(sentence, tt_drop_reason_name(reason));
+    const struct tt_step_model *known = mechanism->models[model->index]; /* as believed */
+    if (lacks_first_word(inference, known)) {
+        say_first_word(sentence, inference, known, now);
+        return;
+    }
     if (inference->deadline_at == TT_NEVER) {
         say(sentence, ") after ");
         say_ms(sentence, now - inference->submitted_at);
         say(sentence, " ms");
         return;
     }
-    const struct tt_profile *whole = mechanism->models[model->index]->whole; /* as believed */
-    int64_t alone_ns = tt_profile_tail(whole, inference->rows, inference->length);
+    int64_t alone_ns = tt_profile_tail(known->whole, inference->rows, inference->length);
     say(sentence, "): it would have missed its deadline of ");
     say_ms(sentence, inference->deadline_at - inference->since_at);
     if (!inference->request && reason == TT_DROP_EARLY) { /* on arrival */

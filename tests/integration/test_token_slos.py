@@ -45,6 +45,7 @@ class Served(unittest.TestCase):
         whole = 'policy { name: "window" option { key: "same_length" value: "off" } }\n'
         cls.put("kept", "ttft_ms: 60000 tpot_ms: 60000\n")
         cls.put("missed", "tpot_ms: 0.001\n")
+        cls.put("hasty", "ttft_ms: 3\n")  # enough for short prompts
         cls.put("whole", "ttft_ms: 60000 tpot_ms: 0.001\n" + whole)
 
     @classmethod
@@ -73,10 +74,14 @@ class Served(unittest.TestCase):
             self.assertEqual(config["tutti_tpot_ms"]["string_value"], "60000")
             for model in ("kept", "missed", "whole"):
                 self.send(server, model, 3)
+            prompt = {"inputs": [PROMPT["inputs"][0] | {"shape": [1, 500], "data": [9] * 500}]}
+            status, _, refused = get(server.address, "/v2/models/hasty/infer", "POST", json.dumps(prompt).encode())
             kept, missed, whole = (self.metrics_of(server, name) for name in ("kept", "missed", "whole"))
         finally:
             code = server.end(signal.SIGTERM)
         self.assertEqual(code, 0, server.said())
+        self.assertEqual(status, 503)
+        self.assertIn("its first word would have come after ttft_ms, 3.000 ms; it had waited", refused.decode())
         self.assertGreater(kept["tutti_words_total"], 3)  # so that there is time between two
         self.assertEqual(kept["tutti_time_per_word_seconds_count"], 3)
         self.assertEqual(kept["tutti_requests_on_time_total"], 3)
