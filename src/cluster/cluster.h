@@ -111,8 +111,8 @@ static inline const char *tt_cluster_pool_name(const struct tt_cluster_settings 
     return "without a name";
 }
 
-/* In a record DROP, in place of an enum tt_drop_reason: backends are there, but none of them takes
- * batches of the model. */
+/* In a record DROP, in place of an enum tt_drop_reason: backends are there, but none of them has
+ * the model. */
 enum { TT_CLUSTER_DROP_NO_BACKEND = 1000 };
 
 /* How a link between two nodes changed. */

@@ -73,8 +73,7 @@ enum tt_frame_type {
      * the payload, its name, if model is TT_CLUSTER_NO_MODEL. */
     TT_FRAME_WISH,
     /* S to all, a record per model: id: version of the set, model, attempt: generation, code: 1
-     * serve, device: its pool, length: version of the placement, rows: 1 a frontend does not serve
-     * it only because no backend takes it. */
+     * serve, device: its pool, length: version of the placement. */
     TT_FRAME_SERVE,
     /* B or F to S: id: version. Then, per model that could not be loaded: id: version, model, code:
      * a negated enum tt_err. Length: bytes of the payload, the reason. */

@@ -230,19 +230,6 @@ static void on_drop(struct tt_frontend *self, const struct tt_frame_record *reco
     end(self, request, TT_ANSWER_DROPPED, record->code);
 }
 
-static void on_serve(struct tt_frontend *self, uint16_t from, const struct tt_frame *frame) {
-    bool is_absent = false, is_served = false;
-    if (!tt_model_duty_receive(&self->models, from, frame)) {
-        self->rejected++;
-        return;
-    }
-    for (int32_t i = 0; i < frame->count; i++) {
-        is_absent |= frame->records[i].rows == 1;
-        is_served |= frame->records[i].code == 1;
-    }
-    self->starved = is_absent && !is_served;
-}
-
 /* ---- backends ---- */
 
 /* The backend may fetch the request's input; with words, it has done so before. */
@@ -321,7 +308,7 @@ void tt_frontend_receive(struct tt_frontend *self, int64_t now, uint16_t from,
     if (frame->type == TT_FRAME_CLAIM && role == TT_ROLE_SCHEDULER) {
         on_claim(self, now, from, frame->epoch);
     } else if (frame->type == TT_FRAME_SERVE && from_primary) {
-        on_serve(self, from, frame);
+        self->rejected += !tt_model_duty_receive(&self->models, from, frame);
     } else if (frame->type == TT_FRAME_WISHED && from_primary) {
         if (self->wished)
             self->wished(self->context, frame->records[0].id, frame->records[0].code);

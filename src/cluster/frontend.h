@@ -55,8 +55,7 @@ struct tt_frontend {
     const struct tt_cluster_settings *settings;
     uint16_t number;
     struct tt_allegiance primary;
-    bool linked;  /* to the primary */
-    bool starved; /* no backend takes what it should serve */
+    bool linked; /* to the primary */
     int64_t alone_since;
     struct tt_frontend_request *requests; /* [request_limit] */
     int32_t first_free, live;

@@ -49,12 +49,11 @@ static void send_set(struct tt_model_set *self, uint16_t peer) {
     uint16_t pool = self->settings->nodes[peer].pool;
     bool is_frontend = role_of(self, peer) == TT_ROLE_FRONTEND;
     for (int32_t i = 0; i < self->settings->model_count; i++) {
-        bool is_absent = is_frontend && states[i].serves && self->absent[i];
-        bool is_here = is_backend ? tt_placement_holds(&self->placement, pool, i) : !is_absent;
+        bool is_here = is_backend ? tt_placement_holds(&self->placement, pool, i)
+                                  : !is_frontend || !self->absent[i];
         const struct tt_frame_record record = {.id = self->version,
                                                .length = (uint32_t)self->placement.version,
                                                .model = (uint16_t)i,
-                                               .rows = is_absent,
                                                .attempt = states[i].generation,
                                                .device =
                                                    tt_placement_announced(&self->placement, i),
@@ -121,14 +120,11 @@ void tt_model_set_announce(struct tt_model_set *self) {
         send_anew(self, false);
 }
 
-bool tt_model_set_absent(struct tt_model_set *self, int32_t model, bool is_absent) {
-    bool has_changed = self->absent[model] != is_absent;
+void tt_model_set_absent(struct tt_model_set *self, int32_t model, bool is_absent) {
+    if (self->absent[model] == is_absent)
+        return;
     self->absent[model] = is_absent;
-    return has_changed && self->front[model].serves;
-}
-
-void tt_model_set_announce_absent(struct tt_model_set *self) {
-    if (self->epoch != 0)
+    if (self->epoch != 0 && self->front[model].serves)
         send_anew(self, true);
 }
 

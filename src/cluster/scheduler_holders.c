@@ -31,8 +31,6 @@ void tt_scheduler_role_hold(struct tt_scheduler_role *self, uint16_t backend, in
 
 bool tt_scheduler_holders_lost(const struct tt_scheduler_role *self, uint16_t pool, int32_t model) {
     bool is_there = false;
-    if (self->pools[pool].is_drained)
-        return true;
     for (uint16_t i = 0; self->lacking[model] > 0 && i < self->settings->node_count; i++) {
         const struct tt_cluster_node *node = &self->settings->nodes[i];
         if (node->role != TT_ROLE_BACKEND || node->pool != pool ||
@@ -45,34 +43,12 @@ bool tt_scheduler_holders_lost(const struct tt_scheduler_role *self, uint16_t po
     return is_there;
 }
 
-static void find_drained(struct tt_scheduler_role *self) {
-    for (int32_t i = 0; i < self->settings->node_count; i++)
-        if (self->settings->nodes[i].role == TT_ROLE_BACKEND &&
-            self->peers[i].state == TT_PEER_LEAVING)
-            self->pools[self->settings->nodes[i].pool].is_drained = true;
-    for (int32_t i = 0; i < self->settings->node_count; i++) {
-        enum tt_peer_state state = self->peers[i].state;
-        bool is_away = state == TT_PEER_DOWN || state == TT_PEER_DEAD || state == TT_PEER_LEAVING;
-        if (self->settings->nodes[i].role == TT_ROLE_BACKEND && !is_away)
-            self->pools[self->settings->nodes[i].pool].is_drained = false;
-    }
-}
-
-void tt_scheduler_holders_settle(struct tt_scheduler_role *self, int64_t now) {
+void tt_scheduler_holders_settle(struct tt_scheduler_role *self) {
     if (!self->is_primary || !self->holders_changed)
         return;
     self->holders_changed = false;
-    bool has_changed = false;
-    for (int32_t i = 0; i < self->pool_count; i++)
-        self->pools[i].is_drained = false;
-    find_drained(self);
     for (int32_t i = 0; i < self->settings->model_count; i++)
-        has_changed |= tt_model_set_absent(&self->models, i,
-                                           tt_scheduler_holders_lost(self, self->routes[i], i));
-    if (!has_changed)
-        return;
-    tt_model_set_announce_absent(&self->models);
-    tt_scheduler_grants_drop_absent(self, now);
+        tt_model_set_absent(&self->models, i, tt_scheduler_holders_lost(self, self->routes[i], i));
 }
 
 /* ---- devices ---- */

@@ -100,7 +100,6 @@ void tt_scheduler_role_add_model(struct tt_scheduler_role *self, int64_t now, bo
     tt_model_set_add(&self->models, serves, pool);
     self->routes[model] = self->models.placement.homes[model];
     self->tickets[model] = 0;
-    self->holders_changed = true;
     tt_scheduler_pools_add_model(self, now);
 }
 
@@ -273,7 +272,6 @@ static void from_node(struct tt_scheduler_role *self, int64_t now, uint16_t from
     }
     if (frame->type == TT_FRAME_LEAVE && is_backend && peer->state == TT_PEER_KNOWN) {
         peer->state = TT_PEER_LEAVING;
-        self->holders_changed = true;
         tt_model_set_drop_plan(&self->models, TT_PLACEMENT_LOST, from);
         tt_scheduler_grants_leave(self, now, from);
     }
@@ -340,7 +338,7 @@ void tt_scheduler_role_receive(struct tt_scheduler_role *self, int64_t now, uint
         from_node(self, now, from, frame);
     }
     tt_scheduler_plans_settle(self, now);
-    tt_scheduler_holders_settle(self, now);
+    tt_scheduler_holders_settle(self);
 }
 
 void tt_scheduler_role_link(struct tt_scheduler_role *self, int64_t now, uint16_t peer,
@@ -371,7 +369,7 @@ void tt_scheduler_role_link(struct tt_scheduler_role *self, int64_t now, uint16_
         succeed(self, now);
     self->holders_changed = true;
     tt_scheduler_plans_settle(self, now);
-    tt_scheduler_holders_settle(self, now);
+    tt_scheduler_holders_settle(self);
 }
 
 /* True if this process did nothing for a while, so that the silence may be its own. */
@@ -480,7 +478,7 @@ void tt_scheduler_role_tick(struct tt_scheduler_role *self, int64_t now) {
     suspect_overdue(self, now);
     tt_scheduler_plans_tick(self, now);
     tt_scheduler_plans_settle(self, now);
-    tt_scheduler_holders_settle(self, now);
+    tt_scheduler_holders_settle(self);
     tt_scheduler_pools_decide(self, now);
 }
 

@@ -27,7 +27,7 @@
  *
  * The backends of a pool need not have the same models. A batch goes to one that has its model, and
  * waits until such a one is idle; those behind it on its device wait, too. A request for a model
- * that no backend of its pool has is dropped, and so is one whose pool has none but leaving ones.
+ * that no backend of its pool has is dropped.
  *
  * One thread. A policy may have threads of its own (struct tt_scheduler_policy): they see requests
  * only as metadata, and what they decide is carried out, or left out, on the role's thread. So none
@@ -73,7 +73,6 @@ struct tt_scheduler_pool {
     struct tt_scheduler_role *role;
     uint16_t number;
     bool wants_decision;
-    bool is_drained;    /* backends are linked, and all of them are leaving */
     bool has_exchanged; /* devices; the mechanism gets to know it outside of its decisions */
     struct tt_mechanism mechanism;
     int32_t *devices; /* [device_count]: by executor, the role's number of the device */
@@ -251,9 +250,8 @@ int64_t tt_scheduler_plans_next_at(const struct tt_scheduler_role *self);
 
 /* ---- scheduler_holders.c; called by the others ---- */
 
-/* After each event: models that no backend takes become absent, and requests that wait for them are
- * dropped; or the models are back. */
-void tt_scheduler_holders_settle(struct tt_scheduler_role *self, int64_t now);
+/* After each event: models that no backend has become absent, or are back. */
+void tt_scheduler_holders_settle(struct tt_scheduler_role *self);
 /* The device that gets a batch of the model, which may take the place of the given one; it is to be
  * parked if no idle one has the model, or behind one that is. */
 struct tt_granted_device *tt_scheduler_holders_choose(struct tt_scheduler_role *self,
@@ -261,8 +259,7 @@ struct tt_granted_device *tt_scheduler_holders_choose(struct tt_scheduler_role *
                                                       int32_t model, bool *out_is_parked);
 bool tt_scheduler_holders_have(const struct tt_scheduler_role *self, uint16_t backend,
                                int32_t model);
-/* Some backend of the pool takes batches, but none of those has the model; or the pool is drained.
- */
+/* Some backend of the pool takes batches, but none of those has the model. */
 bool tt_scheduler_holders_lost(const struct tt_scheduler_role *self, uint16_t pool, int32_t model);
 /* A device that can run the model now, in place of the given one; NULL: there is none. */
 struct tt_granted_device *tt_scheduler_holders_find_idle(struct tt_scheduler_role *self,
@@ -325,8 +322,6 @@ void tt_scheduler_grants_leave(struct tt_scheduler_role *self, int64_t now, uint
 /* The backend's devices get no grants any more; what they had goes back to the frontends. */
 void tt_scheduler_grants_lose(struct tt_scheduler_role *self, int64_t now, uint16_t backend,
                               bool died);
-/* Requests that wait for absent models are dropped; what runs goes on. */
-void tt_scheduler_grants_drop_absent(struct tt_scheduler_role *self, int64_t now);
 /* All requests of the frontend leave. */
 void tt_scheduler_grants_forget(struct tt_scheduler_role *self, int64_t now, uint16_t frontend);
 /* The grant in this place of the device, which was parked, is sent. */

@@ -41,7 +41,6 @@ struct frontend_node {
     size_t text_bytes;
     int32_t backends_linked;
     bool is_draining, is_ready, is_closing;
-    bool is_starved; /* until it serves again what a backend takes */
     int64_t done, failed, cancelled;
 };
 
@@ -103,8 +102,8 @@ static enum tt_err explain(const struct frontend_node *self, const struct entry 
                            "Exceeds maximum queue size: the scheduler of the cluster has too many "
                            "requests waiting");
         if (reason == TT_CLUSTER_DROP_NO_BACKEND)
-            return tt_fail(TT_ERR_UNAVAILABLE, why,
-                           "no backend of the cluster takes requests to model '%s'", name);
+            return tt_fail(TT_ERR_UNAVAILABLE, why, "no backend of the cluster has model '%s'",
+                           name);
         if (reason == TT_DROP_WITHDRAWN)
             return tt_fail(TT_ERR_UNAVAILABLE, why, "model '%s' is being unloaded", name);
         return tt_fail(
@@ -268,10 +267,8 @@ static void cancel_member(struct frontend_node *self, const struct tt_engine_mem
 }
 
 static void show_readiness(struct frontend_node *self) {
-    self->is_starved = self->frontend.starved ||
-                       (self->is_starved && !tt_model_duty_is_done(&self->frontend.models));
     bool is_ready = self->frontend.linked && self->backends_linked > 0 && !self->is_draining &&
-                    self->frontend.models.epoch != 0 && !self->is_starved &&
+                    self->frontend.models.epoch != 0 &&
                     !tt_node_memory_lacks(tt_fleet_node_memory(self->node));
     if (is_ready == self->is_ready)
         return;

@@ -180,33 +180,6 @@ class ClusterTest(unittest.TestCase):
         cluster.await_ready("f1")
         self.assertEqual(cluster.infer("f1", 5)[0], 200)
 
-    # S10: a frontend whose backends are all drained says so, and keeps no client waiting
-    def test_all_backends_are_drained(self):
-        for more in ((), ("--model-control-mode", "explicit")):
-            with self.subTest(more=more):
-                cluster = self.begin(*more, backends=2, devices=1, slow=True)
-                running = [cluster.begin_infer("f1", value) for value in range(2)]
-                await_true(lambda: cluster.status()["s1"]["requests"] == 2, 60, "they are at the scheduler")
-                await_true(lambda: all(cluster.status()[b]["requests"] == 1 for b in ("b1", "b2")), 60, "they run")
-                waiting = cluster.begin_infer("f1", 2)
-                await_true(lambda: cluster.status()["s1"]["requests"] == 3, 60, "it waits")
-                self.assertEqual(cluster.command("drain", "b1", cluster.spec).returncode, 0)
-                self.assertEqual(cluster.get("f1", "/v2/health/ready")[0], 200)
-                self.assertEqual(cluster.command("drain", "b2", cluster.spec).returncode, 0)
-                for line, status in ((waiting, b"503"), (running[0], b"200"), (running[1], b"200")):
-                    with line.makefile("rb") as answer:
-                        self.assertIn(status, answer.readline())
-                    line.close()
-                cluster.await_ready("f1", 503)
-                self.assertEqual(cluster.status()["f1"]["state"], "WAITING")
-                status, answer = cluster.infer("f1", 3)
-                self.assertEqual(status, 503, answer)
-                cluster.processes["b1"].stop(60)
-                cluster.start("b1", *more)
-                cluster.await_ready("f1")
-                self.assertEqual(cluster.infer("f1", 4)[0], 200)
-                cluster.stop()
-
     def test_promote_and_drain(self):
         cluster = self.begin(schedulers=2, frontends=2)
         primary = cluster.primary()

@@ -235,55 +235,21 @@ static void what_no_backend_has_is_dropped(void **state) {
     alone_fini(&alone);
 }
 
-/* S10: every backend drains: what waits is dropped, what runs goes on, and frontends serve nothing
- * until a backend takes work again. A backend that may return keeps its pool. */
-static void drained_backends_take_nothing(void **state) {
-    (void)state;
-    struct alone alone;
-    uint16_t backend = 0;
-    static const struct tt_frame_record devices[] = {{.device = 0}, {.device = 1}};
-    alone_init(&alone);
-    ticket(&alone, 1, 0);
-    while (pass(&alone, TT_MS, 0, &backend) == 0)
-        assert_true(alone.now < WORLD_SLO);
-    ticket(&alone, 2, 1);
-    tt_outbox_clear(&alone.role.outbox);
-    tt_scheduler_role_link(&alone.role, alone.now, WORLD_NODES - 1, TT_LINK_LOST);
-    tt_scheduler_role_link(&alone.role, alone.now, WORLD_NODES - 1, TT_LINK_UP);
-    for (uint16_t i = WORLD_FIRST_BACKEND; i < WORLD_NODES - 1; i++)
-        from(&alone, i, TT_FRAME_LEAVE, 0, NULL);
-    assert_int_equal(tt_scheduler_role_requests(&alone.role), 2);
-    assert_int_equal(sent(&alone, 2, TT_FRAME_SERVE, 0), 0);
-    tt_scheduler_role_link(&alone.role, alone.now, WORLD_NODES - 1, TT_LINK_CLOSED);
-    assert_int_equal(sent(&alone, 2, TT_FRAME_SERVE, 0), 1); /* one frame for all models */
-    assert_int_equal(sent(&alone, 2, TT_FRAME_DROP, TT_CLUSTER_DROP_NO_BACKEND), 1);
-    assert_int_equal(tt_scheduler_role_requests(&alone.role), 1);
-    ticket(&alone, 3, 2);
-    assert_int_equal(tt_scheduler_role_requests(&alone.role), 1);
-    tt_outbox_clear(&alone.role.outbox);
-    tt_scheduler_role_link(&alone.role, alone.now, WORLD_NODES - 1, TT_LINK_UP);
-    from(&alone, WORLD_NODES - 1, TT_FRAME_STATE, 2, devices);
-    assert_int_equal(sent(&alone, 2, TT_FRAME_SERVE, 1), 1);
-    ticket(&alone, 4, 2);
-    assert_int_equal(tt_scheduler_role_requests(&alone.role), 2);
-    alone_fini(&alone);
-}
-
-/* Models of a drained pool are back when a plan has moved them to another one. */
-static void models_leave_a_drained_pool(void **state) {
+/* A model that no backend of its pool has is back when a plan has moved it to another pool. */
+static void a_model_leaves_a_pool_without_it(void **state) {
     (void)state;
     struct alone alone;
     struct tt_error why = {{0}};
     static const uint16_t homes[WORLD_MODELS] = {1, 1, 1};
     alone_init_pools(&alone, 2);
-    const bool *absent = alone.role.models.absent;
     uint16_t moved = 0; /* a model of pool 0 */
     while (alone.role.routes[moved] != 0)
         moved++;
-    for (uint16_t i = WORLD_FIRST_BACKEND; i < WORLD_NODES; i += 2)
-        from(&alone, i, TT_FRAME_LEAVE, 0, NULL);
-    for (int32_t m = 0; m < WORLD_MODELS; m++)
-        assert_int_equal(absent[m], alone.role.routes[m] == 0);
+    for (uint16_t i = WORLD_FIRST_BACKEND; i < WORLD_NODES; i++)
+        if (alone.world.nodes[i].pool == 0)
+            tt_scheduler_role_hold(&alone.role, i, moved, false);
+    tt_scheduler_role_tick(&alone.role, alone.now);
+    assert_true(alone.role.models.absent[moved]);
     tt_scheduler_role_link(&alone.role, alone.now, 1, TT_LINK_CLOSED); /* no spare has to know */
     if (tt_scheduler_role_place(&alone.role, alone.now, homes, &why))
         fail_msg("%s", why.text);
@@ -293,43 +259,8 @@ static void models_leave_a_drained_pool(void **state) {
         from(&alone, i, TT_FRAME_SERVED, 1, &served);
     }
     assert_int_equal(alone.role.routes[moved], 1);
-    assert_false(absent[moved]);
-    ticket(&alone, 1, moved);
-    assert_int_equal(tt_scheduler_role_requests(&alone.role), 1);
+    assert_false(alone.role.models.absent[moved]);
     alone_fini(&alone);
-}
-
-/* A frontend of which the primary says that no backend takes what it should serve. */
-static void a_frontend_knows_that_it_is_starved(void **state) {
-    (void)state;
-    struct virtual_world world;
-    struct tt_frontend frontend;
-    virtual_world_init(&world);
-    assert_int_equal(tt_frontend_init(&frontend, &world.settings, 2, 1, 0), TT_OK);
-    uint64_t epoch = tt_epoch(1, 0);
-    tt_frontend_receive(&frontend, 0, 0,
-                        &(struct tt_frame){.type = TT_FRAME_CLAIM, .epoch = epoch});
-    static const struct {
-        uint16_t served[WORLD_MODELS], absent[WORLD_MODELS];
-        bool starved;
-    } cases[] = {{{1, 1, 1}, {0, 0, 0}, false},
-                 {{0, 0, 0}, {1, 1, 1}, true},
-                 {{0, 0, 1}, {1, 1, 0}, false},
-                 {{0, 0, 0}, {0, 1, 0}, true},
-                 {{0, 0, 0}, {0, 0, 0}, false}}; /* clients unloaded them */
-    for (size_t c = 0; c < sizeof(cases) / sizeof(*cases); c++) {
-        struct tt_frame_record records[WORLD_MODELS];
-        for (uint16_t m = 0; m < WORLD_MODELS; m++)
-            records[m] = (struct tt_frame_record){
-                .id = c + 1, .model = m, .rows = cases[c].absent[m], .code = cases[c].served[m]};
-        const struct tt_frame frame = {
-            .type = TT_FRAME_SERVE, .count = WORLD_MODELS, .epoch = epoch, .records = records};
-        tt_frontend_receive(&frontend, 0, 0, &frame);
-        assert_int_equal(frontend.starved, cases[c].starved);
-    }
-    assert_int_equal(frontend.rejected, 0);
-    tt_frontend_fini(&frontend);
-    virtual_world_fini(&world);
 }
 
 static void miscount_parked(void) {
@@ -419,50 +350,6 @@ static void one_model_at_each_backend(void **state) {
     virtual_world_fini(&world);
 }
 
-struct ends {
-    int64_t refused, last_done_at; /* refused: long before their deadlines */
-};
-
-static void on_ended(void *context, const struct tt_virtual_ending *ending) {
-    struct ends *self = context;
-    if (ending->answer == TT_ANSWER_DROPPED)
-        self->refused += ending->ended_at < ending->deadline_at - WORLD_SLO / 2;
-    else if (ending->answer == TT_ANSWER_DONE)
-        self->last_done_at = tt_instant_max(self->last_done_at, ending->ended_at);
-}
-
-/* All backends drain, one after the other, and other processes take their places. */
-static void all_backends_drain(void **state) {
-    (void)state;
-    struct virtual_world world;
-    virtual_world_init(&world);
-    int64_t refused = 0;
-    for (uint64_t seed = test_seed(1), end = seed + WORLDS; seed < end; seed++) {
-        struct tt_fault faults[WORLD_NODES - WORLD_FIRST_BACKEND];
-        for (int32_t i = 0; i < WORLD_NODES - WORLD_FIRST_BACKEND; i++)
-            faults[i] = (struct tt_fault){.at = (100 + 20 * i) * TT_MS,
-                                          .duration_ns = 200 * TT_MS,
-                                          .kind = TT_FAULT_LEAVE,
-                                          .node = (uint16_t)(WORLD_FIRST_BACKEND + i)};
-        struct tt_virtual_options options = virtual_world_options(&world, seed);
-        options.until_at = 700 * TT_MS;
-        options.faults = faults;
-        options.fault_count = WORLD_NODES - WORLD_FIRST_BACKEND;
-        struct ends ends = {0};
-        options.ended = on_ended;
-        options.context = &ends;
-        struct tt_virtual_result result;
-        struct tt_error why;
-        assert_int_equal(tt_virtual_cluster_run(&options, &result, &why), TT_OK);
-        assert_string_equal(result.violation, "");
-        assert_int_equal(result.accepted, result.answered);
-        assert_true(ends.last_done_at > 500 * TT_MS);
-        refused += ends.refused;
-    }
-    assert_true(refused > 0);
-    virtual_world_fini(&world);
-}
-
 struct growing {
     struct virtual_world world;
     struct tt_step_model models[CAPACITY];
@@ -527,13 +414,10 @@ int main(void) {
         cmocka_unit_test(a_parked_batch_does_not_end),
         cmocka_unit_test(a_load_ends_the_wait),
         cmocka_unit_test(what_no_backend_has_is_dropped),
-        cmocka_unit_test(drained_backends_take_nothing),
-        cmocka_unit_test(models_leave_a_drained_pool),
-        cmocka_unit_test(a_frontend_knows_that_it_is_starved),
+        cmocka_unit_test(a_model_leaves_a_pool_without_it),
         cmocka_unit_test(broken_books_are_found),
         cmocka_unit_test(other_models_at_each_backend),
         cmocka_unit_test(one_model_at_each_backend),
-        cmocka_unit_test(all_backends_drain),
         cmocka_unit_test(models_come_and_are_loaded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
