@@ -317,7 +317,7 @@ static enum tt_err check_length(const struct tt_scenario *scenario,
         return tt_fail(TT_ERR_INVALID, why,
                        "model %s: its longest requests have %lld elements, and it takes at most %d "
                        "(max_length in its tutti.pbtxt)",
-                       model->name, (long long)(rounds * cells->types[0].elements),
+                       model->name, (long long)rounds * cells->types[0].elements,
                        cells->max_length);
     bool known =
         model->length > 0 || model->lengths || scenario->arrivals_path || scenario->arrivals;
