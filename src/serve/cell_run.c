@@ -105,13 +105,14 @@ static bool promise(struct tt_cell_run *self, int32_t more) {
 /* Of a model with caches. */
 static void free_cache(struct tt_cell_run *self) {
     struct tt_cell_caches *caches = &self->model->cells->caches;
-    if (self->cache < 0)
-        tt_cell_slots_unreserve(&caches->rows, 1);
-    else if (!self->left_cache)
-        tt_cell_caches_leave(caches, self->cache);
-    if (self->cache >= 0)
-        tt_cell_caches_left(caches, self->cache);
     tt_counter_add(&self->model->stats->cell_caches_promised, -1);
+    if (self->cache < 0) {
+        tt_cell_slots_unreserve(&caches->rows, 1);
+        return;
+    }
+    if (!self->left_cache)
+        tt_cell_caches_leave(caches, self->cache);
+    tt_cell_caches_left(caches, self->cache);
 }
 
 void tt_cell_run_free(struct tt_cell_run *take_run) {

@@ -182,6 +182,11 @@ enum tt_err tt_stream_cells_new(struct tt_async_device *device, const struct tt_
                                 int32_t asked, int32_t executor_count, int32_t depth,
                                 struct tt_stream_cells **out_self, struct tt_error *why) {
     size_t types = (size_t)cells->type_count, executors = (size_t)executor_count;
+    for (size_t t = 0; t < types; t++)
+        if (cells->types[t].has_cache)
+            return tt_fail(TT_ERR_UNSUPPORTED, why,
+                           "cell '%s' has states in place, which are for executors on the CPU only",
+                           cells->types[t].name);
     struct tt_stream_cells *self = calloc(1, sizeof(*self));
     if (!self)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a model of cells");
@@ -195,15 +200,6 @@ enum tt_err tt_stream_cells_new(struct tt_async_device *device, const struct tt_
     self->arenas = calloc(executors, sizeof(*self->arenas));
     self->works = calloc(executors * (size_t)depth, sizeof(*self->works));
     enum tt_err err = TT_OK;
-    for (int32_t t = 0; !err && t < cells->type_count; t++)
-        if (cells->types[t].has_cache)
-            err = tt_fail(TT_ERR_UNSUPPORTED, why,
-                          "cell '%s' has states in place, which are for executors on the CPU only",
-                          cells->types[t].name);
-    if (err) {
-        tt_stream_cells_free(self);
-        return err;
-    }
     if (!self->set || !self->initial || !self->offsets || !self->arenas || !self->works)
         err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a model of cells");
     if (!err) {

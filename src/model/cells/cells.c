@@ -80,6 +80,13 @@ static void find_readable(struct tt_cells *self) {
     }
 }
 
+static bool is_in_place(const struct tt_cell_type *type, int32_t output) {
+    for (int32_t s = 0; s < type->state_count; s++)
+        if (type->states[s].in_place && type->states[s].output == output)
+            return true;
+    return false;
+}
+
 static bool same_caches(const struct tt_cell_type *a, const struct tt_cell_type *b) {
     for (int32_t s = 0; s < TT_CELLS_MAX_STATES; s++)
         if (a->states[s].in_place != b->states[s].in_place)
@@ -104,11 +111,10 @@ static void check_caches(struct tt_cells_work *work) {
                              "order",
                              types[0].name, types[i].name);
         const struct tt_cell_type *type = &types[i];
-        for (int32_t s = 0; s < type->state_count; s++)
-            if (type->states[s].in_place && type->states[s].output == type->emit)
-                tt_cells_problem(work, message, "emit",
-                                 "output '%s' is a state in place, which cannot be emitted",
-                                 type->signature.outputs[type->emit].name);
+        if (type->emit >= 0 && is_in_place(type, type->emit))
+            tt_cells_problem(work, message, "emit",
+                             "output '%s' is a state in place, which cannot be emitted",
+                             type->signature.outputs[type->emit].name);
     }
 }
 
@@ -258,12 +264,11 @@ static void add_answer(struct tt_cells_work *work, const struct tt_cell_type *la
     }
     if (signature->output_count == TT_MAX_TENSORS)
         return; /* some are listed twice; reported below */
-    for (int32_t s = 0; s < last->state_count; s++)
-        if (last->states[s].in_place && last->states[s].output == output)
-            tt_cells_problem(work, work->settings->unfold, "answer",
-                             "output '%s' of cell '%s' is a state in place, which is no answer; "
-                             "write answer: with other outputs",
-                             name, last->name);
+    if (is_in_place(last, output))
+        tt_cells_problem(work, work->settings->unfold, "answer",
+                         "output '%s' of cell '%s' is a state in place, which is no answer; "
+                         "write answer: with other outputs",
+                         name, last->name);
     struct tt_tensor_spec *spec = &signature->outputs[signature->output_count];
     *spec = last->signature.outputs[output];
     for (int32_t i = 0; i < signature->output_count; i++)

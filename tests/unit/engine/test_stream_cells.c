@@ -722,6 +722,22 @@ static void too_many_slots(void **state) {
     }
 }
 
+static void states_in_place_are_refused(void **state) {
+    (void)state;
+    for (enum kind kind = 0; kind < KINDS; kind++) {
+        struct rig rig;
+        struct tt_error why = {""};
+        rig_open(&rig, kind);
+        types[STEP].has_cache = true;
+        enum tt_err err = load(&rig, SLOTS, &why);
+        types[STEP].has_cache = false;
+        assert_int_equal(err, TT_ERR_UNSUPPORTED);
+        assert_non_null(
+            strstr(why.text, "has states in place, which are for executors on the CPU"));
+        rig_close(&rig);
+    }
+}
+
 int main(void) {
     for (uint32_t i = 0; i < LENGTH; i++)
         words[i] = i * i + 1;
@@ -734,6 +750,7 @@ int main(void) {
         cmocka_unit_test(any_cells_in_any_order),
         cmocka_unit_test(a_failed_device_fails_all),
         cmocka_unit_test(too_many_slots),
+        cmocka_unit_test(states_in_place_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
