@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import sys
 import tempfile
 import unittest
@@ -211,6 +212,67 @@ class SharedMemory(Shared):
             self.infer(library, client)
             self.assertTrue((shm.get_contents_as_numpy(region_out, np.float32, [1, COUNT]) == 0).all())
             pathlib.Path("/dev/shm" + key_in).write_bytes(b"")  # the client removes it at the end
+
+    def read_and_written(self):
+        """Bytes that threads of the server read and wrote: of the pool that works beside the connections' threads, and of others."""
+        sums = {True: 0, False: 0}
+        for task in pathlib.Path("/proc", str(self.server.process.pid), "task").iterdir():
+            counts = dict(line.split(": ") for line in (task / "io").read_text().splitlines())
+            sums[(task / "comm").read_text().strip() == "tutti-bodies"] += int(counts["rchar"]) + int(counts["wchar"])
+        return sums
+
+    def test_much_is_copied_beside_the_connections(self):
+        count, rounds = 1 << 20, 3
+        size = 4 * count
+        for library, client in self.each():
+            key_in, region_in = self.make(size, "in")
+            key_out, region_out = self.make(size, "out")
+            client.register_system_shared_memory("in", key_in, size)
+            client.register_system_shared_memory("out", key_out, size)
+            before = self.read_and_written()
+            for seed in range(rounds):
+                values = np.random.default_rng(seed).random((1, count), np.float32)
+                shm.set_shared_memory_region(region_in, [values])
+                self.infer(library, client, size, 0, size, count)
+                self.assertTrue((shm.get_contents_as_numpy(region_out, np.float32, [1, count]) == values).all())
+            after = self.read_and_written()
+            self.assertGreaterEqual(after[True] - before[True], 2 * rounds * size)
+            self.assertLess(after[False] - before[False], size)
+
+    def test_much_that_shrinks(self):
+        count = 1 << 20
+        size = 4 * count
+        for library, client in self.each():
+            key_in, region_in = self.make(size, "in")
+            key_out, region_out = self.make(size, "out")
+            client.register_system_shared_memory("in", key_in, size)
+            client.register_system_shared_memory("out", key_out, size)
+            for key in key_out, key_in:
+                os.truncate("/dev/shm" + key, size - 8)
+                self.refused(lambda: self.infer(library, client, size, 0, size, count), "has become shorter")
+                os.truncate("/dev/shm" + key, size)
+            self.infer(library, client, size, 0, size, count)
+
+    def test_clients_that_leave_while_much_is_copied(self):
+        count = 1 << 22
+        size = 4 * count
+        key, _ = self.make(size, "in")
+        for library, client in self.each():
+            client.register_system_shared_memory("in", key, size)
+            given = library.InferInput("INPUT0", [1, count], "FP32")
+            given.set_shared_memory("in", size)
+            if library is tritonclient.grpc:
+                calls = [client.async_infer("echo", [given], callback=lambda result, error: None) for _ in range(8)]
+                for call in calls:
+                    call.cancel()
+            else:
+                body, _ = library.InferenceServerClient.generate_request_body([given])
+                host, port = self.server.address.split(":")
+                for _ in range(8):
+                    with socket.create_connection((host, int(port)), timeout=60) as one:
+                        one.sendall(b"POST /v2/models/echo/infer HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+            result = client.infer("echo", [given])  # the server is well, and nothing is mixed up
+            self.assertEqual(result.as_numpy("OUTPUT0").shape, (1, count))
 
     def test_malformed_bodies(self):
         for path, body, sentence in [

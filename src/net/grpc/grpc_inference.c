@@ -10,9 +10,11 @@
 #include "net/kserve/kserve_log.h"
 #include "net/kserve/kserve_share.h"
 #include "net/kserve/kserve_stream.h"
+#include "net/sockets/pool_work.h"
 #include "serve/port.h"
 
 #include <stdlib.h>
+#include <uv.h>
 
 enum { KEPT_TEXT_BYTES = 4096, WORDS_PER_MESSAGE = 256 };
 
@@ -27,6 +29,7 @@ struct grpc_inference {
     struct tt_identity *identity;  /* whose limits it counts against; NULL: none; a reference */
     struct tt_answer_share share;  /* of the answer */
     bool wants_final;
+    bool is_filling; /* inputs in shared memory are being copied elsewhere */
     /* What the journal says at the end, if there is one: */
     bool has_outcome;
     int32_t http_status;
@@ -62,7 +65,7 @@ static struct grpc_inference *inference_new(struct tt_grpc_call *call) {
     self->inference = NULL;
     self->identity = NULL;
     self->share = (struct tt_answer_share){0};
-    self->wants_final = self->has_outcome = false;
+    self->wants_final = self->is_filling = self->has_outcome = false;
     self->is_stream = self->is_sending = self->is_done = self->is_last = false;
     tt_kserve_request_init(&self->request);
     self->request.memory = all->service.memory;
@@ -194,20 +197,74 @@ static void answer_failure(struct grpc_inference *self, enum tt_err err, const c
     tt_grpc_inference_free(self);
 }
 
-static void answer(struct grpc_inference *self) {
+/* --- shared memory --- */
+
+/* A copy from or to shared memory that is so large that a thread of libuv's pool makes it. */
+struct copying {
+    uv_work_t work;
+    struct grpc_inference *inference;
+    void (*then)(struct grpc_inference *inference, enum tt_err err, struct tt_error *why);
+    enum tt_err err;
+    struct tt_error why;
+};
+
+static void on_copied(uv_work_t *work, int status) {
+    struct copying *self = work->data;
+    struct grpc_inference *inference = self->inference;
+    struct tt_grpc_call *call = inference->call;
+    tt_assert(status == 0); /* nothing is cancelled */
+    if (inference->is_filling)
+        call->is_reading = inference->is_filling = false;
+    if (call->is_over)
+        tt_grpc_inference_free(inference);
+    else
+        self->then(inference, self->err, &self->why);
+    free(self);
+    call->running_count--;
+    tt_grpc_call_proceed(call);
+}
+
+/* True: `copy` runs in the pool; then comes `then`, or the inference is freed if its call is over
+ * by then. False: there is little to copy, or no memory for it to be done elsewhere. */
+static bool copy_later(struct grpc_inference *self, uint64_t bytes, void (*copy)(uv_work_t *work),
+                       void (*then)(struct grpc_inference *inference, enum tt_err err,
+                                    struct tt_error *why)) {
+    struct tt_grpc_call *call = self->call;
+    struct copying *copying;
+    if (!call->all->loop || bytes <= TT_KSERVE_SHARED_AT_ONCE ||
+        !(copying = malloc(sizeof(*copying))))
+        return false;
+    *copying = (struct copying){.inference = self, .then = then};
+    copying->work.data = copying;
+    call->running_count++;
+    uv_queue_work(call->all->loop, &copying->work, copy, on_copied);
+    return true;
+}
+
+static void copy_outputs(uv_work_t *work) {
+    struct copying *self = work->data;
+    const struct grpc_inference *inference = self->inference;
+    struct tt_kserve_answer answer;
+    tt_pool_work_enter();
+    tt_kserve_answer_fill(&answer, &inference->request, inference->model, inference->inference);
+    self->err = tt_kserve_share_write(&answer, &self->why);
+}
+
+/* --- answers --- */
+
+/* Sends the answer, whose outputs for shared memory are there, or the error. */
+static void send_outputs(struct grpc_inference *self, enum tt_err err, struct tt_error *why) {
     struct tt_grpc_call *call = self->call;
     struct tt_kserve_answer answer;
     bool is_streamed = call->method->kind == TT_GRPC_STREAM;
     const struct tt_infer_form form = {
         .is_streamed = is_streamed,
         .final = is_streamed && self->wants_final ? TT_INFER_FINAL_TRUE : TT_INFER_FINAL_NONE};
-    struct tt_error why;
-    tt_kserve_answer_fill(&answer, &self->request, self->model, self->inference);
-    enum tt_err err = self->request.shares ? tt_kserve_share_write(&answer, &why) : TT_OK;
     if (err) {
-        answer_failure(self, err, why.text);
+        answer_failure(self, err, why->text);
         return;
     }
+    tt_kserve_answer_fill(&answer, &self->request, self->model, self->inference);
     begin_message(self);
     if (!tt_infer_message_write(&answer, form, &self->message)) {
         answer_failure(self, TT_ERR_NO_MEMORY, "no memory for the answer");
@@ -215,12 +272,25 @@ static void answer(struct grpc_inference *self) {
     }
     int64_t bytes = (int64_t)self->message.left_bytes;
     struct tt_byte_holder *holder = tt_identity_holder(self->identity, call->address);
-    if (!tt_answer_share_take(&self->share, holder, bytes, &why)) {
-        answer_failure(self, TT_ERR_BUSY, why.text);
+    if (!tt_answer_share_take(&self->share, holder, bytes, why)) {
+        answer_failure(self, TT_ERR_BUSY, why->text);
         return;
     }
     note_outcome(self, 200, TT_GRPC_OK, bytes);
     send_answer(self);
+}
+
+static void answer(struct grpc_inference *self) {
+    struct tt_error why;
+    enum tt_err err = TT_OK;
+    if (self->request.shares) {
+        struct tt_kserve_answer answer;
+        tt_kserve_answer_fill(&answer, &self->request, self->model, self->inference);
+        if (copy_later(self, tt_kserve_shared_output_bytes(&answer), copy_outputs, send_outputs))
+            return;
+        err = tt_kserve_share_write(&answer, &why);
+    }
+    send_outputs(self, err, &why);
 }
 
 /* --- word by word --- */
@@ -417,13 +487,36 @@ void tt_grpc_inference_submit(struct grpc_inference *take_self, enum tt_err err,
     tt_inference_submit(self->inference, &self->request.options, on_inferred, self);
 }
 
+static void copy_inputs(uv_work_t *work) {
+    struct copying *self = work->data;
+    tt_pool_work_enter();
+    self->err =
+        tt_kserve_fill_shared(&self->inference->request, self->inference->inference, &self->why);
+}
+
+/* True: a thread of libuv's pool copies the inputs in shared memory. The call's next message waits
+ * meanwhile, as behind a large one. */
+static bool fill_later(struct grpc_inference *self) {
+    uint64_t bytes = tt_kserve_shared_input_bytes(&self->request);
+    if (!copy_later(self, bytes, copy_inputs, tt_grpc_inference_submit))
+        return false;
+    if (!self->request.options.since_at) /* the time that it takes counts */
+        tt_grpc_inference_note_came(self);
+    self->call->is_reading = self->is_filling = true;
+    return true;
+}
+
 static void start(struct grpc_inference *self, const char *bytes, size_t size_bytes) {
     struct tt_error why;
     enum tt_err err = tt_grpc_inference_read(self, bytes, size_bytes, &why);
     if (!err)
         err = tt_grpc_inference_reserve(self, &why);
     if (!err)
-        err = tt_grpc_inference_write(self, &why);
+        err = tt_kserve_fill_received(&self->request, self->inference, &why);
+    if (!err && fill_later(self))
+        return;
+    if (!err)
+        err = tt_kserve_fill_shared(&self->request, self->inference, &why);
     tt_grpc_inference_submit(self, err, &why);
 }
 

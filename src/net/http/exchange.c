@@ -1,5 +1,6 @@
 #include "net/http/exchange.h"
 
+#include "base/clock.h"
 #include "net/http/http_answer.h"
 #include "net/http/http_message.h"
 #include "net/http/model_pages.h"
@@ -7,6 +8,11 @@
 #include "net/kserve/kserve_log.h"
 #include "net/kserve/kserve_pages.h"
 #include "net/kserve/kserve_stream.h"
+#include "net/sockets/pool_work.h"
+#include "serve/port.h"
+
+#include <stdlib.h>
+#include <uv.h>
 
 enum { SPARE_BODY_BYTES = 4096 };
 
@@ -23,7 +29,7 @@ void tt_exchange_init(struct tt_exchange *self, const struct tt_http_context *co
     self->inference = NULL;
     self->work = NULL;
     self->message = NULL;
-    self->is_asking = false;
+    self->is_asking = self->is_filling = false;
     self->is_running = self->is_abandoned = self->is_inference_answer = false;
     self->is_answering = self->is_packed = false;
     self->page = NULL;
@@ -73,7 +79,8 @@ void tt_exchange_abandon(struct tt_exchange *self) {
     tt_assert(self->is_running);
     tt_assert(!self->is_abandoned);
     self->is_abandoned = true;
-    if (self->inference && !self->work && !self->is_answering) /* else it does not run */
+    /* Else it does not run. */
+    if (self->inference && !self->work && !self->is_filling && !self->is_answering)
         tt_inference_cancel(self->inference);
 }
 
@@ -242,6 +249,54 @@ static bool ask(struct tt_exchange *self, const struct tt_http_request *request)
     return true;
 }
 
+/* --- inputs in shared memory --- */
+
+struct filling {
+    uv_work_t work;
+    struct tt_exchange *exchange;
+    enum tt_err err;
+    struct tt_error why;
+};
+
+static void copy_inputs(uv_work_t *work) {
+    struct filling *self = work->data;
+    struct tt_exchange *exchange = self->exchange;
+    tt_pool_work_enter();
+    self->err = tt_kserve_fill_shared(&exchange->request, exchange->inference, &self->why);
+}
+
+static void on_filled(uv_work_t *work, int status) {
+    struct filling *self = work->data;
+    struct tt_exchange *exchange = self->exchange;
+    tt_assert(status == 0); /* nothing is cancelled */
+    tt_assert(exchange->is_running && exchange->is_filling);
+    exchange->is_filling = exchange->is_running = false;
+    if (self->err && !exchange->is_abandoned)
+        tt_exchange_fail(exchange, self->err, self->why.text);
+    bool is_over = self->err || exchange->is_abandoned;
+    free(self);
+    if (is_over || tt_exchange_submit(exchange))
+        exchange->done(exchange);
+}
+
+/* True: there is much to copy, and a thread of libuv's pool does it. */
+static bool fill_later(struct tt_exchange *self) {
+    struct tt_kserve_request *inputs = &self->request;
+    if (!self->context->loop || tt_kserve_shared_input_bytes(inputs) <= TT_KSERVE_SHARED_AT_ONCE)
+        return false;
+    struct filling *filling = malloc(sizeof(*filling));
+    if (!filling)
+        return false; /* it is done here */
+    *filling = (struct filling){.exchange = self};
+    filling->work.data = filling;
+    /* The time that it takes counts. */
+    if (!inputs->options.since_at)
+        inputs->options.since_at = tt_port_since(self->context->service.port, tt_clock_now());
+    self->is_filling = self->is_running = true;
+    uv_queue_work(self->context->loop, &filling->work, copy_inputs, on_filled);
+    return true;
+}
+
 static bool start_inference(struct tt_exchange *self, const struct tt_http_request *request,
                             bool may_ask) {
     struct tt_port *port = self->context->service.port;
@@ -255,7 +310,13 @@ static bool start_inference(struct tt_exchange *self, const struct tt_http_reque
     if (!err)
         err = tt_exchange_read_inputs(self, tt_served_model_signature(self->model), request, &why);
     if (!err)
-        err = tt_kserve_begin(inputs, port, self->model, &self->inference, &why);
+        err = tt_kserve_reserve(inputs, port, self->model, &self->inference, &why);
+    if (!err)
+        err = tt_kserve_fill_received(inputs, self->inference, &why);
+    if (!err && fill_later(self))
+        return false;
+    if (!err)
+        err = tt_kserve_fill_shared(inputs, self->inference, &why);
     if (!err)
         return tt_exchange_submit(self);
     tt_exchange_fail(self, err, why.text);

@@ -45,6 +45,7 @@ struct tt_exchange {
     struct tt_http_request unread;
     struct tt_http_message *message;
     bool is_asking;
+    bool is_filling; /* inputs in shared memory are being copied elsewhere */
     struct tt_http_claim claim;
     enum tt_exchange_form form;
     enum tt_coding coding; /* that the client prefers; the transport sets it before _start */

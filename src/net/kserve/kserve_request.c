@@ -163,6 +163,7 @@ static enum tt_err resolve_input(struct tt_kserve_request *self, int32_t i,
     for (int32_t other = 0; other < i; other++)
         if (self->inputs[other].index == input->index)
             return tt_fail(TT_ERR_INVALID, why, "input '%s' is given twice", spec->name);
+    input->name = spec->name; /* which stays when the received bytes go */
     if (input->dtype != spec->dtype)
         return tt_fail(TT_ERR_INVALID, why,
                        "inference input '%s' data-type is '%.*s', but model '%s' expects '%s'",
@@ -257,15 +258,41 @@ enum tt_err tt_kserve_reserve(struct tt_kserve_request *self, struct tt_port *po
                               why);
 }
 
-enum tt_err tt_kserve_fill(const struct tt_kserve_request *self, struct tt_inference *inference,
-                           struct tt_error *why) {
+/* Those inputs that lie in shared memory, or those that do not. */
+static enum tt_err fill_some(const struct tt_kserve_request *self, struct tt_inference *inference,
+                             bool is_shared, struct tt_error *why) {
     enum tt_err err = TT_OK;
     for (int32_t i = 0; i < self->input_count && !err; i++) {
         size_t size_bytes;
+        if (tt_kserve_share_is_source(&self->inputs[i]) != is_shared)
+            continue;
         void *to = tt_inference_input(inference, self->inputs[i].index, &size_bytes);
         err = fill_input(&self->inputs[i], to, size_bytes, why);
     }
     return err;
+}
+
+enum tt_err tt_kserve_fill_received(const struct tt_kserve_request *self,
+                                    struct tt_inference *inference, struct tt_error *why) {
+    return fill_some(self, inference, false, why);
+}
+
+enum tt_err tt_kserve_fill_shared(const struct tt_kserve_request *self,
+                                  struct tt_inference *inference, struct tt_error *why) {
+    return self->shares ? fill_some(self, inference, true, why) : TT_OK;
+}
+
+enum tt_err tt_kserve_fill(const struct tt_kserve_request *self, struct tt_inference *inference,
+                           struct tt_error *why) {
+    enum tt_err err = tt_kserve_fill_received(self, inference, why);
+    return err ? err : tt_kserve_fill_shared(self, inference, why);
+}
+
+uint64_t tt_kserve_shared_input_bytes(const struct tt_kserve_request *self) {
+    uint64_t sum = 0;
+    for (int32_t i = 0; self->shares && i < self->input_count; i++)
+        sum += tt_kserve_share_is_source(&self->inputs[i]) ? self->inputs[i].size_bytes : 0;
+    return sum;
 }
 
 enum tt_err tt_kserve_begin(struct tt_kserve_request *self, struct tt_port *port,

@@ -55,6 +55,10 @@ struct tt_kserve_target {
 struct tt_kserve_block;
 struct tt_shared_memory;
 
+/* Writing more shared memory than this would hold up all other connections of a thread for some
+ * hundred microseconds or more, so another thread does it. */
+enum { TT_KSERVE_SHARED_AT_ONCE = 256 * 1024 };
+
 struct tt_kserve_request {
     struct tt_kserve_target target;
     /* As the answer repeats it, in the codec's form: JSON keeps quotes and escapes. Empty: none. */
@@ -100,6 +104,16 @@ TT_MUST_CHECK enum tt_err tt_kserve_reserve(struct tt_kserve_request *self, stru
  * (values), NO_MEMORY; the caller releases the inference. */
 TT_MUST_CHECK enum tt_err tt_kserve_fill(const struct tt_kserve_request *self,
                                          struct tt_inference *inference, struct tt_error *why);
+/* The same in two parts: the inputs that came with the request, after which the received bytes may
+ * go, and those in shared memory. Also IO. */
+TT_MUST_CHECK enum tt_err tt_kserve_fill_received(const struct tt_kserve_request *self,
+                                                  struct tt_inference *inference,
+                                                  struct tt_error *why);
+TT_MUST_CHECK enum tt_err tt_kserve_fill_shared(const struct tt_kserve_request *self,
+                                                struct tt_inference *inference,
+                                                struct tt_error *why);
+/* Bytes of inputs in shared memory. */
+uint64_t tt_kserve_shared_input_bytes(const struct tt_kserve_request *self);
 /* Checks the request against the model, reserves memory and fills it: an inference ready for
  * tt_inference_submit, which the caller owns. INVALID (names, datatypes, shapes, values), BUSY,
  * NO_MEMORY; `why` names the input or output. */

@@ -47,6 +47,10 @@ static enum tt_err decode(const struct tt_kserve_input *input, void *to, size_t 
     return err ? tt_fail_in(err, why, "input '%.*s'", (int)input->name_bytes, input->name) : TT_OK;
 }
 
+bool tt_kserve_share_is_source(const struct tt_kserve_input *input) {
+    return input->decode == decode;
+}
+
 enum tt_err tt_kserve_share_input(struct tt_kserve_request *request, struct tt_kserve_input *input,
                                   const struct tt_kserve_share_draft *draft, struct tt_error *why) {
     struct tt_kserve_share *share;
@@ -72,6 +76,13 @@ enum tt_err tt_kserve_share_output(struct tt_kserve_request *request,
     enum tt_err err = find(request, draft, &output->share, why);
     return err ? tt_fail_in(err, why, "output '%.*s'", (int)output->name_bytes, output->name)
                : TT_OK;
+}
+
+uint64_t tt_kserve_shared_output_bytes(const struct tt_kserve_answer *answer) {
+    uint64_t sum = 0;
+    for (int32_t i = 0; i < answer->output_count; i++)
+        sum += answer->outputs[i].share ? answer->outputs[i].view.size_bytes : 0;
+    return sum;
 }
 
 enum tt_err tt_kserve_share_write(const struct tt_kserve_answer *answer, struct tt_error *why) {

@@ -42,6 +42,10 @@ TT_MUST_CHECK enum tt_err tt_kserve_share_output(struct tt_kserve_request *reque
                                                  struct tt_kserve_output *output,
                                                  const struct tt_kserve_share_draft *draft,
                                                  struct tt_error *why);
+/* True: the input lies in shared memory. */
+bool tt_kserve_share_is_source(const struct tt_kserve_input *input);
+/* Bytes of the answer's outputs that belong into regions. */
+uint64_t tt_kserve_shared_output_bytes(const struct tt_kserve_answer *answer);
 /* Copies the answer's outputs that belong into regions there. INVALID: one has no room. */
 TT_MUST_CHECK enum tt_err tt_kserve_share_write(const struct tt_kserve_answer *answer,
                                                 struct tt_error *why);
