@@ -34,6 +34,7 @@ struct tt_cell_type {
     } * held;                     /* [executor_capacity] */
     int32_t subgraphs;            /* number of subgraphs in the queue or held */
     int32_t running;              /* number of tasks in flight */
+    int64_t rest_ns;              /* owned by the policy */
 };
 
 struct tt_cell_queues {

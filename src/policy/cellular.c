@@ -2,11 +2,12 @@
 
 #include "base/instant.h"
 #include "policy/cell_queue.h"
+#include "policy/cell_rest.h"
 #include "policy/queued.h"
 #include "policy/token_pace.h"
 
 enum { DEFAULT_TASKS = 5 }; /* C4: MaxTasksToSubmit */
-enum choose { CHOOSE_TYPE, CHOOSE_SLACK };
+enum choose { CHOOSE_TYPE, CHOOSE_SLACK, CHOOSE_PAYS };
 
 struct tt_policy {
     struct tt_queues queues; /* requests that have not begun; idle executors */
@@ -32,9 +33,10 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
         "ahead", 0, 1024, 0,
         "number of unfinished tasks at which an executor gets new ones; 0: it must be idle"),
     [CHOOSE] =
-        TT_CHOICE_SPEC("choose", "type|slack", 0,
+        TT_CHOICE_SPEC("choose", "type|slack|pays", 0,
                        "which cell type runs, of those that qualify equally; type: the later one "
-                       "in its model; slack: the one with the earlier deadline"),
+                       "in its model; slack: the one with the earlier deadline; pays: the one that "
+                       "needs the least time per request that it lets go on"),
     [TOKENS] = TT_CHOICE_SPEC("tokens", "pace|ignore", 0,
                               "pace: with objectives for the tokens of answers (TTFT, TPOT) no "
                               "task runs that would break those of requests that have begun, and "
@@ -64,9 +66,13 @@ static void cellular_cancelled(struct tt_policy *self, int64_t now, struct tt_re
         tt_queues_take(&self->queues, request);
 }
 
+static bool is_full(const struct tt_cell_type *type, int32_t executor) {
+    return tt_cell_type_rows(type, executor) >= type->max_rows;
+}
+
 /* C4: the criterion that the type meets, 0 to 2; the smallest goes first. */
 static int32_t criterion(const struct tt_cell_type *type, int32_t executor) {
-    if (tt_cell_type_rows(type, executor) >= type->max_rows)
+    if (is_full(type, executor))
         return 0;
     return type->running == 0 ? 1 : 2;
 }
@@ -82,33 +88,47 @@ static int32_t compare(const struct tt_policy *self, int32_t executor, const str
     return (deadline_a > deadline_b) - (deadline_a < deadline_b);
 }
 
-/* True if a type behind this step of the model goes before the type, or ties with it. */
-static bool is_outdone_in(const struct tt_policy *self, int32_t executor,
-                          const struct tt_cell_type *type, int32_t model, int32_t last_step) {
+/* The same within a model. With `choose: pays` full types go first, so that none falls behind for
+ * ever, and then those with less rest. */
+static int32_t compare_within(const struct tt_policy *self, int32_t executor,
+                              const struct tt_cell_type *a, const struct tt_cell_type *b) {
+    if (self->choose != CHOOSE_PAYS)
+        return compare(self, executor, a, b);
+    bool a_is_full = is_full(a, executor), b_is_full = is_full(b, executor);
+    if (a_is_full || b_is_full)
+        return b_is_full - a_is_full;
+    return (a->rest_ns > b->rest_ns) - (a->rest_ns < b->rest_ns);
+}
+
+/* True if another type of the model goes before the one at this step. Of equal types the later one
+ * does. */
+static bool is_outdone_at(const struct tt_policy *self, int32_t executor, int32_t model,
+                          int32_t step) {
     struct tt_cell_type *const *types = self->cells.types[model];
     const struct tt_step_model *known = self->queues.domain->models[model];
-    for (int32_t step = last_step + 1; step < known->step_count;
-         step = tt_step_last_of(known, step) + 1)
-        if (types[step] != type && tt_cell_type_rows(types[step], executor) > 0 &&
-            compare(self, executor, types[step], type) <= 0)
+    for (int32_t s = 0; s < known->step_count; s = tt_step_last_of(known, s) + 1) {
+        if (types[s] == types[step] || tt_cell_type_rows(types[s], executor) == 0)
+            continue;
+        int32_t difference = compare_within(self, executor, types[s], types[step]);
+        if (difference < 0 || (difference == 0 && s > step))
             return true;
+    }
     return false;
 }
 
-/* True if a later type of the same model goes before it, or ties with it. Of a type that models
- * share: in all of them. */
+/* True if another type of the same model goes before it. Of a type that models share: in all of
+ * them. */
 static bool is_outdone(const struct tt_policy *self, int32_t executor,
                        const struct tt_cell_type *type) {
     if (type->models == 1)
-        return is_outdone_in(self, executor, type, type->model, type->last_step);
+        return is_outdone_at(self, executor, type->model, type->first_step);
     const struct tt_mechanism *domain = self->queues.domain;
     int32_t places = 0, outdone = 0;
     for (int32_t m = 0; m < domain->model_capacity; m++)
         for (int32_t s = 0; self->cells.types[m] && s < domain->models[m]->step_count; s++)
             if (self->cells.types[m][s] == type) {
                 places++;
-                outdone +=
-                    is_outdone_in(self, executor, type, m, tt_step_last_of(domain->models[m], s));
+                outdone += is_outdone_at(self, executor, m, s);
             }
     return outdone == places;
 }
@@ -124,11 +144,25 @@ static bool goes_before(const struct tt_policy *self, int32_t executor,
            tt_cell_subgraph_released(tt_cell_type_first(b, executor));
 }
 
-/* NULL: no type has ready cells for the executor. Of the best types the last one of each model is
- * outdone by none, so there is always one left. */
-static struct tt_cell_type *choose_type(const struct tt_policy *self, int32_t executor) {
+/* The rest of each type that has ready cells for the executor; 0 if only one has. */
+static void measure_rests(struct tt_policy *self, int32_t executor) {
+    struct tt_list *active = &self->cells.active;
+    bool is_one = active->head.next == active->head.prev;
+    for (struct tt_list_node *node = active->head.next; node != &active->head; node = node->next) {
+        struct tt_cell_type *type = tt_cell_type_at(node);
+        type->rest_ns = 0;
+        if (!is_one && tt_cell_type_rows(type, executor) > 0)
+            type->rest_ns = tt_cell_rest_ns(self->queues.domain, type, executor);
+    }
+}
+
+/* NULL: no type has ready cells for the executor. In each model that has some, one type is outdone
+ * by none. */
+static struct tt_cell_type *choose_type(struct tt_policy *self, int32_t executor) {
     struct tt_cell_type *best = NULL;
     const struct tt_list *active = &self->cells.active;
+    if (self->choose == CHOOSE_PAYS)
+        measure_rests(self, executor);
     for (struct tt_list_node *node = active->head.next; node != &active->head; node = node->next) {
         struct tt_cell_type *type = tt_cell_type_at(node);
         if (tt_cell_type_rows(type, executor) == 0)
@@ -371,8 +405,9 @@ static const struct tt_policy_ops ops = {
     .free = cellular_free,
 };
 
-/* With 0, decoders delay encoders (cellular.h). */
-static const struct tt_option server_defaults[] = {{"ahead", "1"}};
+/* With tasks ahead an executor does not wait for the next one. */
+static const struct tt_option server_defaults[] = {
+    {"ahead", "1"}, {"choose", "pays"}, {"max_tasks", "1"}};
 static const struct tt_policy_variant variants[] = {
     {TT_VARIANT_ALWAYS, 2, {{"choose", "slack"}, {"drop", "deadline"}}},
 };

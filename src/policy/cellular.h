@@ -31,7 +31,11 @@
  *   type. Decoders then delay encoders until these fill a batch.
  * - `choose`: `type` is the order of the paper. `slack` is an extension for requests with
  *   deadlines: within each of (a), (b), (c) the type goes first whose oldest ready request has the
- *   earliest deadline.
+ *   earliest deadline. `pays` is an extension for latency: of the types of a model those with a
+ *   full batch go first, as with `type`; of the others the one that needs the least time per
+ *   request that it lets go on (policy/cell_rest.h). So a newcomer's encoder runs before the
+ *   decoders of others if these lose less than it gains, and joins them sooner. It asks again
+ *   before each task if `max_tasks` is 1. Between models it changes nothing.
  * - `tokens`: `pace`: for models with objectives for the tokens of answers, policy/token_pace.h
  * says which types may run, and a visit is of one task. Other types than decoders go first, since
  * they wait until the decoders are ahead of their dues. `ignore`: as for models without.

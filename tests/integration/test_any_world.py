@@ -44,7 +44,7 @@ VALUES = {
         "comp_wait": ("0us", "400us", "5ms"),
         "width": ("0", "2"),
     },
-    "cellular": {"max_tasks": ("0", "1", "3"), "min_batch": ("1", "2", "4"), "ahead": ("0", "1")},
+    "cellular": {"max_tasks": ("0", "1", "3"), "min_batch": ("1", "2", "4"), "ahead": ("0", "1"), "choose": ("type", "pays")},
     "merged": {"max_requests": ("1", "4", "64")},
     "padded": {"width": ("0", "1", "10"), "max_batch": ("0", "2")},
 }

@@ -64,6 +64,8 @@ class Compare(unittest.TestCase):
         mean = self.shipped("decoder-one-core.pbtxt", ["8", "24"])
         self.assertLess(mean["continuous", "8"], mean["static", "8"])
         self.assertLess(mean["continuous", "24"], mean["to the letter", "24"])
+        for rate in "8", "24":
+            self.assertLess(mean["pays", rate], mean["continuous", rate])
         for other in ("static", "alone"):
             self.assertLess(10 * mean["continuous", "24"], mean[other, "24"])
 

@@ -29,7 +29,7 @@ def drawn_rules(prng, depth):
         max_tasks=prng.randrange(0, depth + 1),
         min_batch=prng.choice((1, 1, 2, 3, 6)),
         ahead=prng.choice((0, 0, prng.randrange(depth))),
-        choose=prng.choice(("type", "type", "slack")),
+        choose=prng.choice(("type", "slack", "pays", "pays")),
         drop=prng.choice(("none", "none", "deadline")),
     )
 

@@ -7,7 +7,8 @@ import naive_cells
 import naive_world
 
 LONGEST_INPUT, USUAL_OUTPUT, LONGEST_OUTPUT = 12, 5, 6
-LENGTHS = "percentile,input,output\n" + "".join(f"{p},{1 + 11 * p // 100},{1 + 5 * p // 100}\n" for p in range(101))
+OUTPUTS = [1 + 5 * p // 100 for p in range(101)]
+LENGTHS = "percentile,input,output\n" + "".join(f"{p},{1 + 11 * p // 100},{OUTPUTS[p]}\n" for p in range(101))
 SHAPES = (
     ("encoder",),
     ("encoder", "decoder"),
@@ -76,7 +77,8 @@ def models(prng):
         smallest = min(len(step.times) - 1 for step in steps)
         limit = 0 if shares and same_limit else prng.choice((0, 0, 0, prng.randrange(1, smallest + 1)))
         steps = [dataclasses.replace(step, min_batch=min(step.min_batch, limit or len(step.times) - 1)) for step in steps]
-        drawn.append(naive_cells.Model(f"m{number}", steps, is_tree, (USUAL_OUTPUT, LONGEST_OUTPUT), shares, rates, limit))
+        outputs = USUAL_OUTPUT, LONGEST_OUTPUT
+        drawn.append(naive_cells.Model(f"m{number}", steps, is_tree, outputs, shares, rates, limit, OUTPUTS))
     return drawn
 
 

@@ -16,12 +16,13 @@ class Step:
 
 
 class Model:
-    def __init__(self, name, steps, tree=False, outputs=(1, 1), shared=False, rates=(0, 0), limit=0):
-        """outputs: the length that nine in ten do not exceed, and the longest. rates: ns of each task besides its cells, and of each row that is gathered. limit: rows, if not those of the times."""
+    def __init__(self, name, steps, tree=False, outputs=(1, 1), shared=False, rates=(0, 0), limit=0, percentiles=()):
+        """outputs: the length that nine in ten do not exceed, and the longest. percentiles: 0 to 100 of the outputs seen. rates: ns of each task besides its cells, and of each row that is gathered. limit: rows, if not those of the times."""
         if limit:
             steps = [dataclasses.replace(step, times=step.times[: limit + 1]) for step in steps]
         self.name, self.steps, self.tree, self.shared, self.rates, self.limit = name, steps, tree, shared, rates, limit
         self.usual_output, self.longest_output = outputs
+        self.percentiles = percentiles if any(step.kind == "decoder" for step in steps) else ()
         self.cells = []  # (first step, its steps): those that run as one
         for number, step in enumerate(steps):
             if number and step.kind != "static" and steps[number - 1].kind == step.kind:
@@ -67,6 +68,7 @@ class Subgraph:
     first: int  # step of its model
     nodes: dict
     waits: list  # subgraphs that must be over
+    is_open: bool = False  # only the world knows with which node it ends
     ends_with: int = -1  # the node with which its open end is found
     released: int = -1  # place in the order of release
     taken: set = dataclasses.field(default_factory=set)
@@ -146,11 +148,12 @@ class World(naive_world.World):
             count = {"static": 1, "encoder": max(1, request.length), "decoder": request.model.longest_output}[kind]
             row.append(self.part(request, first, {i: (i - 1,) if i else () for i in range(count)}, row[-1:]))
             if kind == "decoder":
+                row[-1].is_open = True
                 row[-1].ends_with = max(1, min(request.output, count)) - 1
             if first <= request.exit_step < first + len(steps):
                 if not request.exit_to:  # it ends with the first cell that runs the step
                     row[-1].nodes = {0: ()}
-                    row[-1].ends_with = -1
+                    row[-1].ends_with, row[-1].is_open = -1, False
                     break
                 at = request.exit_to
         return row

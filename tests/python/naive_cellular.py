@@ -10,6 +10,7 @@ import naive_cells
 import naive_world
 
 PUBLISHED_TASKS = 5  # MaxTasksToSubmit
+STAND_FOR_ALL = 64  # requests whose rest is looked at
 
 
 @dataclasses.dataclass
@@ -50,12 +51,50 @@ class World(naive_cells.World):
         before = [other for other in chosen if self.urgency(other, worker) <= mine]
         return all(any(other.follows(kind, model) for other in before) for model, _ in kind.places)
 
+    # choose: pays.
+    def nodes_left(self, subgraph):
+        """That it has, or is believed to have."""
+        left, percentiles = len(subgraph.nodes) - len(subgraph.taken), subgraph.request.model.percentiles
+        if not subgraph.is_open or not percentiles:
+            return left
+        longer = [p for p in range(101) if percentiles[p] > len(subgraph.taken)] or [100]
+        return min(left, max(1, percentiles[(longer[0] + 100) // 2] - len(subgraph.taken)))
+
+    def rest(self, kind, worker):
+        """Time per request that the type lets go on, if it runs until the k-th has: the least over k."""
+        lefts, seen, last, length = [], 0, None, 0
+        for subgraph in self.available(kind, worker):
+            if len(lefts) == STAND_FOR_ALL or seen >= kind.largest:
+                break
+            if subgraph.request is not last:
+                lefts.append(self.nodes_left(subgraph))
+            seen += len(subgraph.ready) * subgraph.request.rows
+            last = subgraph.request
+        rows = min(self.ready_rows(kind, worker), kind.largest)
+        task = sum(step.times[rows] for step in kind.steps)
+        least = min(left * task // (k + 1) for k, left in enumerate(sorted(lefts)))
+        return least * seen // rows if seen < rows else least
+
+    def paying(self, kinds, worker):
+        """One type of each model; of one that models share, if it is so in any of them."""
+        chosen = set()
+        for model in self.models:
+            mine = [(first, kind) for kind in kinds for m, first in kind.places if m is model]
+            full = [(first, kind) for first, kind in mine if self.ready_rows(kind, worker) >= kind.largest]
+            if full:
+                chosen.add(max(full, key=lambda place: place[0])[1])
+            elif mine:
+                chosen.add(min(mine, key=lambda place: (self.rest(place[1], worker), -place[0]))[1])
+        return [kind for kind in kinds if kind in chosen]
+
     def schedule(self, worker):
         kinds = [kind for kind in self.types if self.ready_rows(kind, worker) > 0]
+        if self.rules.choose == "pays":
+            kinds = self.paying(kinds, worker)
         chosen = [kind for kind in kinds if self.ready_rows(kind, worker) >= kind.largest]
         chosen = chosen or [kind for kind in kinds if self.running(kind) == 0]
         chosen = chosen or kinds
-        best = [kind for kind in chosen if not self.outdone(kind, chosen, worker)]
+        best = [kind for kind in chosen if self.rules.choose == "pays" or not self.outdone(kind, chosen, worker)]
         return min(best, key=lambda kind: (self.urgency(kind, worker), self.first(kind, worker).released), default=None)
 
     def visit(self, worker, kind):

@@ -448,9 +448,14 @@ static void test_cells_go_one_batch_ahead(void **state) {
     const struct tt_domain *default_value = domain_of(loaded, "standard");
     assert_ptr_equal(domain_of(loaded, "named"), default_value);
     assert_ptr_not_equal(domain_of(loaded, "letter"), default_value);
-    assert_int_equal(default_value->option_count, 1);
-    assert_string_equal(default_value->options[0].key, "ahead");
-    assert_string_equal(default_value->options[0].value, "1");
+    static const struct tt_option defaults[] = {
+        {"ahead", "1"}, {"choose", "pays"}, {"max_tasks", "1"}};
+    int32_t count = TT_COUNT(defaults);
+    assert_int_equal(default_value->option_count, count);
+    for (int32_t i = 0; i < count; i++) {
+        assert_string_equal(default_value->options[i].key, defaults[i].key);
+        assert_string_equal(default_value->options[i].value, defaults[i].value);
+    }
     close_all(loaded);
 }
 
