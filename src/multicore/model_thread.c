@@ -130,8 +130,7 @@ static struct tt_ticket *ticket_take(struct tt_model_thread *self) {
     struct tt_list_node *node = self->free_tickets;
     if (node) { /* the one freed last: it is most likely cached */
         self->free_tickets = node->next;
-        __builtin_prefetch(node->prev, 1);
-        self->given_count--;
+        tt_deferred_fetch_ahead(tt_ticket_at(node));
         return tt_ticket_at(node);
     }
     if (self->ticket_fresh == self->ticket_limit)
@@ -140,9 +139,6 @@ static struct tt_ticket *ticket_take(struct tt_model_thread *self) {
 }
 
 static void ticket_give(struct tt_model_thread *self, struct tt_ticket *ticket) {
-    struct tt_list_node **given = &self->given[self->given_count++ % TT_MODEL_THREAD_AHEAD];
-    ticket->link.prev = *given;
-    *given = &ticket->link;
     ticket->link.next = self->free_tickets;
     self->free_tickets = &ticket->link;
 }
@@ -181,9 +177,9 @@ static void cancel(struct tt_model_thread *self, const struct tt_device_request 
     self->client.dropped(self->client.context, self->index, self->now, &cancelled, TT_DROP_NONE);
 }
 
-/* Queues the request; drops it if there is no room. */
-static void enqueue(struct tt_model_thread *self, const struct tt_device_request *request,
-                    bool comes_back) {
+/* Queues the request; drops it if there is no room. Inlined: it runs once per request. */
+static inline __attribute__((always_inline)) void
+enqueue(struct tt_model_thread *self, const struct tt_device_request *request, bool comes_back) {
     struct tt_ticket *ticket = ticket_take(self);
     if (!ticket) {
         self->client.dropped(self->client.context, self->index, self->now, request,
@@ -198,7 +194,10 @@ static void enqueue(struct tt_model_thread *self, const struct tt_device_request
                                  .model = request->model,
                                  .rows = request->rows,
                                  .length = request->length};
-    tt_deferred_model_arrived(&self->half, ticket, comes_back);
+    if (comes_back)
+        tt_deferred_model_returned(&self->half, ticket);
+    else
+        tt_deferred_model_arrived(&self->half, ticket);
     self->queued++;
     mark(self, request->model);
 }
@@ -386,35 +385,49 @@ static void report_dropped(struct tt_model_thread *self) {
     }
 }
 
-static struct tt_multicore_batch *fill_batch(struct tt_model_thread *self, struct tt_list *tickets,
+/* Moves the first requests of the queue to the batch; returns their longest length. Their tickets
+ * are freed in the same order, so that `ahead` of each is one that is taken soon after it. */
+static int32_t fill_requests(struct tt_model_thread *self, struct tt_deferred_queue *queue,
+                             int32_t count, struct tt_device_request *out_requests) {
+    struct tt_list_node *first = queue->tickets.head.next, *last = first;
+    int32_t length = 0;
+    for (int32_t i = 0;; i++, last = last->next) {
+        const struct tt_ticket *ticket = tt_ticket_at(last);
+        tt_deferred_fetch_ahead(ticket);
+        tt_turn_log_made(self->turn_log, ticket->number);
+        out_requests[i] = request_of(ticket);
+        length = ticket->length > length ? ticket->length : length;
+        if (i == count - 1)
+            break;
+    }
+    struct tt_list taken;
+    tt_list_init(&taken);
+    tt_list_move_front(&queue->tickets, last, &taken);
+    last->next = self->free_tickets;
+    self->free_tickets = first;
+    self->queued -= count;
+    return length;
+}
+
+static struct tt_multicore_batch *fill_batch(struct tt_model_thread *self,
+                                             const struct tt_deferred_batch *taken,
                                              const struct tt_deferred_dispatched *dispatched,
                                              int32_t model, int64_t planned_at) {
+    struct tt_deferred_queue *queue = &self->half.queues[model];
     struct tt_multicore_batch *batch = self->free_batches;
     tt_assert(batch != NULL);
     self->free_batches = batch->next;
     batch->thread = self->index;
     batch->head.model = model;
-    batch->generation = self->half.queues[model].generation;
+    batch->generation = queue->generation;
     batch->head.executor = dispatched->executor;
     batch->planned_at = planned_at;
     batch->head.start_at = dispatched->start_at;
     batch->free_at = dispatched->free_at;
     batch->head.outcome = TT_OUTCOME_DONE;
-    int32_t count = 0, rows = 0, length = 0;
-    for (struct tt_list_node *node = tickets->head.next, *next; node != &tickets->head;
-         node = next) {
-        struct tt_ticket *ticket = tt_ticket_at(node);
-        next = node->next;
-        tt_turn_log_made(self->turn_log, ticket->number);
-        batch->requests[count++] = request_of(ticket);
-        rows += ticket->rows;
-        length = ticket->length > length ? ticket->length : length;
-        ticket_give(self, ticket);
-    }
-    batch->head.count = count;
-    batch->head.rows = rows;
-    batch->head.length = length;
-    self->queued -= count;
+    batch->head.count = taken->count;
+    batch->head.rows = taken->rows;
+    batch->head.length = fill_requests(self, queue, taken->count, batch->requests);
     if (self->now >= self->measure_from_at) {
         self->stats.batches++;
         self->stats.rows += batch->head.rows;
@@ -425,14 +438,13 @@ static struct tt_multicore_batch *fill_batch(struct tt_model_thread *self, struc
 
 static void answer(struct tt_model_thread *self, const struct tt_deferred_grant *grant,
                    int64_t planned_at) {
-    struct tt_list tickets;
+    struct tt_deferred_batch taken;
     struct tt_multicore_answer out = {.model = grant->model,
                                       .generation = self->half.queues[grant->model].generation};
-    tt_list_init(&tickets);
-    tt_deferred_model_granted(&self->half, self->now, grant, &tickets, &out.dispatched);
+    tt_deferred_model_granted(&self->half, self->now, grant, &taken, &out.dispatched);
     report_dropped(self);
     if (out.dispatched.taken)
-        out.batch = fill_batch(self, &tickets, &out.dispatched, grant->model, planned_at);
+        out.batch = fill_batch(self, &taken, &out.dispatched, grant->model, planned_at);
     else
         self->stats.refused++;
     bool pushed = tt_record_ring_push(&self->answers, &out);

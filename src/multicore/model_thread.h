@@ -56,7 +56,7 @@ struct tt_model_thread_stats {
     struct tt_histogram intake_ns; /* arrival to intake; the oldest request of each turn */
 };
 
-enum { TT_MODEL_THREAD_AHEAD = 8 }; /* distance at which requests and tickets are prefetched */
+enum { TT_MODEL_THREAD_AHEAD = 8 }; /* distance at which requests are prefetched */
 
 struct tt_model_thread {
     int32_t index, thread_count, model_count;
@@ -76,9 +76,7 @@ struct tt_model_thread {
     uint32_t fleet_number; /* of the last answer to loads */
 
     struct tt_ticket *tickets;
-    struct tt_list_node *free_tickets; /* by next; prev: a ticket further on, to be prefetched */
-    struct tt_list_node *given[TT_MODEL_THREAD_AHEAD]; /* the tickets that were freed last */
-    uint32_t given_count;
+    struct tt_list_node *free_tickets; /* by next, the one freed last first */
     int32_t ticket_limit, ticket_fresh, queued;
     struct tt_multicore_batch *free_batches;
     void *batch_memory;

@@ -59,9 +59,8 @@ static inline void drop_given_up(struct tt_policy *self, struct tt_mechanism *ac
 
 static void grant(struct tt_policy *self, int64_t now, struct tt_deferred_grant *granted,
                   struct tt_mechanism *actions) {
-    struct tt_list batch;
+    struct tt_deferred_batch batch;
     struct tt_deferred_dispatched answer;
-    tt_list_init(&batch);
     granted->delay = tt_mechanism_delay(self->domain, granted->executor, self->model.options.delay);
     tt_deferred_model_granted(&self->model, now, granted, &batch, &answer);
     drop_given_up(self, actions);
@@ -69,9 +68,11 @@ static void grant(struct tt_policy *self, int64_t now, struct tt_deferred_grant 
         int32_t last_step = self->domain->models[granted->model]->step_count - 1;
         struct tt_task *task =
             tt_mechanism_run_begin(actions, granted->executor, granted->model, 0, last_step);
-        struct tt_list_node *node;
-        while ((node = tt_list_first(&batch))) {
+        struct tt_list *tickets = &self->model.queues[granted->model].tickets;
+        for (int32_t i = 0; i < batch.count; i++) {
+            struct tt_list_node *node = tt_list_first(tickets);
             struct tt_request *request = tt_request_of(tt_ticket_at(node));
+            tt_deferred_fetch_ahead(tt_ticket_at(node));
             tt_list_remove(node);
             if (request->length > task->length)
                 task->length = request->length;
@@ -113,7 +114,7 @@ static int64_t deferred_next_at(const struct tt_policy *self) {
 static void deferred_arrived(struct tt_policy *self, int64_t now, struct tt_request *request) {
     (void)now;
     tt_assert(request->step == 0); /* the family runs whole graphs only */
-    tt_deferred_model_arrived(&self->model, &request->ticket, false);
+    tt_deferred_model_arrived(&self->model, &request->ticket);
     mark(self, request->model);
 }
 
@@ -131,7 +132,7 @@ static void deferred_finished(struct tt_policy *self, int64_t now, const struct 
         struct tt_request *request = task->items[i].request;
         if (request->state != TT_REQUEST_QUEUED)
             continue;
-        tt_deferred_model_arrived(&self->model, &request->ticket, true);
+        tt_deferred_model_returned(&self->model, &request->ticket);
         mark(self, request->model);
     }
 }

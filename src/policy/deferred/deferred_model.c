@@ -145,13 +145,20 @@ static struct tt_ticket *first_kept(struct tt_deferred_queue *q) {
     return tt_ticket_at(q->cursor ? q->cursor : q->tickets.head.next);
 }
 
-static void settle_length(struct tt_deferred_queue *q, int32_t length) {
+/* Not inlined, like insert_in_order: an arrival then saves fewer registers. */
+static __attribute__((noinline)) void find_length(struct tt_deferred_queue *q, int32_t length) {
     const struct tt_profile *whole = q->model->whole;
     if (q->count == 1 || length > q->length)
         q->length = length;
     int64_t row = whole->length_count == 1 ? 0 : tt_profile_length_index(whole, q->length);
     q->latency = whole->tail_ns + row * (whole->max_batch + 1);
     q->centre = whole->latency_ns + row * (whole->max_batch + 1);
+}
+
+/* Counts with the length of the newest request. */
+static void settle_length(struct tt_deferred_queue *q, int32_t length) {
+    if (q->count == 1 || q->model->whole->length_count > 1)
+        find_length(q, length);
 }
 
 void tt_deferred_model_believe(struct tt_deferred_model *self, int32_t model) {
@@ -197,28 +204,37 @@ static void settle_returns(struct tt_deferred_queue *q, int64_t now) {
     q->returned = q->next_awaited = 0;
 }
 
-void tt_deferred_model_arrived(struct tt_deferred_model *self, struct tt_ticket *ticket,
-                               bool is_return) {
-    struct tt_deferred_queue *q = &self->queues[ticket->model];
-    tt_assert(q->model != NULL);
+/* For a deadline that is not the latest. */
+static __attribute__((noinline)) void insert_in_order(struct tt_deferred_queue *q,
+                                                      struct tt_ticket *ticket) {
     struct tt_list_node *before = &q->tickets.head;
-    if (ticket->deadline_at >
-        q->last_deadline_at) { /* the usual case: does not touch the last ticket */
-        q->last_deadline_at = ticket->deadline_at;
-    } else {
-        while (before->prev != &q->tickets.head && due_before(ticket, tt_ticket_at(before->prev)))
-            before = before->prev;
-    }
+    while (before->prev != &q->tickets.head && due_before(ticket, tt_ticket_at(before->prev)))
+        before = before->prev;
     if (before != &q->tickets.head)
         clear_skips(q);
     tt_list_insert_before(before, &ticket->link);
     point_ahead(q, ticket, before == &q->tickets.head);
+}
+
+/* Inlined, because it is most of the cost of an arrival. */
+static inline __attribute__((always_inline)) struct tt_deferred_queue *
+enter(struct tt_deferred_model *self, struct tt_ticket *ticket) {
+    struct tt_deferred_queue *q = &self->queues[ticket->model];
+    tt_assert(q->model != NULL);
+    if (ticket->deadline_at > q->last_deadline_at) { /* does not touch the last ticket's deadline */
+        q->last_deadline_at = ticket->deadline_at;
+        tt_list_push_back(&q->tickets, &ticket->link);
+        point_ahead(q, ticket, true);
+    } else {
+        insert_in_order(q, ticket);
+    }
     q->count++;
     q->rows += ticket->rows;
-    if (q->model->whole->length_count > 1 || q->count == 1)
-        settle_length(q, ticket->length);
-    if (is_return)
-        return;
+    return q;
+}
+
+void tt_deferred_model_arrived(struct tt_deferred_model *self, struct tt_ticket *ticket) {
+    struct tt_deferred_queue *q = enter(self, ticket);
     if (ticket->arrived_at < q->quiet_until)
         q->equal_batches = 0;
     if (self->options.by_load) {
@@ -228,6 +244,11 @@ void tt_deferred_model_arrived(struct tt_deferred_model *self, struct tt_ticket 
     q->arrived_rows += ticket->rows;
     if (q->credit > -CREDIT_LIMIT)
         q->credit--;
+    settle_length(q, ticket->length);
+}
+
+void tt_deferred_model_returned(struct tt_deferred_model *self, struct tt_ticket *ticket) {
+    settle_length(enter(self, ticket), ticket->length);
 }
 
 void tt_deferred_model_cancelled(struct tt_deferred_model *self, struct tt_ticket *ticket) {
@@ -603,24 +624,28 @@ static int32_t wanted_rows(const struct tt_deferred_model *self, const struct tt
     return want < size ? want : size;
 }
 
-/* Moves the first requests of at most `want` rows, but at least one request, to the end of `batch`.
- * Returns their rows. */
-static int32_t take_rows(struct tt_deferred_queue *q, int32_t want, struct tt_list *batch) {
-    struct tt_list_node *last = q->tickets.head.next;
-    int32_t rows = tt_ticket_at(last)->rows, count = 1;
-    while (rows < want && last->next != &q->tickets.head) {
-        __builtin_prefetch((const void *)((intptr_t)last + tt_ticket_at(last)->ahead));
-        int32_t more = tt_ticket_at(last->next)->rows;
-        if (rows + more > want)
-            break;
-        rows += more;
-        last = last->next;
-        count++;
+/* The first requests of at most `want` rows, but at least one request. They no longer count. */
+static struct tt_deferred_batch take_rows(struct tt_deferred_queue *q, int32_t want) {
+    struct tt_deferred_batch batch = {.count = want, .rows = want};
+    if (q->rows == q->count) { /* each request is one row: the caller's walk is the only one */
+        if (q->count < want)
+            batch.count = batch.rows = q->count;
+    } else {
+        struct tt_list_node *last = q->tickets.head.next;
+        batch.rows = tt_ticket_at(last)->rows;
+        batch.count = 1;
+        while (batch.rows < want && (last = tt_list_next(&q->tickets, last))) {
+            tt_deferred_fetch_ahead(tt_ticket_at(last));
+            int32_t more = tt_ticket_at(last)->rows;
+            if (batch.rows + more > want)
+                break;
+            batch.rows += more;
+            batch.count++;
+        }
     }
-    tt_list_move_front(&q->tickets, last, batch);
-    q->count -= count;
-    q->rows -= rows;
-    return rows;
+    q->count -= batch.count;
+    q->rows -= batch.rows;
+    return batch;
 }
 
 /* Forms the batch of a grant. False: there is none, or it may not start yet. */
@@ -636,12 +661,14 @@ static bool form_granted(struct tt_deferred_model *self, struct tt_deferred_queu
 }
 
 void tt_deferred_model_granted(struct tt_deferred_model *self, int64_t now,
-                               const struct tt_deferred_grant *grant, struct tt_list *batch,
+                               const struct tt_deferred_grant *grant,
+                               struct tt_deferred_batch *out_batch,
                                struct tt_deferred_dispatched *out_dispatched) {
     struct tt_deferred_queue *q = &self->queues[grant->model];
     struct tt_deferred_candidate c = {.model = grant->model};
     struct moment t = moment_of(now, grant->free_at, grant->delay);
     self->gap_ns = grant->gap_ns;
+    *out_batch = (struct tt_deferred_batch){0};
     *out_dispatched = (struct tt_deferred_dispatched){.executor = grant->executor};
     if (!form_granted(self, q, &t, &c)) {
         struct moment late = moment_of(now, grant->free_at, self->options.delay);
@@ -660,7 +687,8 @@ void tt_deferred_model_granted(struct tt_deferred_model *self, int64_t now,
     int32_t want = wanted_rows(self, q, c.size, grant->idle);
     drop_skipped(self, q);
     int32_t waited = q->count;
-    int32_t rows = take_rows(q, want, batch);
+    *out_batch = take_rows(q, want);
+    int32_t rows = out_batch->rows;
     out_dispatched->taken = true;
     out_dispatched->start_at = start_of(&t, rows);
     out_dispatched->free_at = out_dispatched->start_at + q->centre[rows];

@@ -196,6 +196,11 @@ struct tt_deferred_queue {
     bool lull;            /* fewer rows arrive than the rate predicts */
 };
 
+/* What a grant takes from a queue. */
+struct tt_deferred_batch {
+    int32_t count, rows; /* 0: nothing */
+};
+
 struct tt_deferred_model {
     struct tt_deferred_options options;
     int32_t count;
@@ -220,20 +225,26 @@ void tt_deferred_model_believe(struct tt_deferred_model *self, int32_t model);
 void tt_deferred_model_delay(struct tt_deferred_model *self, struct tt_network_delay delay);
 void tt_deferred_model_remove(struct tt_deferred_model *self, int32_t model);
 
-/* Puts a ticket into its queue, or takes it out; `form` is due afterwards. It counts as an arrival
- * unless it returns from a task. */
-void tt_deferred_model_arrived(struct tt_deferred_model *self, struct tt_ticket *ticket,
-                               bool is_return);
+/* Puts a ticket into its queue, or takes it out; `form` is due afterwards. One that returns from a
+ * task does not count as an arrival. */
+void tt_deferred_model_arrived(struct tt_deferred_model *self, struct tt_ticket *ticket);
+void tt_deferred_model_returned(struct tt_deferred_model *self, struct tt_ticket *ticket);
 void tt_deferred_model_cancelled(struct tt_deferred_model *self, struct tt_ticket *ticket);
 
 /* Forms the candidate as of `now`, always with the next generation, and sets the model's timer. */
 void tt_deferred_model_form(struct tt_deferred_model *self, int32_t model, int64_t now,
                             struct tt_deferred_candidate *out_candidate);
-/* Takes the batch of a grant: moves its tickets, in order, to the end of `batch`. `form` is due
- * afterwards. */
+/* Takes the batch of a grant: the first requests of the queue, which no longer count. The caller
+ * removes their tickets from the queue's list before the next call; it walks them anyway, so there
+ * is no other walk. `form` is due afterwards. */
 void tt_deferred_model_granted(struct tt_deferred_model *self, int64_t now,
-                               const struct tt_deferred_grant *grant, struct tt_list *batch,
+                               const struct tt_deferred_grant *grant,
+                               struct tt_deferred_batch *out_batch,
                                struct tt_deferred_dispatched *out_dispatched);
+/* For a walk of a queue: fetches a ticket some places further on. */
+static inline void tt_deferred_fetch_ahead(const struct tt_ticket *ticket) {
+    __builtin_prefetch((const void *)((intptr_t)ticket + ticket->ahead));
+}
 
 /* The next model whose timer is due; -1: none. `form` sets the timer anew. */
 static inline int32_t tt_deferred_model_due(const struct tt_deferred_model *self, int64_t now) {

@@ -377,7 +377,7 @@ static void test_quiet_before_a_burst_is_no_lull(void **state) {
         tt_deferred_model_measure(&half, 0, 100 * TT_MS, &load);
         tt_deferred_model_fleet(&half, &overload);
         struct tt_ticket ticket = {.rows = 1, .arrived_at = now, .deadline_at = now + 25 * TT_MS};
-        tt_deferred_model_arrived(&half, &ticket, false);
+        tt_deferred_model_arrived(&half, &ticket);
         tt_deferred_model_form(&half, 0, now, &candidate);
         assert_false(half.queues[0].lull);
         now += 25 * TT_MS / 4; /* in which 93 rows should arrive, and one does */
