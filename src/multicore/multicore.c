@@ -160,11 +160,18 @@ int32_t tt_multicore_submit(struct tt_multicore *self, int32_t port, int64_t now
     int32_t threads = self->thread_count, done = 0;
     for (int32_t t = 0; t < threads; t++)
         lanes[t] = (struct lane){0};
-    for (; done < count; done++) {
+    while (done < count) {
         int32_t t = threads == 1 ? 0 : requests[done].model % threads;
-        if (!lane_has_room(self, &lanes[t], t, port))
+        struct lane *lane = &lanes[t];
+        if (!lane_has_room(self, lane, t, port))
             break;
-        lanes[t].room[lanes[t].filled++] = requests[done];
+        int32_t run = 1; /* the records that go to the same place */
+        if (threads == 1)
+            run = count - done < lane->room_count - lane->filled ? count - done
+                                                                 : lane->room_count - lane->filled;
+        memcpy(&lane->room[lane->filled], &requests[done], sizeof(*requests) * (size_t)run);
+        lane->filled += run;
+        done += run;
     }
     for (int32_t t = 0; t < threads; t++) {
         if (lanes[t].filled > 0)
