@@ -180,8 +180,9 @@ static int64_t latest_alone(const struct tt_queues *self, const struct tt_reques
                                  : latest_at - tt_network_delay_of(self->delay, request->rows);
 }
 
-static bool may_be_hopeless(const struct tt_queues *self, const struct tt_request *head) {
-    return self->drops && head && latest_alone(self, head) != TT_NEVER;
+/* The same for the head of a queue, NULL: it is empty, if hopeless requests are dropped. */
+static int64_t hopeless_after(const struct tt_queues *self, const struct tt_request *head) {
+    return self->drops && head ? latest_alone(self, head) : TT_NEVER;
 }
 
 /* Updates the heaps after the head of the queue has changed. */
@@ -191,8 +192,9 @@ static void head_changed(struct tt_queues *self, int32_t model) {
         tt_heap_set(&self->heads, model, head->number, model);
     else
         tt_heap_remove(&self->heads, model);
-    if (may_be_hopeless(self, head))
-        tt_heap_set(&self->hopeless, model, latest_alone(self, head), model);
+    int64_t latest_at = hopeless_after(self, head);
+    if (latest_at != TT_NEVER)
+        tt_heap_set(&self->hopeless, model, latest_at, model);
     else
         tt_heap_remove(&self->hopeless, model);
 }
@@ -289,13 +291,10 @@ struct tt_batch tt_queues_prefix(const struct tt_queues *self, const struct tt_f
     return batch;
 }
 
-void tt_queues_run(struct tt_queues *self, struct tt_mechanism *actions, int32_t executor,
-                   const struct tt_batch *batch) {
-    struct tt_fifo *fifo = &self->fifos[batch->model];
-    bool was_head = tt_fifo_first(fifo) == batch->first;
-    tt_assert(batch->count > 0);
-    tt_mechanism_run_begin(actions, executor, batch->model, batch->first->step,
-                           self->domain->models[batch->model]->step_count - 1);
+/* Adds the batch's requests to the task and takes them from the queue. Requests of several groups,
+ * or late ones, leave one by one. */
+static void run_each(struct tt_fifo *fifo, struct tt_mechanism *actions,
+                     const struct tt_batch *batch) {
     struct tt_request *request = batch->first;
     for (int32_t i = 0; i < batch->count; i++) {
         struct tt_request *next = tt_fifo_next(fifo, request);
@@ -303,6 +302,40 @@ void tt_queues_run(struct tt_queues *self, struct tt_mechanism *actions, int32_t
         tt_mechanism_run_add(actions, request);
         request = next;
     }
+}
+
+/* The same where all requests of the queue are of one group, and not late: they leave the list as
+ * one piece. */
+static void run_piece(struct tt_fifo *fifo, struct tt_mechanism *actions,
+                      const struct tt_batch *batch) {
+    struct tt_list_node *node = &batch->first->link, *before = node->prev;
+    for (int32_t i = 0; i < batch->count; i++) {
+        struct tt_list_node *next = node->next;
+        node->next = node->prev = NULL;
+        tt_mechanism_run_add(actions, request_at(node));
+        node = next;
+    }
+    before->next = node;
+    node->prev = before;
+    fifo->count -= batch->count;
+    fifo->rows -= batch->rows;
+    if (fifo->count == 0)
+        fifo->groups = 0;
+    else if (node == &fifo->list.head)
+        fifo->tails[__builtin_ctzll(fifo->groups)] = before;
+}
+
+void tt_queues_run(struct tt_queues *self, struct tt_mechanism *actions, int32_t executor,
+                   const struct tt_batch *batch) {
+    struct tt_fifo *fifo = &self->fifos[batch->model];
+    bool was_head = tt_fifo_first(fifo) == batch->first;
+    tt_assert(batch->count > 0);
+    tt_mechanism_run_begin(actions, executor, batch->model, batch->first->step,
+                           self->domain->models[batch->model]->step_count - 1);
+    if (fifo->late_root == TT_LATE_NONE && (fifo->groups & (fifo->groups - 1)) == 0)
+        run_piece(fifo, actions, batch);
+    else
+        run_each(fifo, actions, batch);
     if (was_head)
         head_changed(self, batch->model);
     tt_heap_remove(&self->idle, executor);
@@ -320,6 +353,6 @@ void tt_queues_check(const struct tt_queues *self) {
         const struct tt_request *head = tt_fifo_first(fifo);
         tt_assert(tt_heap_contains(&self->heads, m) == (head != NULL));
         tt_assert(!head || tt_heap_key(&self->heads, m) == head->number);
-        tt_assert(tt_heap_contains(&self->hopeless, m) == may_be_hopeless(self, head));
+        tt_assert(tt_heap_contains(&self->hopeless, m) == (hopeless_after(self, head) != TT_NEVER));
     }
 }

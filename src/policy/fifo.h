@@ -73,7 +73,7 @@ struct tt_queues {
     bool drops;
     bool in_time;  /* no batch is grown beyond what ends in time: it drops, with early refusal */
     int64_t ahead; /* executors with at most this many tasks count as idle; 0 unless the policy sets
-                      it at creation */
+                      it at creation; -1: none does, and the policy keeps a set of its own */
     struct tt_fifo *fifos; /* [model_capacity] */
     struct tt_late_order late;
     struct tt_heap heads, hopeless, idle;
@@ -96,6 +96,11 @@ void tt_queues_executor_changed(struct tt_queues *self, int32_t executor, enum t
 void tt_queues_model_changed(struct tt_queues *self, int32_t model, enum tt_change change);
 /* The executor's task has ended. tt_queues_finished calls this. */
 void tt_queues_executor_freed(struct tt_queues *self, int32_t executor);
+/* True if a head is hopeless, and the policy drops it. */
+static inline bool tt_queues_has_hopeless(const struct tt_queues *self, int64_t now) {
+    const struct tt_heap_entry *top = tt_heap_top(&self->hopeless);
+    return top && top->key < now;
+}
 /* Drops one hopeless head. Returns its model; -1: no head is hopeless. */
 int32_t tt_queues_drop_one(struct tt_queues *self, int64_t now, struct tt_mechanism *actions);
 /* Drops all hopeless heads. */
