@@ -54,9 +54,11 @@ def decide_ns(program, variant, seconds, folder):
     for sample in script.split("\n\n"):
         lines = [line.split() for line in sample.strip().split("\n") if line.strip()]
         frames = [line[1] for line in lines[1:] if len(line) > 1]
-        if "elastic_decide" not in frames or frames[0] in SIMULATOR:
+        # It jumps to elastic_decide_anew, which then has its frame.
+        decides = [at for at, frame in enumerate(frames) if frame.startswith("elastic_decide")]
+        if not decides or frames[0] in SIMULATOR:
             continue
-        inside = frames[:frames.index("elastic_decide")]
+        inside = frames[:decides[0]]
         if not STARTS.intersection(inside):
             total += int(re.sub(r"\D", "", lines[0][0]))
     return total

@@ -2,6 +2,7 @@
 
 #include "base/instant.h"
 #include "policy/elastic/elastic_workers.h"
+#include "policy/idle.h"
 #include "policy/queued.h"
 
 #include <stdlib.h>
@@ -41,7 +42,8 @@ static const struct tt_option_spec options[OPTION_COUNT] = {
  * walk the queue. After any other change it is searched for again. */
 struct range {
     bool known;
-    bool cut; /* a request waits behind its end */
+    bool cut;      /* a request waits behind its end */
+    int32_t count; /* of its requests */
     int64_t rows;
     struct tt_request *last;
     int64_t enough; /* rows in the queue from which on another decision can assign more */
@@ -87,6 +89,7 @@ static void extend(struct range *range, struct tt_request *request) {
         range->cut = true;
     if (range->cut)
         return;
+    range->count++;
     range->rows += request->rows;
     range->last = request;
 }
@@ -106,12 +109,15 @@ static const struct range *range_of(struct tt_policy *self, int32_t model) {
     return range;
 }
 
-/* A batch left the queue, from the head on. */
-static void shorten(struct tt_policy *self, const struct tt_batch *batch) {
-    struct range *range = &self->ranges[batch->model];
+/* A batch leaves the queue, from the head on. */
+static void shorten(struct range *range, const struct tt_batch *batch) {
     tt_assert(range->rows >= batch->rows);
+    range->count -= batch->count;
     range->rows -= batch->rows;
-    range->known = range->known && range->rows > 0;
+    if (range->rows > 0)
+        return;
+    range->known = range->known && !range->cut; /* else another range begins behind the cut */
+    range->last = NULL;
 }
 
 /* The queue changed in another way. */
@@ -136,7 +142,7 @@ static void elastic_ready(struct tt_policy *self, int64_t now, struct tt_request
 /* Updates the idle set after the executor may have become idle or busy. */
 static void update_idle(struct tt_policy *self, int32_t executor) {
     uint64_t bit = UINT64_C(1) << self->workers.place[executor];
-    if (tt_heap_contains(&self->queues.idle, executor))
+    if (tt_idle_is(self->queues.domain, executor, 0))
         self->idle |= bit;
     else
         self->idle &= ~bit;
@@ -164,27 +170,25 @@ static void elastic_cancelled(struct tt_policy *self, int64_t now, struct tt_req
 
 /* Drops hopeless heads. */
 static void drop_hopeless(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
-    int32_t model;
-    while ((model = tt_queues_drop_one(&self->queues, now, actions)) >= 0)
-        forget(self, model);
+    while (tt_queues_has_hopeless(&self->queues, now))
+        forget(self, tt_queues_drop_one(&self->queues, now, actions));
 }
 
-/* The front of the oldest range, at most `size` rows, but at least its first request. */
-static struct tt_batch next_batch(const struct tt_fifo *fifo, int32_t model, int32_t size) {
+/* The front of the model's oldest range, at most `size` rows, but at least its first request. */
+static struct tt_batch next_batch(const struct tt_policy *self, int32_t model, int32_t size) {
+    const struct tt_fifo *fifo = &self->queues.fifos[model];
+    const struct range *range = &self->ranges[model];
     struct tt_request *request = tt_fifo_first(fifo);
-    struct tt_batch batch = {.first = request,
-                             .model = model,
-                             .count = 1,
-                             .rows = request->rows,
-                             .length = request->length,
-                             .deadline_at = request->deadline_at};
+    struct tt_batch batch = {.first = request, .model = model, .count = 1, .rows = request->rows};
+    if (range->rows == range->count) { /* each has one row */
+        batch.count = batch.rows = range->count < size ? range->count : size;
+        return batch;
+    }
     struct tt_request *next;
     while ((next = tt_fifo_next(fifo, request)) && adjacent(request, next) &&
            batch.rows + next->rows <= size) {
         batch.count++;
         batch.rows += next->rows;
-        if (next->length > batch.length)
-            batch.length = next->length;
         request = next;
     }
     return batch;
@@ -210,13 +214,18 @@ static void fill_plans(struct tt_policy *self, uint64_t planned[TOTALS]) {
 
 /* ---- decisions ---- */
 
-static void run(struct tt_policy *self, struct tt_mechanism *actions, int32_t worker,
-                const struct tt_batch *batch) {
-    tt_assert(self->idle >> self->workers.place[worker] & 1);
-    self->running += batch->rows;
-    shorten(self, batch);
-    tt_queues_run(&self->queues, actions, worker, batch);
-    update_idle(self, worker);
+/* Gives the worker the front of the oldest range, at most `size` rows. Returns the rows that it
+ * takes. */
+static int32_t run_front(struct tt_policy *self, struct tt_mechanism *actions, int32_t model,
+                         int32_t worker, int32_t size) {
+    uint64_t bit = UINT64_C(1) << self->workers.place[worker];
+    tt_assert(self->idle & bit);
+    struct tt_batch batch = next_batch(self, model, size);
+    self->idle &= ~bit;
+    self->running += batch.rows;
+    shorten(&self->ranges[model], &batch);
+    tt_queues_run(&self->queues, actions, worker, &batch);
+    return batch.rows;
 }
 
 /* Nothing runs, but requests wait that no available worker fits: the small workers are gone, or the
@@ -228,7 +237,7 @@ static bool run_fallback(struct tt_policy *self, struct tt_mechanism *actions, i
     for (int32_t i = 0; i < self->workers.count; i++) {
         int32_t worker = self->workers.by_size[i];
         int32_t size = self->workers.sizes[worker];
-        if (tt_heap_contains(&self->queues.idle, worker) &&
+        if ((self->idle >> i & 1) &&
             (chosen < 0 || (size >= rows && size < self->workers.sizes[chosen])))
             chosen = worker;
     }
@@ -237,8 +246,7 @@ static bool run_fallback(struct tt_policy *self, struct tt_mechanism *actions, i
     int32_t max_batch = self->queues.domain->models[model]->max_batch;
     int32_t limit =
         self->workers.sizes[chosen] < max_batch ? self->workers.sizes[chosen] : max_batch;
-    struct tt_batch batch = next_batch(&self->queues.fifos[model], model, limit);
-    run(self, actions, chosen, &batch);
+    run_front(self, actions, model, chosen, limit);
     return true;
 }
 
@@ -280,10 +288,10 @@ static void assign_range(struct tt_policy *self, struct tt_mechanism *actions, i
         if (may == 0)
             return;
         int32_t worker = self->workers.by_size[__builtin_ctzll(may)];
-        struct tt_batch batch = next_batch(fifo, model, min_of(self->workers.sizes[worker], rows));
-        offer->rows -= batch.rows;
-        offer->room -= batch.rows;
-        run(self, actions, worker, &batch);
+        int32_t ran =
+            run_front(self, actions, model, worker, min_of(self->workers.sizes[worker], rows));
+        offer->rows -= ran;
+        offer->room -= ran;
     }
 }
 
@@ -305,22 +313,29 @@ static int64_t missing(const struct tt_policy *self, const struct offer *left) {
     return smallest <= left->room && smallest - left->rows < rows ? smallest - left->rows : rows;
 }
 
-/* E4: algorithm 1, and with a plan (E5) algorithm 2, for one model: rounds until one assigns
- * nothing. A round lowers the load if the load is not all rows in the queue and on the workers. */
+/* E4: algorithm 1, and with a plan (E5) algorithm 2, once for one model. True: another round can
+ * assign more, since this one lowered the load. */
+static bool assign_once(struct tt_policy *self, struct tt_mechanism *actions, int32_t model) {
+    const struct tt_fifo *fifo = &self->queues.fifos[model];
+    int32_t before = self->running;
+    struct offer offer = look(self, model);
+    assign_range(self, actions, model, &offer);
+    /* All rows in the queue and on the workers are the same load as before. */
+    bool again = self->running != before && (offer.cut || (self->enhanced && self->only_waiting));
+    if (self->running == 0)
+        again = run_fallback(self, actions, model, offer.rows);
+    self->ranges[model].enough = fifo->rows + missing(self, &offer);
+    return again;
+}
+
+/* Rounds until one assigns nothing. */
 static void assign(struct tt_policy *self, struct tt_mechanism *actions, int32_t model) {
     const struct tt_fifo *fifo = &self->queues.fifos[model];
-    int64_t enough = INT64_MAX;
-    bool again = true;
-    while (again && fifo->count > 0 && self->running < self->max_inf) {
-        int32_t before = self->running;
-        struct offer offer = look(self, model);
-        assign_range(self, actions, model, &offer);
-        again = self->running != before && (offer.cut || (self->enhanced && self->only_waiting));
-        if (self->running == 0)
-            again = run_fallback(self, actions, model, offer.rows);
-        enough = fifo->rows + missing(self, &offer);
-    }
-    self->ranges[model].enough = enough;
+    self->ranges[model].enough = INT64_MAX;
+    while (fifo->count > 0 && self->running < self->max_inf && assign_once(self, actions, model))
+        continue;
+    if (fifo->count == 0)
+        self->ranges[model].enough = 0; /* the next request is a range */
 }
 
 /* Visits every model with a queue, the model with the oldest request first. Running rows of one
@@ -338,17 +353,24 @@ static void assign_all(struct tt_policy *self, struct tt_mechanism *actions) {
         before = self->running;
         only = queues->heads.count == 1;
         assign(self, actions, first);
-        for (int32_t m = 0; queues->heads.count > 0 && m < queues->domain->model_capacity; m++)
+        for (int32_t m = 0; !only && queues->heads.count > 0 && m < queues->domain->model_capacity;
+             m++)
             if (m != first && queues->fifos[m].count > 0)
                 assign(self, actions, m);
     } while (!only && self->enhanced && self->running != before);
 }
 
-static void elastic_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
-    if (self->queues.drops)
-        drop_hopeless(self, now, actions);
+/* Not inlined: most decisions do not come here, and would save registers for it. */
+static __attribute__((noinline)) void elastic_decide_anew(struct tt_policy *self, int64_t now,
+                                                          struct tt_mechanism *actions) {
+    drop_hopeless(self, now, actions);
     if (self->changed && self->idle != 0)
         assign_all(self, actions);
+}
+
+static void elastic_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+    if ((self->changed && self->idle != 0) || tt_queues_has_hopeless(&self->queues, now))
+        elastic_decide_anew(self, now, actions);
 }
 
 static void elastic_model_changed(struct tt_policy *self, int64_t now, int32_t model,
@@ -402,10 +424,10 @@ static void elastic_check(const struct tt_policy *self) {
             running += tt_mechanism_oldest(domain, e)->rows;
     tt_assert(running == self->running);
     for (int32_t i = 0; i < self->workers.count; i++)
-        tt_assert((self->idle >> i & 1) ==
-                  tt_heap_contains(&self->queues.idle, self->workers.by_size[i]));
+        tt_assert((self->idle >> i & 1) == tt_idle_is(domain, self->workers.by_size[i], 0));
     for (int32_t m = 0; m < domain->model_capacity; m++) {
         struct range range = find_range(&self->queues.fifos[m]);
+        tt_assert(!self->ranges[m].known || self->ranges[m].count == range.count);
         tt_assert(!self->ranges[m].known || self->ranges[m].rows == range.rows);
         tt_assert(!self->ranges[m].known || self->ranges[m].cut == range.cut);
         tt_assert(!self->ranges[m].known || self->ranges[m].last == range.last);
@@ -491,6 +513,7 @@ static enum tt_err elastic_init(struct tt_policy *self, const struct tt_policy_s
         err = tt_elastic_workers_init(&self->workers, setup, why);
     if (err)
         return err;
+    self->queues.ahead = -1;
     self->smallest = smallest_workers(&self->workers);
     int32_t sum = 0;
     for (int32_t w = 0; w < self->workers.count; w++)
