@@ -162,6 +162,10 @@ static void copy_row(char *to, const char *from, size_t bytes) {
         memcpy(to, from, bytes);
 }
 
+/* Elements of at most this size are copied even if they are adjacent: in place their address would
+ * be that of another request each time, and making a value for it costs more (ort_values.h). */
+enum { MAX_COPIED_ELEMENTS = 1024 };
+
 /* C6: the rows as one block: in place if they are adjacent or all the initial row, else copied. */
 static const void *as_one(const struct tt_cell_batch *batch, const struct tt_cell_input *input,
                           struct tt_gather_buffer *buffer) {
@@ -173,7 +177,8 @@ static const void *as_one(const struct tt_cell_batch *batch, const struct tt_cel
         fresh &= rows[i] == input->initial;
         adjacent &= rows[i] == rows[0] + row_bytes * (size_t)i;
     }
-    if (fresh || adjacent) {
+    bool stays = input->state >= 0 || bytes > MAX_COPIED_ELEMENTS;
+    if (fresh || (adjacent && stays)) {
         batch->task->spared_bytes += input->initial ? (int64_t)bytes : 0;
         return rows[0];
     }
@@ -183,7 +188,7 @@ static const void *as_one(const struct tt_cell_batch *batch, const struct tt_cel
     for (int32_t i = 0; i < batch->count; i++)
         if (rows[i] != to + row_bytes * (size_t)i) /* else filled up there */
             copy_row(to + row_bytes * (size_t)i, rows[i], row_bytes);
-    batch->task->gathered_bytes += (int64_t)bytes;
+    batch->task->gathered_bytes += adjacent ? 0 : (int64_t)bytes;
     return to;
 }
 

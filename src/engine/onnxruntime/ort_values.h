@@ -2,9 +2,9 @@
  *
  * A value is a pointer, a type and a shape. Making one costs as much as the bookkeeping of several
  * cells. The batches of a recurrent model use few addresses, so values are kept from batch to
- * batch. They are found by address, type and shape, in a table of fixed size; a new entry replaces
- * an older one in the same place. A value says nothing of the contents of its memory, so a cached
- * value is always valid.
+ * batch. They are found by address, type and shape, in a table of fixed size: a hash leads to a set
+ * of a few, in which a new entry replaces the oldest. A value says nothing of the contents of its
+ * memory, so a cached value is always valid.
  *
  * One thread at a time. */
 #ifndef TT_ENGINE_ONNXRUNTIME_ORT_VALUES_H
@@ -14,7 +14,11 @@
 #include "engine/engine.h"
 #include "engine/onnxruntime/ort_library.h"
 
-enum { TT_ORT_VALUES_KEPT = 128, TT_ORT_VALUES_AT_ONCE = 2 * TT_MAX_TENSORS };
+enum {
+    TT_ORT_VALUES_SETS = 64,
+    TT_ORT_VALUES_WAYS = 4, /* of a set */
+    TT_ORT_VALUES_AT_ONCE = 2 * TT_MAX_TENSORS
+};
 
 /* All zero at first. */
 struct tt_ort_values {
@@ -24,7 +28,8 @@ struct tt_ort_values {
         const void *bytes;
         enum tt_dtype dtype;
         struct tt_shape shape;
-    } kept[TT_ORT_VALUES_KEPT];
+    } kept[TT_ORT_VALUES_SETS][TT_ORT_VALUES_WAYS];
+    uint8_t oldest[TT_ORT_VALUES_SETS]; /* the way that the next new value of the set gets */
     int32_t replaced_count;
     OrtValue *replaced[TT_ORT_VALUES_AT_ONCE]; /* may still be in use until tt_ort_values_settle */
 };

@@ -548,7 +548,7 @@ static void test_states_stay(void **state) {
     const struct tt_cell_stats *stats = &model->stats->cells[0];
     assert_int_equal(tt_counter_get(&stats->cells), 40);
     assert_int_equal(tt_counter_get(&stats->tasks), 40);
-    /* Alone even the words lie where they are. */
+    /* Alone even a word is one piece. */
     assert_int_equal(tt_counter_get(&stats->gathered_bytes), 0);
     assert_int_equal(tt_counter_get(&stats->spared_bytes), 40 * 2 * SIZE * 4);
     client_close(&client);
