@@ -238,12 +238,13 @@ const struct tt_cell_subgraph *tt_cell_cursor_next(struct tt_cell_cursor *self) 
  * full. */
 static bool add_ready(struct tt_mechanism *actions, const struct tt_task *task, int32_t max_rows,
                       struct tt_cell_subgraph *subgraph) {
-    int32_t rows = subgraph->rows;
-    for (int32_t left = subgraph->counted_rows; left > 0; left -= rows) {
+    int32_t rows = subgraph->rows, left = subgraph->counted_rows;
+    do {
         if (task->rows + rows > max_rows)
             return false;
         tt_mechanism_run_add_cell(actions, subgraph);
-    }
+        left -= rows;
+    } while (left > 0);
     return true;
 }
 
@@ -288,13 +289,13 @@ const struct tt_task *tt_cell_queues_run(struct tt_cell_queues *self, struct tt_
     tt_mechanism_run_commit(actions, start_at);
     type->running++;
     const struct tt_task_item *items = task->items;
-    for (int32_t i = 0, added, all = task->count; i < all; i += added) {
+    for (int32_t i = 0, all = task->count; i < all; i++) {
         struct tt_cell_subgraph *subgraph = items[i].subgraph;
-        for (added = 1; i + added < all && items[i + added].subgraph == subgraph;)
-            added++;
-        int32_t left = subgraph->counted_rows - added * subgraph->rows;
-        if (!self->by_levels)
-            left = subgraph->ready * subgraph->rows; /* with those that this task makes ready */
+        int32_t rows = subgraph->rows;
+        /* By levels the cells that this task makes ready do not count. */
+        int32_t left = self->by_levels ? subgraph->counted_rows - rows : subgraph->ready * rows;
+        if (left == subgraph->counted_rows)
+            continue; /* a chain that continues, or a subgraph of an item before */
         if (left > 0)
             count(type, subgraph, left);
         else
