@@ -6,18 +6,19 @@
 enum tt_err tt_cell_row_assignment_init(struct tt_cell_row_assignment *self, int32_t max_batch) {
     size_t bytes = (size_t)max_batch * sizeof(int32_t);
     *self = (struct tt_cell_row_assignment){
-        .sources = malloc(bytes), .items = malloc(bytes), .movers = malloc(bytes)};
-    return self->sources && self->items && self->movers ? TT_OK : TT_ERR_NO_MEMORY;
+        .sources = malloc(bytes), .items = malloc(bytes), .moved = malloc(bytes)};
+    return self->sources && self->items && self->moved ? TT_OK : TT_ERR_NO_MEMORY;
 }
 
 void tt_cell_row_assignment_fini(struct tt_cell_row_assignment *self) {
     free(self->sources);
     free(self->items);
-    free(self->movers);
+    free(self->moved);
     *self = (struct tt_cell_row_assignment){0};
 }
 
-/* An item whose source is in the range keeps that row. Returns how many items do not. */
+/* An item whose source is in the range keeps that row. Returns how many items do not; `moved` has
+ * these. */
 static int32_t assign_remaining_items(struct tt_cell_row_assignment *self, int32_t base,
                                       int32_t count) {
     const int32_t *sources = self->sources;
@@ -29,7 +30,7 @@ static int32_t assign_remaining_items(struct tt_cell_row_assignment *self, int32
         if (row < (uint32_t)count && items[row] < 0)
             items[row] = i;
         else
-            self->movers[movers++] = i;
+            self->moved[movers++] = i;
     }
     return movers;
 }
@@ -54,13 +55,16 @@ bool tt_cell_row_assignment_keep(struct tt_cell_row_assignment *self, struct tt_
     if (!keeps || !tt_cell_row_assignment_borrow(slots, movers - orphans)) {
         for (int32_t i = 0; i < count; i++)
             self->items[i] = i;
+        self->moved_count = 0;
         return false;
     }
+    self->moved_count = movers;
     for (int32_t row = 0; movers > 0; row++) {
         if (self->items[row] >= 0)
             continue;
         tt_cell_slots_take_one(slots, base + row);
-        self->items[row] = self->movers[--movers];
+        self->items[row] = self->moved[--movers];
+        self->moved[movers] = row;
     }
     return true;
 }

@@ -21,7 +21,8 @@
 struct tt_cell_row_assignment {
     int32_t *sources; /* [max_batch], of each item: the slot it reads; -1: it begins */
     int32_t *items;   /* [max_batch], of each row: the item that is computed there */
-    int32_t *movers;  /* [max_batch]: scratch */
+    int32_t *moved;   /* [moved_count], of max_batch: the rows whose items are moved in */
+    int32_t moved_count;
 };
 
 TT_MUST_CHECK enum tt_err tt_cell_row_assignment_init(struct tt_cell_row_assignment *self,
@@ -30,9 +31,9 @@ void tt_cell_row_assignment_fini(
     struct tt_cell_row_assignment *self); /* also after a failed init */
 /* Reserves `count` slots, to be given back soon. False: slots are too scarce. */
 bool tt_cell_row_assignment_borrow(struct tt_cell_slots *slots, int32_t count);
-/* `sources` of `count` items, for the executor, are set; sets `items`. True: row r reads slot
- * `base` + r, which is borrowed where that is not its item's source. False: rows are in the items'
- * order, and nothing is borrowed. */
+/* `sources` of `count` items, for the executor, are set; sets `items` and `moved`. True: row r
+ * reads slot `base` + r, which is borrowed where that is not its item's source: in the rows
+ * `moved`. False: rows are in the items' order, and nothing is borrowed. */
 bool tt_cell_row_assignment_keep(struct tt_cell_row_assignment *self, struct tt_cell_slots *slots,
                                  int32_t executor, int32_t base, int32_t count);
 

@@ -55,6 +55,7 @@ static int32_t staging_slot(struct tt_cell_tasks *self, struct tt_cell_slots *sl
                    : -1;
     for (int32_t i = 0; i < task->count; i++)
         self->assignment.items[i] = i;
+    self->assignment.moved_count = 0;
     return -1;
 }
 
@@ -101,6 +102,27 @@ static void mark_answers(const struct tt_task *task, const struct tt_engine_task
     }
 }
 
+/* A cell that is known to be its chain's last one writes `exit`, and is copied to another slot, so
+ * that the next task may already take its row. Returns that slot; -1: slots are too scarce. */
+static int32_t move_out(struct tt_cell_slots *slots, int32_t executor, int32_t exit) {
+    if (!tt_cell_row_assignment_borrow(slots, 1))
+        return -1;
+    int32_t slot;
+    tt_cell_slots_take(slots, 1, &slot);
+    tt_cell_slots_orphan(slots, exit, executor);
+    return slot;
+}
+
+/* The rows whose items do not stand where they read. */
+static void mark_moved(const struct tt_cell_row_assignment *assignment, int32_t base,
+                       struct tt_engine_cell *cells) {
+    for (int32_t k = 0; k < assignment->moved_count; k++) {
+        int32_t row = assignment->moved[k];
+        cells[row].moves_in = true;
+        cells[row].staging_slot = base + row;
+    }
+}
+
 static void start_cells(struct tt_cell_tasks *self, ptrdiff_t first, struct tt_served_model *model,
                         const struct tt_task *task, struct tt_engine_task *engine_task) {
     engine_task->kind = TT_ENGINE_CELLS;
@@ -111,30 +133,29 @@ static void start_cells(struct tt_cell_tasks *self, ptrdiff_t first, struct tt_s
     if (type->has_cache)
         assign_caches(self, model->cells, task);
     tt_cell_slots_take(slots, task->count, self->slots);
-    const int32_t *items = self->assignment.items, *sources = self->assignment.sources;
-    const int32_t *exits = self->slots;
+    const int32_t *items = self->assignment.items, *exits = self->slots;
     const struct tt_task_item *members = task->items;
     struct tt_engine_cell *cell = engine_task->cells;
     struct tt_error *why = self->whys + first;
-    for (int32_t row = 0, count = task->count; row < count; row++, cell++, why++) {
-        int32_t i = items[row], slot = exits[row];
-        const struct tt_task_item *item = &members[i];
-        bool moves_out = count > 1 && is_last(item) && tt_cell_row_assignment_borrow(slots, 1);
-        if (moves_out) {
-            tt_cell_slots_take(slots, 1, &slot);
-            tt_cell_slots_orphan(slots, exits[row], task->executor);
-        }
+    int32_t count = task->count, arity = type->arity;
+    for (int32_t row = 0; row < count; row++, cell++, why++) {
+        int32_t exit = exits[row];
+        const struct tt_task_item *item = &members[items[row]];
+        int32_t slot = count > 1 && is_last(item) ? move_out(slots, task->executor, exit) : -1;
+        bool moves_out = slot >= 0;
         struct tt_cell_run *run = tt_cell_run_of(item);
-        tt_cell_run_submit(run, item, type->arity, slot, moves_out ? -1 : row, cell);
-        cell->number = i;
-        cell->moves_in = base >= 0 && sources[i] != base + row;
+        tt_cell_run_submit(run, item, arity, moves_out ? slot : exit, moves_out ? -1 : row, cell);
+        cell->number = items[row];
+        cell->moves_in = false;
         cell->moves_out = moves_out;
-        cell->is_read = !moves_out || run->specs[cell->spec].readers > 0;
-        cell->staging_slot = base + row;
-        if (moves_out)
-            cell->exit = exits[row];
+        cell->is_read = true;
         cell->why = why;
+        if (moves_out) {
+            cell->exit = exit;
+            cell->is_read = run->specs[cell->spec].readers > 0;
+        }
     }
+    mark_moved(&self->assignment, base, engine_task->cells);
     for (int32_t row = 0; type->has_cache && row < task->count; row++) {
         engine_task->cells[row].cache = self->caches[row].row;
         engine_task->cells[row].cache_from = self->caches[row].from;
