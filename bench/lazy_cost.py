@@ -4,7 +4,7 @@
 usage: lazy_cost.py [--tutti PROGRAM]... [--run MODEL:RATE]... [--seconds N] [--rounds N] [--repeat N]
 
 Simulates experiments/lazybatching/MODEL.pbtxt at RATE requests per second, once under callgrind and then, `repeat` times
-a round, under `perf record`. Instructions are those written in src/policy/lazy*.[ch] and fifo.[ch]; time is that spent
+a round, under `perf record`. Instructions are those written in src/policy/lazy/ and fifo.[ch]; time is that spent
 in the functions defined there, whatever is inlined into them; both per call of `decide`, and without what makes the
 tables at the start. Several programs (--tutti, as often as wanted) run in turns. Needs valgrind and perf; prints a
 Markdown table."""
@@ -20,7 +20,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RUNS = ["resnet50:1000", "transformer:1000", "gnmt:1000", "gnmt:500", "gnmt:250"]
-POLICY = re.compile(r"policy/(lazy\w*|fifo)\.[ch]$")
+POLICY = re.compile(r"policy/(lazy/\w+|fifo)\.[ch]$")
 AT_START = {"tt_lazy_times_init", "fill_line", "predict", "residual", "find_rows"}
 NAME = re.compile(r"(fl|fi|fe|fn|cfn|cfi|cfl)=\((\d+)\)(?: (.*))?$")
 
