@@ -83,7 +83,12 @@ static inline struct tt_lazy_veto votes(const struct tt_lazy_times *times,
     return (struct tt_lazy_veto){.key = key, .until_at = latest_at + 1};
 }
 
-/* The same for an entry with members that have not started: their slack shrinks with time. */
+static int64_t key_now(const struct tt_lazy_slack *self, const struct tt_request *request,
+                       int64_t issued_at) {
+    return tt_lazy_slack_key(self, request, tt_lazy_slack_alone(self, request), issued_at);
+}
+
+/* The votes of an entry with members that have not started: their slack shrinks with time. */
 static struct tt_lazy_veto votes_unissued(const struct tt_lazy_slack *self,
                                           const struct tt_lazy_member *members,
                                           const struct tt_lazy_entry *entry, int64_t asked_at,
@@ -94,7 +99,7 @@ static struct tt_lazy_veto votes_unissued(const struct tt_lazy_slack *self,
     for (int32_t i = 0; i < entry->count; i++) {
         struct tt_lazy_member member = members[i];
         if (member.key == TT_NEVER)
-            member.key = tt_lazy_slack_key(self, member.request, now);
+            member.key = key_now(self, member.request, now);
         first = first_of(first, votes(&self->times[entry->model], &member, &alone, asked_at));
     }
     return first;
@@ -159,7 +164,7 @@ static void issue(const struct tt_lazy_slack *self, struct tt_lazy_stack *stack,
     struct tt_lazy_entry *top = tt_lazy_stack_top(stack);
     for (int32_t i = top->first; i < top->first + top->count; i++)
         if (stack->members[i].key == TT_NEVER)
-            stack->members[i].key = tt_lazy_slack_key(self, stack->members[i].request, started_at);
+            stack->members[i].key = key_now(self, stack->members[i].request, started_at);
     top->unissued = false;
     if (stack->surveyed == stack->depth)
         stack->surveyed--;

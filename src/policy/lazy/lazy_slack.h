@@ -65,15 +65,21 @@ static inline int64_t tt_lazy_slack_alone(const struct tt_lazy_slack *self,
     struct tt_lazy_place place = {.step = request->step, .round = request->round};
     return tt_lazy_times_rest(&self->times[request->model], request->rows, request->length, place);
 }
-/* The key of a request that is admitted at `issued_at` (struct tt_lazy_member). */
+/* The key of a request that is admitted at `issued_at` (struct tt_lazy_member). `alone_ns`: the
+ * time that it still needs alone. */
 static inline int64_t tt_lazy_slack_key(const struct tt_lazy_slack *self,
-                                        const struct tt_request *request, int64_t issued_at) {
+                                        const struct tt_request *request, int64_t alone_ns,
+                                        int64_t issued_at) {
     if (request->deadline_at == TT_NEVER)
         return TT_NEVER;
-    if (self->votes == TT_LAZY_VOTES_FEASIBLE &&
-        tt_lazy_times_rest(&self->times[request->model], request->rows, request->length,
-                           (struct tt_lazy_place){0}) > request->deadline_at - request->arrived_at)
-        return TT_NEVER;
+    if (self->votes == TT_LAZY_VOTES_FEASIBLE) {
+        int64_t whole_ns = alone_ns;
+        if (request->step > 0 || request->round > 0)
+            whole_ns = tt_lazy_times_rest(&self->times[request->model], request->rows,
+                                          request->length, (struct tt_lazy_place){0});
+        if (whole_ns > request->deadline_at - request->arrived_at)
+            return TT_NEVER;
+    }
     return self->form == TT_LAZY_PUBLISHED ? request->deadline_at - issued_at
                                            : request->deadline_at;
 }
@@ -82,12 +88,14 @@ static inline struct tt_lazy_member tt_lazy_slack_member(const struct tt_lazy_sl
                                                          struct tt_request *request, int64_t now) {
     const struct tt_lazy_times *times = &self->times[request->model];
     const struct tt_lazy_sum *sums = tt_lazy_times_at(times, request->rows, request->length, 0);
+    int64_t alone_ns = tt_lazy_sum_rest(times, &sums[request->step], request->step, request->length,
+                                        request->round);
     return (struct tt_lazy_member){
         .request = request,
-        .full_ns = tt_lazy_sum_rest(times, &sums[request->step], request->step, request->length,
-                                    request->round),
+        .full_ns = alone_ns,
         /* published: settled when it starts */
-        .key = self->form == TT_LAZY_PUBLISHED ? TT_NEVER : tt_lazy_slack_key(self, request, now),
+        .key = self->form == TT_LAZY_PUBLISHED ? TT_NEVER
+                                               : tt_lazy_slack_key(self, request, alone_ns, now),
         .sums = sums,
     };
 }
@@ -95,7 +103,7 @@ static inline struct tt_lazy_member tt_lazy_slack_member(const struct tt_lazy_sl
 static inline struct tt_lazy_veto tt_lazy_slack_vote(const struct tt_lazy_slack *self,
                                                      const struct tt_request *request,
                                                      int64_t alone_ns, int64_t now) {
-    struct tt_lazy_veto veto = {tt_lazy_slack_key(self, request, now), TT_NEVER};
+    struct tt_lazy_veto veto = {tt_lazy_slack_key(self, request, alone_ns, now), TT_NEVER};
     if (self->votes != TT_LAZY_VOTES_TIMELY || veto.key == TT_NEVER)
         return veto;
     int64_t latest_at =

@@ -23,6 +23,11 @@ void tt_lazy_stack_fini(struct tt_lazy_stack *self) {
     *self = (struct tt_lazy_stack){0};
 }
 
+static void set_depth(struct tt_lazy_stack *self, int32_t depth) {
+    self->depth = depth;
+    self->top = depth > 0 ? &self->entries[depth - 1] : NULL;
+}
+
 /* Entry `index` has changed: its votes and totals, and those above, are outdated. */
 static void mark_outdated(struct tt_lazy_stack *self, int32_t index) {
     if (self->surveyed > index)
@@ -41,7 +46,8 @@ int32_t tt_lazy_stack_slots_lacking(const struct tt_lazy_stack *self) {
 
 void tt_lazy_stack_push(struct tt_lazy_stack *self, int32_t model, int32_t step) {
     tt_assert(self->depth < self->capacity);
-    self->entries[self->depth++] = (struct tt_lazy_entry){
+    set_depth(self, self->depth + 1);
+    *self->top = (struct tt_lazy_entry){
         .model = model, .first = self->count, .place = {.step = step, .round = INT32_MAX}};
 }
 
@@ -82,7 +88,7 @@ void tt_lazy_stack_merge(struct tt_lazy_stack *self) {
     lower->unissued = lower->unissued || upper->unissued;
     lower->timed = lower->timed && upper->timed;
     lower->alone_ns += upper->alone_ns;
-    self->depth--;
+    set_depth(self, self->depth - 1);
     mark_outdated(self, self->depth - 1);
 }
 
@@ -106,44 +112,46 @@ static int32_t longest(const struct tt_lazy_member *members, int32_t count) {
  * Removes members that have left. Moves the other members to `scratch` and returns their number.
  * Usually nearly all members stay, so runs of members are moved in one copy. */
 static int32_t sift(struct tt_lazy_stack *self, struct tt_lazy_entry *top) {
-    struct tt_lazy_member *members = &self->members[top->first];
-    int32_t step = -1, round = INT32_MAX, count = top->count, staying = 0, others = 0;
+    struct tt_lazy_member *members = &self->members[top->first], *at = members;
+    const struct tt_lazy_member *end = members + top->count;
+    struct tt_lazy_member *staying = members; /* the end of those that stay */
+    int32_t step = -1, round = INT32_MAX, others = 0;
     bool longest_left = false;
-    for (int32_t i = 0; i < count; i++) {
-        int32_t from = i;
-        for (; i < count; i++) {
-            const struct tt_request *request = members[i].request;
+    while (at < end) {
+        const struct tt_lazy_member *from = at;
+        for (; at < end; at++) {
+            const struct tt_request *request = at->request;
             if (request->state != TT_REQUEST_QUEUED || request->step != step)
                 break;
             round = request->round < round ? request->round : round;
         }
-        if (staying < from && from < i)
-            memmove(&members[staying], &members[from], (size_t)(i - from) * sizeof(*members));
-        staying += i - from;
-        if (i == count)
+        if (staying < from && from < at)
+            memmove(staying, from, (size_t)(at - from) * sizeof(*members));
+        staying += at - from;
+        if (at == end)
             break;
-        const struct tt_request *request = members[i].request;
+        const struct tt_request *request = at->request;
         bool here = request->state == TT_REQUEST_QUEUED;
         if (here && step < 0) {
             step = request->step;
-            i--; /* evaluate it again with this step */
-            continue;
+            continue; /* evaluate it again with this step */
         }
         top->rows -= request->rows;
         top->elements -= tt_lazy_elements(request->length);
-        top->full_ns -= members[i].full_ns;
+        top->full_ns -= at->full_ns;
         longest_left = longest_left || request->length == top->length;
         if (here)
-            self->scratch[others++] = members[i];
+            self->scratch[others++] = *at;
         else
             self->rows_of_model[top->model] -= request->rows;
+        at++;
     }
-    top->count = staying;
+    top->count = (int32_t)(staying - members);
     if (longest_left)
-        top->length = longest(members, staying);
+        top->length = longest(members, top->count);
     top->place = (struct tt_lazy_place){.step = step, .round = round};
     top->timed = false;
-    self->count = top->first + staying;
+    self->count = top->first + top->count;
     return others;
 }
 
@@ -173,7 +181,7 @@ void tt_lazy_stack_settle(struct tt_lazy_stack *self) {
     int32_t model = old->model, padded = old->padded;
     int32_t others = sift(self, &self->entries[base]);
     if (old->count == 0)
-        self->depth--;
+        set_depth(self, self->depth - 1);
     while (others > 0) { /* makes an entry for every step at which members stand */
         tt_lazy_stack_push(self, model, 0);
         struct tt_lazy_entry *top = tt_lazy_stack_top(self);
@@ -209,7 +217,7 @@ bool tt_lazy_stack_remove(struct tt_lazy_stack *self, const struct tt_request *r
     if (self->entries[e].count == 0) {
         memmove(&self->entries[e], &self->entries[e + 1],
                 (size_t)(self->depth - e - 1) * sizeof(*self->entries));
-        self->depth--;
+        set_depth(self, self->depth - 1);
     }
     return true;
 }
@@ -227,7 +235,7 @@ void tt_lazy_stack_cut(struct tt_lazy_stack *self, int32_t depth) {
         const struct tt_lazy_entry *top = tt_lazy_stack_top(self);
         self->rows_of_model[top->model] -= top->rows;
         self->count = top->first;
-        self->depth--;
+        set_depth(self, self->depth - 1);
     }
     mark_outdated(self, depth);
 }
@@ -236,6 +244,7 @@ void tt_lazy_stack_check(const struct tt_lazy_stack *self) {
     int32_t at = 0;
     tt_assert(self->depth <= self->capacity && self->count <= self->capacity);
     tt_assert(self->surveyed <= self->depth);
+    tt_assert(self->top == (self->depth > 0 ? &self->entries[self->depth - 1] : NULL));
     for (int32_t e = 0; e < self->depth; e++) {
         const struct tt_lazy_entry *entry = &self->entries[e];
         tt_assert(entry->first == at);

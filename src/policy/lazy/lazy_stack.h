@@ -54,7 +54,8 @@ struct tt_lazy_entry {
 };
 
 struct tt_lazy_stack {
-    struct tt_lazy_entry *entries;  /* [capacity]; the top is entries[depth - 1] */
+    struct tt_lazy_entry *entries;  /* [capacity] */
+    struct tt_lazy_entry *top;      /* entries[depth - 1]; NULL: there is none */
     struct tt_lazy_member *members; /* [capacity] */
     struct tt_lazy_member *scratch; /* [capacity] */
     int32_t *rows_of_model;         /* [models]: rows of each in all entries */
@@ -69,7 +70,7 @@ TT_MUST_CHECK enum tt_err tt_lazy_stack_init(struct tt_lazy_stack *self, int32_t
 void tt_lazy_stack_fini(struct tt_lazy_stack *self);
 
 static inline struct tt_lazy_entry *tt_lazy_stack_top(const struct tt_lazy_stack *self) {
-    return self->depth ? &self->entries[self->depth - 1] : NULL;
+    return self->top;
 }
 /* D2: rows of the top entry whose requests have no slots yet. */
 int32_t tt_lazy_stack_slots_lacking(const struct tt_lazy_stack *self);
