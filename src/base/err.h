@@ -28,6 +28,9 @@ enum tt_err {
 };
 
 #define TT_MUST_CHECK __attribute__((warn_unused_result))
+/* A function that its callers need seldom. Inlined, it would make them save registers and guard
+ * their stack at each call. */
+#define TT_APART __attribute__((noinline))
 #define TT_PRINTF(format_index, first_arg) __attribute__((format(printf, format_index, first_arg)))
 
 /* A sentence for a person. Caller's memory; truncated, never overrun. */

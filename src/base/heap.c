@@ -27,9 +27,7 @@ void tt_heap_fini(struct tt_heap *self) {
 }
 
 static bool before(const struct tt_heap_entry *a, const struct tt_heap_entry *b) {
-    if (a->key != b->key)
-        return a->key < b->key;
-    return a->tie < b->tie;
+    return a->key < b->key || (a->key == b->key && a->tie < b->tie);
 }
 
 static void place(struct tt_heap *self, int32_t at, struct tt_heap_entry entry) {
@@ -37,9 +35,11 @@ static void place(struct tt_heap *self, int32_t at, struct tt_heap_entry entry) 
     self->position[entry.id] = at;
 }
 
+static int32_t parent_of(int32_t at) { return (int32_t)((uint32_t)(at - 1) / ARITY); }
+
 static void rise(struct tt_heap *self, int32_t at, struct tt_heap_entry entry) {
     while (at > 0) {
-        int32_t parent = (at - 1) / ARITY;
+        int32_t parent = parent_of(at);
         if (!before(&entry, &self->entries[parent]))
             break;
         place(self, at, self->entries[parent]);
@@ -54,14 +54,14 @@ static void sink(struct tt_heap *self, int32_t at, struct tt_heap_entry entry) {
         if (first >= self->count)
             break;
         int32_t end = first + ARITY < self->count ? first + ARITY : self->count;
-        int32_t smallest = first;
-        for (int32_t child = first + 1; child < end; child++)
-            if (before(&self->entries[child], &self->entries[smallest]))
+        const struct tt_heap_entry *smallest = &self->entries[first];
+        for (const struct tt_heap_entry *child = smallest + 1; child < &self->entries[end]; child++)
+            if (before(child, smallest))
                 smallest = child;
-        if (!before(&self->entries[smallest], &entry))
+        if (!before(smallest, &entry))
             break;
-        place(self, at, self->entries[smallest]);
-        at = smallest;
+        place(self, at, *smallest);
+        at = (int32_t)(smallest - self->entries);
     }
     place(self, at, entry);
 }
@@ -72,11 +72,21 @@ void tt_heap_set(struct tt_heap *self, int32_t id, int64_t key, int32_t tie) {
     int32_t at = self->position[id];
     if (at < 0) {
         rise(self, self->count++, entry);
-    } else if (before(&entry, &self->entries[at])) {
-        rise(self, at, entry);
-    } else if (before(&self->entries[at], &entry)) { /* the same key again moves nothing */
-        sink(self, at, entry);
+        return;
     }
+    /* Most new keys leave the entry where it is. */
+    struct tt_heap_entry *old = &self->entries[at];
+    if (before(&entry, old)) {
+        if (at > 0 && before(&entry, &self->entries[parent_of(at)])) {
+            rise(self, at, entry);
+            return;
+        }
+    } else if (at * ARITY + 1 < self->count && before(old, &entry)) {
+        sink(self, at, entry);
+        return;
+    }
+    old->key = key;
+    old->tie = tie;
 }
 
 void tt_heap_take_out(struct tt_heap *self, int32_t id) {
@@ -86,7 +96,7 @@ void tt_heap_take_out(struct tt_heap *self, int32_t id) {
     struct tt_heap_entry last = self->entries[--self->count];
     if (last.id == id)
         return;
-    if (at > 0 && before(&last, &self->entries[(at - 1) / ARITY]))
+    if (at > 0 && before(&last, &self->entries[parent_of(at)]))
         rise(self, at, last);
     else
         sink(self, at, last);
@@ -96,6 +106,6 @@ void tt_heap_check(const struct tt_heap *self) {
     for (int32_t at = 0; at < self->count; at++) {
         tt_assert(self->position[self->entries[at].id] == at);
         if (at > 0)
-            tt_assert(!before(&self->entries[at], &self->entries[(at - 1) / ARITY]));
+            tt_assert(!before(&self->entries[at], &self->entries[parent_of(at)]));
     }
 }

@@ -44,7 +44,7 @@ static void grow(struct tt_histogram *self, int32_t bucket) {
     self->capacity = capacity;
 }
 
-static void add_times(struct tt_histogram *self, int32_t bucket, uint64_t times) {
+TT_APART static void add_times(struct tt_histogram *self, int32_t bucket, uint64_t times) {
     if (bucket >= self->capacity)
         grow(self, bucket);
     if (self->capacity > 0)
@@ -53,11 +53,6 @@ static void add_times(struct tt_histogram *self, int32_t bucket, uint64_t times)
 
 void tt_histogram_add(struct tt_histogram *self, int64_t value) {
     tt_assert(value >= 0);
-    int32_t bucket = bucket_of(value);
-    if (__builtin_expect(bucket < self->capacity, 1))
-        self->counts[bucket]++;
-    else
-        add_times(self, bucket, 1);
     self->count++;
     if (__builtin_add_overflow(self->sum, value, &self->sum))
         self->sum = INT64_MAX;
@@ -65,6 +60,11 @@ void tt_histogram_add(struct tt_histogram *self, int64_t value) {
         self->minimum = value;
     if (value > self->maximum)
         self->maximum = value;
+    int32_t bucket = bucket_of(value);
+    if (__builtin_expect(bucket < self->capacity, 1))
+        self->counts[bucket]++;
+    else
+        add_times(self, bucket, 1);
 }
 
 void tt_histogram_merge(struct tt_histogram *self, const struct tt_histogram *other) {
