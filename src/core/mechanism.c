@@ -154,7 +154,7 @@ void tt_mechanism_observe(struct tt_mechanism *self, struct tt_observer *observe
     *at = observer;
 }
 
-static void notify(const struct tt_mechanism *self, struct tt_event event) {
+TT_APART static void notify(const struct tt_mechanism *self, struct tt_event event) {
     event.now = self->now;
     event.domain = self;
     for (struct tt_observer *at = self->observers; at; at = at->next)
@@ -215,7 +215,7 @@ static bool learn_outputs(struct tt_belief *belief, const struct tt_task *task) 
     return moved;
 }
 
-static void learn(struct tt_mechanism *self, int64_t now, const struct tt_task *task) {
+TT_APART static void learn(struct tt_mechanism *self, int64_t now, const struct tt_task *task) {
     struct tt_belief *belief = self->beliefs[task->model];
     bool moved = tt_belief_finished(belief, task);
     if (belief->outputs && !task->items[0].subgraph)
@@ -232,7 +232,7 @@ static void tell_network(struct tt_mechanism *self, int64_t now, int32_t network
             tell_executor(self, now, e, TT_CHANGE_BELIEF);
 }
 
-static void feed_delays(struct tt_mechanism *self, int64_t now) {
+TT_APART static void feed_delays(struct tt_mechanism *self, int64_t now) {
     self->delays_starve = false;
     self->delays_dropped_at = TT_NEVER;
     for (int32_t i = 0; i < self->executor_capacity; i++)
@@ -241,8 +241,8 @@ static void feed_delays(struct tt_mechanism *self, int64_t now) {
 }
 
 /* Counts a request that ends, for early refusal. */
-static void note_end(struct tt_mechanism *self, const struct tt_request *request,
-                     enum tt_ending ending, enum tt_drop_reason reason) {
+TT_APART static void note_end(struct tt_mechanism *self, const struct tt_request *request,
+                              enum tt_ending ending, enum tt_drop_reason reason) {
     struct tt_overload *overload = &self->overloads[request->model];
     if (ending == TT_ENDING_DONE) {
         tt_overload_served(overload, request->rows);
@@ -253,8 +253,8 @@ static void note_end(struct tt_mechanism *self, const struct tt_request *request
     }
 }
 
-static void note_drop(struct tt_mechanism *self, const struct tt_request *request,
-                      enum tt_drop_reason reason) {
+TT_APART static void note_drop(struct tt_mechanism *self, const struct tt_request *request,
+                               enum tt_drop_reason reason) {
     if (self->beliefs && (reason == TT_DROP_DEADLINE || reason == TT_DROP_EARLY))
         tt_belief_dropped(self->beliefs[request->model], self->now);
     if (self->delays && reason == TT_DROP_DEADLINE)
@@ -274,16 +274,16 @@ int64_t tt_mechanism_ahead_ns(const struct tt_mechanism *self, const struct tt_r
     return tt_backlog_ahead(&self->backlog, request, self->executors_up);
 }
 
-static void report_end(struct tt_mechanism *self, struct tt_request *request, enum tt_ending ending,
-                       enum tt_drop_reason reason) {
+static inline void report_end(struct tt_mechanism *self, struct tt_request *request,
+                              enum tt_ending ending, enum tt_drop_reason reason) {
     NOTIFY(self, .kind = TT_EVENT_ENDED, .request = request, .ending = ending, .reason = reason);
     self->ended[ending]++;
     self->carrier.ended(self->carrier.context, self->now, request, ending, reason);
 }
 
 /* Reports the end; the request's memory stays. */
-static void tell_end(struct tt_mechanism *self, struct tt_request *request, enum tt_ending ending,
-                     enum tt_drop_reason reason) {
+static inline void tell_end(struct tt_mechanism *self, struct tt_request *request,
+                            enum tt_ending ending, enum tt_drop_reason reason) {
     tt_waiting_end(self, request);
     if (self->overloads)
         note_end(self, request, ending, reason);
@@ -294,7 +294,7 @@ static void tell_end(struct tt_mechanism *self, struct tt_request *request, enum
     report_end(self, request, ending, reason);
 }
 
-static void let_go(struct tt_mechanism *self, struct tt_request *request) {
+static inline void let_go(struct tt_mechanism *self, struct tt_request *request) {
     tt_assert(request->cells_in_flight == 0);
     if (request->graph)
         self->carrier.gone(self->carrier.context, request);
@@ -360,7 +360,7 @@ static bool drops(const struct tt_queue_rule *rule, enum tt_drop_reason excess) 
 }
 
 /* Admits the request, late or in time, or ends it; false: it has ended. */
-static bool admit(struct tt_mechanism *self, int64_t now, struct tt_request *request) {
+TT_APART static bool admit(struct tt_mechanism *self, int64_t now, struct tt_request *request) {
     enum tt_drop_reason excess = excess_of(self, now, request);
     self->allowed_ns[request->handle.index] = TT_NEVER;
     if (drops(tt_waiting_rule(self, request), excess)) {
@@ -394,8 +394,8 @@ static void release(void *context, struct tt_cell_subgraph *subgraph) {
     self->ops->released(self->policy, self->now, subgraph);
 }
 
-static void release_first(struct tt_mechanism *self, struct tt_cell_graph *graph,
-                          struct tt_request *request) {
+TT_APART static void release_first(struct tt_mechanism *self, struct tt_cell_graph *graph,
+                                   struct tt_request *request) {
     for (int32_t i = 0; i < graph->subgraph_count; i++) {
         struct tt_cell_subgraph *subgraph = &graph->subgraphs[i];
         subgraph->request = request;
@@ -562,7 +562,7 @@ static void count_tokens(const struct tt_mechanism *self, const struct tt_task *
     }
 }
 
-static void settle_cells(struct tt_mechanism *self, struct tt_task *task) {
+TT_APART static void settle_cells(struct tt_mechanism *self, struct tt_task *task) {
     tt_assert(task->outcome == TT_OUTCOME_DONE || task->outcome == TT_OUTCOME_FAILED);
     bool failed = task->outcome == TT_OUTCOME_FAILED;
     const struct tt_step_model *model = self->models[task->model];
@@ -576,7 +576,7 @@ static void settle_cells(struct tt_mechanism *self, struct tt_task *task) {
 
 /* Called after the policy's `finished`. Reports the end of each request that left because of a
  * cell, and releases it with its last cell. */
-static void end_cells(struct tt_mechanism *self, const struct tt_task *task) {
+TT_APART static void end_cells(struct tt_mechanism *self, const struct tt_task *task) {
     for (int32_t i = 0; i < task->count; i++) {
         const struct tt_task_item *item = &task->items[i];
         struct tt_request *request = item->request;
@@ -738,7 +738,7 @@ static void arrive_again(struct tt_mechanism *self, int64_t now, struct tt_reque
 }
 
 /* Takes the waiting requests from the policy that cannot meet their deadline any more. */
-static void expire(struct tt_mechanism *self, int64_t now) {
+TT_APART static void expire(struct tt_mechanism *self, int64_t now) {
     const struct tt_heap_entry *top;
     while ((top = tt_heap_top(&self->latest)) && top->key < now) {
         struct tt_request *request = tt_request_pool_at(&self->requests, (uint32_t)top->id);
@@ -759,7 +759,7 @@ static void expire(struct tt_mechanism *self, int64_t now) {
 }
 
 /* Gives the oldest late requests the turns that are due. */
-static void give_turns(struct tt_mechanism *self, int64_t now) {
+TT_APART static void give_turns(struct tt_mechanism *self, int64_t now) {
     const struct tt_heap_entry *top;
     while ((top = tt_heap_top(&self->by_age))) {
         struct tt_request *request = tt_request_pool_at(&self->requests, (uint32_t)top->id);
@@ -773,15 +773,20 @@ static void give_turns(struct tt_mechanism *self, int64_t now) {
     }
 }
 
-/* Lets the requests that were made late during decide arrive again. False: there are none. */
-static bool readmit(struct tt_mechanism *self, int64_t now) {
-    struct tt_list_node *node = tt_list_first(&self->late);
-    bool any = node != NULL;
-    for (; node; node = tt_list_first(&self->late)) {
+/* Lets the requests that were made late during decide arrive again. */
+TT_APART static void readmit(struct tt_mechanism *self, int64_t now) {
+    struct tt_list_node *node;
+    while ((node = tt_list_first(&self->late))) {
         tt_list_remove(node);
         arrive_again(self, now, TT_CONTAINER_OF(node, struct tt_request, link));
     }
-    return any;
+}
+
+static void decide(struct tt_mechanism *self, int64_t now) {
+    self->deciding = true;
+    self->ops->decide(self->policy, now, self);
+    self->deciding = false;
+    tt_assert(self->building == NULL);
 }
 
 void tt_mechanism_decide(struct tt_mechanism *self, int64_t now) {
@@ -793,12 +798,11 @@ void tt_mechanism_decide(struct tt_mechanism *self, int64_t now) {
         expire(self, now);
     if (self->by_age.count > 0)
         give_turns(self, now);
-    do {
-        self->deciding = true;
-        self->ops->decide(self->policy, now, self);
-        self->deciding = false;
-        tt_assert(self->building == NULL);
-    } while (readmit(self, now)); /* ends, since a request is made late only once */
+    decide(self, now);
+    while (!tt_list_empty(&self->late)) { /* ends, since a request is made late only once */
+        readmit(self, now);
+        decide(self, now);
+    }
     if (self->beliefs) {
         self->lateness.due_at = tt_mechanism_next_at(self);
         self->due_known = true;
@@ -911,7 +915,7 @@ static void check_mixed(const struct tt_mechanism *self, const struct tt_task *t
 }
 
 /* All cells are in the task, so the cells that read them may follow in the next one. */
-static void submit_cells(const struct tt_mechanism *self, struct tt_task *task) {
+TT_APART static void submit_cells(const struct tt_mechanism *self, struct tt_task *task) {
     tt_assert(task->rows <=
               tt_step_max_rows(self->models[task->model], task->first_step, task->last_step));
     task->walk = TT_WALK_ONCE;

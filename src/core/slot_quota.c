@@ -25,11 +25,3 @@ void tt_slot_quota_take(struct tt_mechanism *self, const struct tt_task *task) {
         task->items[i].request->keeps_slots = true;
     self->kept_rows[task->model] += lacking;
 }
-
-void tt_slot_quota_settle(struct tt_mechanism *self, struct tt_request *request) {
-    if (request->keeps_slots || request->state != TT_REQUEST_QUEUED || request->step == 0 ||
-        self->models[request->model]->slots == 0)
-        return;
-    request->keeps_slots = true;
-    self->kept_rows[request->model] += request->rows;
-}

@@ -22,7 +22,13 @@
 void tt_slot_quota_take(struct tt_mechanism *self, const struct tt_task *task);
 /* Called when the request is back from a task. If it stands between two steps, it keeps slots, even
  * if none are left (a recurrent block may diverge unasked). */
-void tt_slot_quota_settle(struct tt_mechanism *self, struct tt_request *request);
+static inline void tt_slot_quota_settle(struct tt_mechanism *self, struct tt_request *request) {
+    if (request->state != TT_REQUEST_QUEUED || request->keeps_slots || request->step == 0 ||
+        self->models[request->model]->slots == 0)
+        return;
+    request->keeps_slots = true;
+    self->kept_rows[request->model] += request->rows;
+}
 /* The request leaves. */
 static inline void tt_slot_quota_give(struct tt_mechanism *self, const struct tt_request *request) {
     if (!request->keeps_slots)

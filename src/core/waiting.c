@@ -5,15 +5,6 @@
 enum { PAUSE = 8 };       /* share of a request's time between two looks at it */
 enum { LEAST_TIMES = 4 }; /* its time alone: to end behind a running batch, and in its own */
 
-const struct tt_queue_rule *tt_waiting_rule(const struct tt_mechanism *self,
-                                            const struct tt_request *request) {
-    const struct tt_step_model *model = self->models[request->model];
-    if (!model->rules)
-        return NULL;
-    tt_assert(request->priority >= 0 && request->priority < model->rule_count);
-    return &model->rules[request->priority];
-}
-
 int32_t *tt_waiting_count(const struct tt_mechanism *self, const struct tt_request *request) {
     return &self->waiting[(ptrdiff_t)request->model * (TT_QUEUE_MAX_LEVELS + 1) +
                           request->priority];

@@ -14,8 +14,14 @@
 #include "core/mechanism.h"
 
 /* The rule for the request; NULL: its model has none. */
-const struct tt_queue_rule *tt_waiting_rule(const struct tt_mechanism *self,
-                                            const struct tt_request *request);
+static inline const struct tt_queue_rule *tt_waiting_rule(const struct tt_mechanism *self,
+                                                          const struct tt_request *request) {
+    const struct tt_step_model *model = self->models[request->model];
+    if (!model->rules)
+        return NULL;
+    tt_assert(request->priority >= 0 && request->priority < model->rule_count);
+    return &model->rules[request->priority];
+}
 /* The number of requests that wait in the request's level. Only with rules. */
 int32_t *tt_waiting_count(const struct tt_mechanism *self, const struct tt_request *request);
 /* The last instant at which the request may start in time if it runs alone; TT_NEVER: it has no
