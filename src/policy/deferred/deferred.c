@@ -29,7 +29,7 @@ static void publish(struct tt_policy *self, int64_t now, int32_t model) {
     tt_deferred_rank_candidate(&self->rank, now, &candidate);
 }
 
-static void measure(struct tt_policy *self, int64_t now) {
+TT_APART static void measure(struct tt_policy *self, int64_t now) {
     int64_t elapsed_ns;
     if (!tt_deferred_model_tick(&self->model, now, &elapsed_ns))
         return;
@@ -57,8 +57,8 @@ static inline void drop_given_up(struct tt_policy *self, struct tt_mechanism *ac
         drop_all(self, actions);
 }
 
-static void grant(struct tt_policy *self, int64_t now, struct tt_deferred_grant *granted,
-                  struct tt_mechanism *actions) {
+TT_APART static void grant(struct tt_policy *self, int64_t now, struct tt_deferred_grant *granted,
+                           struct tt_mechanism *actions) {
     struct tt_deferred_batch batch;
     struct tt_deferred_dispatched answer;
     granted->delay = tt_mechanism_delay(self->domain, granted->executor, self->model.options.delay);
@@ -88,7 +88,8 @@ static void grant(struct tt_policy *self, int64_t now, struct tt_deferred_grant 
 static void deferred_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     if (self->domain->beliefs)
         self->model.options.lateness_ns = self->domain->lateness.believed_ns;
-    measure(self, now);
+    if (tt_deferred_model_tick_due(&self->model, now))
+        measure(self, now);
     for (int32_t i = 0; i < self->changed_count; i++) {
         self->is_changed[self->changed[i]] = false;
         publish(self, now, self->changed[i]);

@@ -701,15 +701,10 @@ void tt_deferred_model_granted(struct tt_deferred_model *self, int64_t now,
     q->back_at = out_dispatched->free_at + q->centre[rows] / 2;
 }
 
-int64_t tt_deferred_model_next_at(const struct tt_deferred_model *self) {
-    const struct tt_heap_entry *top = tt_heap_top(&self->timers);
-    return top ? top->key : TT_NEVER;
-}
-
 /* ---- rates and minimum sizes ---- */
 
 bool tt_deferred_model_tick(struct tt_deferred_model *self, int64_t now, int64_t *out_elapsed_ns) {
-    if (now < self->next_tick_at)
+    if (!tt_deferred_model_tick_due(self, now))
         return false;
     bool first = self->next_tick_at == INT64_MIN;
     *out_elapsed_ns = now - self->tick_at;

@@ -119,6 +119,7 @@
 #define TT_POLICY_DEFERRED_DEFERRED_MODEL_H
 
 #include "base/heap.h"
+#include "base/instant.h"
 #include "core/step_model.h"
 #include "core/ticket.h"
 #include "policy/deferred/deferred_messages.h"
@@ -253,12 +254,19 @@ static inline int32_t tt_deferred_model_due(const struct tt_deferred_model *self
 }
 /* The instant of the next timer; TT_NEVER: none. Rates need no timer: the next event updates them.
  */
-int64_t tt_deferred_model_next_at(const struct tt_deferred_model *self);
+static inline int64_t tt_deferred_model_next_at(const struct tt_deferred_model *self) {
+    const struct tt_heap_entry *top = tt_heap_top(&self->timers);
+    return top ? top->key : TT_NEVER;
+}
 
 /* True if `measure` is due. Its instants are the multiples of 100 ms; 100 ms are added for every
  * thousand models, so that at most 10,000 models are measured per second. The first call only
  * starts the clock. */
 bool tt_deferred_model_tick(struct tt_deferred_model *self, int64_t now, int64_t *out_elapsed_ns);
+/* False if `tick` has nothing to do yet. */
+static inline bool tt_deferred_model_tick_due(const struct tt_deferred_model *self, int64_t now) {
+    return now >= self->next_tick_at;
+}
 /* Closes the model's rate window of `elapsed_ns`. Reports the device time that the model needs. */
 void tt_deferred_model_measure(struct tt_deferred_model *self, int32_t model, int64_t elapsed_ns,
                                struct tt_deferred_load *out_load);
