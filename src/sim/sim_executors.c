@@ -18,11 +18,6 @@ static void refresh_device(struct tt_simulation *self, int32_t device) {
         tt_heap_set(&self->device_ends, device, at, device);
 }
 
-int32_t tt_sim_max_output(const struct tt_simulation *self, int32_t model) {
-    const int32_t *quantiles = self->models[model].step_model->output_quantiles;
-    return quantiles ? quantiles[TT_QUANTILES - 1] : INT32_MAX;
-}
-
 /* The real number of repeats of a request in a recurrent block. */
 static int32_t rounds_of(const struct tt_simulation *self, const struct tt_request *request,
                          enum tt_step_kind kind) {
@@ -59,17 +54,28 @@ static struct tt_walk_members members_of(struct walkers *walkers) {
 }
 
 /* The requests of a task begin. */
-static void note_start(struct tt_simulation *self, struct tt_task *task, int32_t step) {
-    if (task->started_at < 0)
-        task->started_at = self->now;
+static void note_start(struct tt_simulation *self, struct tt_task *task) {
+    task->started_at = self->now;
     for (int32_t i = 0; i < task->count; i++) {
         struct tt_sim_request *request = &self->requests[task->items[i].request->handle.index];
         if (request->started_at < 0)
             request->started_at = self->now;
-        self->numbers[i] = request->number;
     }
+}
+
+/* The numbers of the task's requests, as scratch; NULL: the observer does not read them. */
+static const int64_t *numbers_of(struct tt_simulation *self, const struct tt_task *task) {
+    if (self->observer.ignores_numbers)
+        return NULL;
+    for (int32_t i = 0; i < task->count; i++)
+        self->numbers[i] = self->requests[task->items[i].request->handle.index].number;
+    return self->numbers;
+}
+
+static void tell_start(struct tt_simulation *self, const struct tt_task *task, int32_t step) {
     if (self->observer.step_started)
-        self->observer.step_started(self->observer.context, self->now, task, step, self->numbers);
+        self->observer.step_started(self->observer.context, self->now, task, step,
+                                    numbers_of(self, task));
 }
 
 /* Starts the current step of the task's walk. */
@@ -79,7 +85,9 @@ static void start_step(struct tt_simulation *self, struct tt_task *task) {
     const struct tt_profile *profile = self->models[task->model].step_model->steps[step].profile;
     executor->phase = TT_SIM_RUNNING;
     int64_t beside_ns = executor->walked ? 0 : self->task_ns;
-    note_start(self, task, step);
+    if (!executor->walked)
+        note_start(self, task);
+    tell_start(self, task, step);
     int64_t work_ns = tt_step_work(profile, task, self->jitter_permille, &self->prng);
     if (self->spread)
         work_ns = work_ns * tt_spread_draw(self->spread, &self->prng) / 1000;
@@ -123,7 +131,8 @@ static void start_first(struct tt_simulation *self, struct tt_task *task) {
 static void enter(struct tt_simulation *self, struct tt_task *task) {
     struct tt_sim_executor *executor = &self->executors[task->executor];
     if (self->insides) {
-        note_start(self, task, task->first_step);
+        note_start(self, task);
+        tell_start(self, task, task->first_step);
         tt_sim_inside_begin(self, task);
         return;
     }
@@ -219,6 +228,9 @@ static int32_t output_of(const struct tt_simulation *self, const struct tt_reque
 /* Sets where each member stands after the walk. */
 static void settle_walk(struct tt_simulation *self, const struct tt_walk *walk,
                         struct tt_task *task) {
+    bool decodes = walk->model->output_quantiles != NULL;
+    if (walk->block.first < 0 && !(decodes && self->mechanism.learns_outputs))
+        return; /* all go on with the step after the last one done, as the items say */
     struct tt_walk_members members = members_of(&(struct walkers){self, task});
     for (int32_t i = 0; i < task->count; i++) {
         struct tt_walk_place place = tt_walk_place_of(walk, &members, i);
@@ -340,7 +352,7 @@ static void go_on(struct tt_simulation *self, int32_t number) {
     start_step(self, task);
 }
 
-void tt_sim_executors_continue(struct tt_simulation *self) {
+void tt_sim_executors_go_on(struct tt_simulation *self) {
     for (int32_t i = 0; i < self->between_count; i++)
         if (self->executors[self->between[i]].phase == TT_SIM_BETWEEN)
             go_on(self, self->between[i]);

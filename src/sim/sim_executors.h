@@ -21,13 +21,25 @@ void tt_sim_executor_abort(void *context, int64_t now, int32_t number);
 /* Reports this instant's events to the mechanism: executors that appear, phases and steps that
  * end. */
 void tt_sim_executors_report(struct tt_simulation *self);
+/* False if it has nothing to report now, which is so at most arrivals. */
+static inline bool tt_sim_executors_report_due(const struct tt_simulation *self) {
+    return self->has_server || tt_sim_next_at(&self->device_ends) <= self->now ||
+           tt_sim_next_at(&self->due) <= self->now || tt_sim_next_at(&self->appearing) <= self->now;
+}
 /* Called after the policy's decision: tasks between two steps continue, unless they must yield. */
-void tt_sim_executors_continue(struct tt_simulation *self);
+void tt_sim_executors_go_on(struct tt_simulation *self);
+static inline void tt_sim_executors_continue(struct tt_simulation *self) {
+    if (self->between_count > 0)
+        tt_sim_executors_go_on(self);
+}
 /* The absent executor appears at `at`; TT_NEVER: it stays absent. */
 void tt_sim_executor_plan(struct tt_simulation *self, int32_t number, int64_t at);
 /* The executor, which has no task, is absent from now on. */
 void tt_sim_executor_leave(struct tt_simulation *self, int32_t number);
 /* L3: the output length at which the model's decoder is stopped. */
-int32_t tt_sim_max_output(const struct tt_simulation *self, int32_t model);
+static inline int32_t tt_sim_max_output(const struct tt_simulation *self, int32_t model) {
+    const int32_t *quantiles = self->models[model].step_model->output_quantiles;
+    return quantiles ? quantiles[TT_QUANTILES - 1] : INT32_MAX;
+}
 
 #endif

@@ -125,9 +125,9 @@ const struct tt_token_slo *tt_sim_inside_token_slo(const struct tt_simulation *s
 
 /* ---- time ---- */
 
-int64_t tt_sim_insides_next_at(const struct tt_simulation *self) {
+int64_t tt_sim_insides_earliest(const struct tt_simulation *self) {
     int64_t at = TT_NEVER;
-    for (int32_t d = 0; self->insides && d < self->device_count; d++)
+    for (int32_t d = 0; d < self->device_count; d++)
         at = tt_instant_min(at, tt_simulation_next_at(self->insides[d].inner));
     return at;
 }

@@ -26,7 +26,10 @@ void tt_sim_insides_fini(struct tt_simulation *self);
  * scheduler before it does not decide by them. */
 const struct tt_token_slo *tt_sim_inside_token_slo(const struct tt_simulation *self, int32_t model);
 /* The next instant at which anything happens inside; TT_NEVER: none. */
-int64_t tt_sim_insides_next_at(const struct tt_simulation *self);
+int64_t tt_sim_insides_earliest(const struct tt_simulation *self);
+static inline int64_t tt_sim_insides_next_at(const struct tt_simulation *self) {
+    return self->insides ? tt_sim_insides_earliest(self) : TT_NEVER;
+}
 /* What happens inside at this instant. */
 void tt_sim_insides_run(struct tt_simulation *self);
 /* Hands the requests of a task over, which starts. */

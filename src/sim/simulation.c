@@ -44,10 +44,8 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
             ended_at = tt_copy_engine_add(&self->copies_out[0], now, bytes);
         tt_input_pool_left(&self->pool, now, request);
     }
-    const struct tt_sim_request refused = {
-        .number = self->admitted, .started_at = -1, .elapsed_ns = self->admitted_elapsed_ns};
     const struct tt_sim_request *known =
-        self->admitting ? &refused : &self->requests[request->handle.index];
+        self->admitting ? &self->admitted : &self->requests[request->handle.index];
     bool is_done = ending == TT_ENDING_DONE;
     const struct tt_token_slo *slo = self->insides
                                          ? tt_sim_inside_token_slo(self, request->model)
@@ -70,8 +68,8 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
 /* ---- events reported to the mechanism ---- */
 
 /* The domain has no room: the request is dropped and never enters it. */
-static void turn_away(struct tt_simulation *self, const struct tt_sim_arrival *arrival,
-                      int64_t number) {
+TT_APART static void turn_away(struct tt_simulation *self, const struct tt_sim_arrival *arrival,
+                               int64_t number) {
     self->events++;
     struct tt_sim_ending report = {.number = number,
                                    .arrived_at = arrival->at - arrival->elapsed_ns,
@@ -98,12 +96,10 @@ static int32_t *copy_ends(const struct tt_sim_given *given) {
     return ends;
 }
 
-/* Sets the arrival's graph and, for recorders, its specs; neither if the policy does not work by
- * cells. Returns the ends of given chains, the caller's. */
+/* For policies that work by cells: sets the arrival's graph and, for recorders, its specs. Returns
+ * the ends of given chains, the caller's. */
 static int32_t *unfold(struct tt_simulation *self, const struct tt_sim_arrival *arrival,
                        int64_t number, struct tt_arrival *out_arrived) {
-    if (!tt_policy_runs_cells(self->mechanism.traits))
-        return NULL;
     const struct tt_sim_model *model = &self->models[arrival->model];
     struct tt_cell_graph *graph = NULL;
     struct tt_sim_given given = {0};
@@ -140,12 +136,14 @@ static void admit(struct tt_simulation *self, const struct tt_sim_arrival *arriv
                                  .length = arrival->length,
                                  .priority = arrival->priority,
                                  .deadline_at = arrival->deadline_at};
-    int32_t *ends = unfold(self, arrival, number, &arrived);
+    int32_t *ends = NULL;
+    if (tt_policy_runs_cells(self->mechanism.traits))
+        ends = unfold(self, arrival, number, &arrived);
     struct tt_request *request = NULL;
     bool fits = !self->pooled || arrival->rows <= self->pool.rings[arrival->model].capacity;
     self->admitting = true;
-    self->admitted = number;
-    self->admitted_elapsed_ns = arrival->elapsed_ns;
+    self->admitted.number = number;
+    self->admitted.elapsed_ns = arrival->elapsed_ns;
     if (!fits || tt_mechanism_arrived(&self->mechanism, self->now, &arrived, &request) != TT_OK) {
         tt_cell_graph_free(arrived.graph);
         turn_away(self, arrival, number);
@@ -231,8 +229,10 @@ void tt_simulation_wake(struct tt_simulation *self) {
 
 /* Reports all events of the instant, before the policy decides. */
 static void tell(struct tt_simulation *self) {
-    tt_sim_insides_run(self);
-    tt_sim_executors_report(self);
+    if (self->insides)
+        tt_sim_insides_run(self);
+    if (tt_sim_executors_report_due(self))
+        tt_sim_executors_report(self);
     while (self->more && self->next.at <= self->now)
         arrive(self);
     while (tt_cancel_heap_next_at(&self->cancels) <= self->now)
@@ -433,6 +433,7 @@ enum tt_err tt_simulation_new(const struct tt_sim_options *options,
     self->noise = options->noise;
     self->perturbations = options->perturbations;
     self->perturbation_count = options->perturbation_count;
+    self->admitted.started_at = -1;
     self->timer_at = TT_NEVER;
     self->seed = options->seed;
     tt_prng_init(&self->prng, options->seed, UINT64_C(0x6a69747465720000));

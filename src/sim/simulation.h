@@ -99,11 +99,12 @@ struct tt_sim_observer {
     void *context;
     void (*ended)(void *context, const struct tt_sim_ending *ending);
     /* A step begins on the task's executor. request_numbers are in batch order and valid during
-     * the call. */
+     * the call; NULL with `ignores_numbers`. */
     void (*step_started)(void *context, int64_t now, const struct tt_task *task, int32_t step,
                          const int64_t *request_numbers);
     /* The step ended; step -1: ABORT stopped it at this instant. */
     void (*step_ended)(void *context, int64_t now, const struct tt_task *task, int32_t step);
+    bool ignores_numbers; /* for tasks of many steps, which then pay for their members only once */
 };
 
 struct tt_sim_device {

@@ -76,9 +76,8 @@ struct tt_simulation {
     struct tt_sim_source source;
     struct tt_sim_observer observer;
     struct tt_sim_arrival next; /* the next arrival; valid if `more` */
-    bool admitting;   /* an arrival is being admitted: a rule of its queue may reject it */
-    int64_t admitted; /* its number */
-    int64_t admitted_elapsed_ns;
+    bool admitting; /* an arrival is being admitted: a rule of its queue may reject it */
+    struct tt_sim_request admitted; /* its number and elapsed_ns; it has not started */
     bool more, any_exit, check;
     bool reported;   /* the mechanism has received an event at this instant */
     int64_t arrived; /* number of the next arrival */

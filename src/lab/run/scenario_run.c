@@ -181,7 +181,9 @@ static enum tt_err simulate(struct run *run, bool check, const volatile sig_atom
         .observer = {.context = run,
                      .ended = on_ended,
                      .step_started = on_step_started,
-                     .step_ended = on_step_ended},
+                     .step_ended = on_step_ended,
+                     .ignores_numbers =
+                         !run->tasks.out.file && !(run->also && run->also->step_started)},
         .create_policy = create_policy,
         .create_context = run};
     struct tt_inside_run inside = {0};
