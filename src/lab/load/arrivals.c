@@ -74,15 +74,11 @@ static int64_t draw(const struct tt_arrivals *self, struct tt_prng *prng) {
     return TT_DRAW_ONE;
 }
 
-/* The next gap of the model's stream, from those that are kept or drawn. */
-static int64_t draw_unit(struct tt_arrivals *self, int32_t model) {
+/* The gap behind those that are kept, which is kept as well while there is room. */
+static int64_t draw_behind_kept(struct tt_arrivals *self, int32_t model) {
     struct stream *stream = &self->streams[model];
     struct tt_kept_gaps *all = self->options.kept_gaps;
-    if (!all)
-        return draw(self, &stream->prng);
     struct tt_kept_stream *kept = &all->streams[model];
-    if (stream->drawn < kept->count)
-        return kept->gaps[stream->drawn++];
     if (stream->drawn == kept->count && all->room > 0) {
         tt_kept_gaps_add(all, model, draw(self, &kept->prng));
         return kept->gaps[stream->drawn++];
@@ -92,6 +88,18 @@ static int64_t draw_unit(struct tt_arrivals *self, int32_t model) {
         stream->drawn++;
     }
     return draw(self, &stream->prng);
+}
+
+/* The next gap of the model's stream, from those that are kept or drawn. */
+static inline int64_t draw_unit(struct tt_arrivals *self, int32_t model) {
+    struct stream *stream = &self->streams[model];
+    const struct tt_kept_gaps *all = self->options.kept_gaps;
+    if (!all)
+        return draw(self, &stream->prng);
+    const struct tt_kept_stream *kept = &all->streams[model];
+    if (stream->drawn < kept->count)
+        return kept->gaps[stream->drawn++];
+    return draw_behind_kept(self, model);
 }
 
 static void seed_stream(struct tt_arrivals *self, int32_t model) {
@@ -122,13 +130,16 @@ static void enter_segment(struct tt_arrivals *self, int32_t model, int32_t segme
                                  : TT_NEVER;
 }
 
-/* Advances the stream by a variate of `unit` mean gaps (Q40). */
-static void spend(struct tt_arrivals *self, int32_t model, int64_t unit) {
+static unsigned __int128 fine_gap(int64_t unit, int64_t gap_fine) {
+    return ((unsigned __int128)(uint64_t)unit * (uint64_t)gap_fine) >> 40;
+}
+
+/* Advances the stream by a variate of `unit` mean gaps (Q40), across the ends of segments. */
+static void spend_in_segments(struct tt_arrivals *self, int32_t model, int64_t unit) {
     struct stream *stream = &self->streams[model];
     for (;;) {
         bool silent = stream->gap_fine == TT_NEVER;
-        unsigned __int128 needed =
-            silent ? 0 : ((unsigned __int128)(uint64_t)unit * (uint64_t)stream->gap_fine) >> 40;
+        unsigned __int128 needed = silent ? 0 : fine_gap(unit, stream->gap_fine);
         if (stream->segment_end_at == TT_NEVER) {
             if (silent)
                 stream->at = TT_NEVER;
@@ -152,17 +163,24 @@ static void spend(struct tt_arrivals *self, int32_t model, int64_t unit) {
     }
 }
 
+/* Advances the stream by a variate of `unit` mean gaps (Q40). */
+static inline void spend(struct tt_arrivals *self, int32_t model, int64_t unit) {
+    struct stream *stream = &self->streams[model];
+    if (stream->segment_end_at == TT_NEVER && stream->gap_fine != TT_NEVER)
+        move(stream, fine_gap(unit, stream->gap_fine));
+    else
+        spend_in_segments(self, model, unit);
+}
+
 /* The requests of a model for `every` requests of all, by its share. */
 static int64_t own_share(const struct tt_arrivals *self, int32_t model, int64_t every) {
     __int128 share = (__int128)every * self->models[model].weight + self->weight_sum - 1;
     return (int64_t)(share / self->weight_sum);
 }
 
-static void take_step(struct tt_arrivals *self, int32_t model) {
+TT_APART static void take_step(struct tt_arrivals *self, int32_t model) {
     struct stream *stream = &self->streams[model];
     const struct tt_arrivals_options *options = &self->options;
-    if (options->step_every <= 0 || stream->count < stream->next_step_at_count)
-        return;
     stream->next_step_at_count += own_share(self, model, options->step_every);
     stream->rate =
         tt_instant_min(tt_instant_add(stream->rate, options->step_rate), options->step_maximum);
@@ -278,7 +296,8 @@ bool tt_arrivals_next(void *context, struct tt_sim_arrival *out_arrival) {
         out_arrival->deadline_at = TT_NEVER;
     self->emitted++;
     stream->count++;
-    take_step(self, m);
+    if (self->options.step_every > 0 && stream->count >= stream->next_step_at_count)
+        take_step(self, m);
     spend(self, m, draw_unit(self, m));
     play_again(self, m);
     return true;

@@ -46,7 +46,7 @@ void tt_draw_tables_init(struct tt_draw_tables *self) {
     }
 }
 
-int64_t tt_draw_log2(const struct tt_draw_tables *self, uint64_t value) {
+static inline int64_t log2_of(const struct tt_draw_tables *self, uint64_t value) {
     tt_assert(value > 0);
     int32_t exponent = 63 - __builtin_clzll(value);
     uint64_t mantissa_q63 = value << (63 - exponent); /* [1, 2) */
@@ -63,6 +63,10 @@ int64_t tt_draw_log2(const struct tt_draw_tables *self, uint64_t value) {
     const int64_t inverse_ln2_q61 = INT64_C(3326628274461080623);
     int64_t log2_q40 = (int64_t)(((__int128)ln_q60 * inverse_ln2_q61) >> 81);
     return ((int64_t)exponent << TT_DRAW_FRACTION_BITS) + self->log2_q40[index] + log2_q40;
+}
+
+int64_t tt_draw_log2(const struct tt_draw_tables *self, uint64_t value) {
+    return log2_of(self, value);
 }
 
 int64_t tt_draw_scale_exp2(const struct tt_draw_tables *self, int64_t factor, int64_t x_q40) {
@@ -101,7 +105,7 @@ int64_t tt_draw_scale_exp2(const struct tt_draw_tables *self, int64_t factor, in
 static inline int64_t minus_log2_uniform(const struct tt_draw_tables *tables,
                                          struct tt_prng *prng) {
     uint64_t bits = tt_prng_next(prng);
-    int64_t log2 = bits ? tt_draw_log2(tables, bits) : 0;
+    int64_t log2 = bits ? log2_of(tables, bits) : 0;
     return (INT64_C(64) << TT_DRAW_FRACTION_BITS) - log2;
 }
 
@@ -126,6 +130,7 @@ void tt_draw_gamma_init(struct tt_draw_gamma *self, const struct tt_draw_tables 
     /* lambda = sqrt(2a - 1), c = a + lambda */
     self->lambda_q32 = (int64_t)square_root((unsigned __int128)(2 * a - one_q32) << 32);
     self->c_q32 = a + self->lambda_q32;
+    self->scale_q40 = (int64_t)(((__int128)1 << 72) / self->shape_q32);
 }
 
 /* log2 of a Gamma(a) variate, a > 1; Q40. */
@@ -162,6 +167,5 @@ int64_t tt_draw_gamma_unit(const struct tt_draw_gamma *self, const struct tt_dra
         __int128 boost = ((__int128)minus_log2_uniform(tables, prng) << 32) / self->shape_q32;
         log2_q40 -= (int64_t)boost;
     }
-    int64_t scale_q40 = (int64_t)(((__int128)1 << 72) / self->shape_q32);
-    return tt_draw_scale_exp2(tables, scale_q40, log2_q40);
+    return tt_draw_scale_exp2(tables, self->scale_q40, log2_q40);
 }

@@ -43,6 +43,7 @@ struct tt_draw_gamma {
     int64_t a_q32;     /* the shape drawn from: shape, or shape + 1 where shape <= 1 */
     int64_t log2_a_q40;
     int64_t b_q32, c_q32, lambda_q32;
+    int64_t scale_q40; /* 1 / shape */
 };
 
 /* `shape_ppm` in millionths, 10000 (0.01) .. 1000000000 (1000). */
