@@ -154,15 +154,21 @@ enum tt_err tt_goodput_search(const struct tt_scenario *scenario,
                               struct tt_error *why) {
     struct runs runs = {.scenario = *scenario, .bad_rate = options->bad_rate, .stop = stop};
     runs.scenario.interval_ns = 0;
+    uint64_t key = tt_shared_gaps_key(scenario);
+    bool is_known = false;
     if (scenario->world == TT_WORLD_SIMULATED) {
         runs.outputs.bad_share = options->bad_rate;
         runs.outputs.counts_only = true;
         runs.scenario.kept_gaps = tt_kept_gaps_new(scenario->model_count);
+        if (options->shared_gaps)
+            is_known = tt_shared_gaps_load(options->shared_gaps, key, runs.scenario.kept_gaps);
     } else {
         runs.outputs.bad_limit = (int64_t)((double)scenario->request_limit * options->bad_rate);
     }
     const struct tt_goodput_probe probe = {.context = &runs, .run = run_scenario};
     enum tt_err err = tt_goodput_search_by(scenario, options, &probe, out_goodput, why);
+    if (!err && options->shared_gaps && runs.scenario.kept_gaps && !is_known)
+        tt_shared_gaps_store(options->shared_gaps, options->job, key, runs.scenario.kept_gaps);
     tt_kept_gaps_free(runs.scenario.kept_gaps);
     return err;
 }

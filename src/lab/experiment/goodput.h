@@ -3,8 +3,9 @@
  * Doubling or halving from the scenario's own rate, or steps of 15 % from the staggered bound
  * (lab/closed_form/bound.h), find one good and one bad rate. The gap is halved until it is at most
  * precision * (the bad rate). In virtual time a run ends as soon as it cannot be good any more
- * (lab/run/bad_share.h), and all runs share their random numbers (lab/load/kept_gaps.h): neither
- * changes the result. In real time the first is done for a limited number of requests.
+ * (lab/run/bad_share.h), and all runs share their random numbers (lab/load/kept_gaps.h), perhaps
+ * with other searches (lab/load/shared_gaps.h): none of this changes the result. In real time the
+ * first is done for a limited number of requests.
  *
  * In real time a run at a low rate has few requests, and lasts as long as any. The search for a
  * good rate gives up where one bad request is above the limit: `rate` is 0 then.
@@ -14,6 +15,7 @@
 #ifndef TT_LAB_EXPERIMENT_GOODPUT_H
 #define TT_LAB_EXPERIMENT_GOODPUT_H
 
+#include "lab/load/shared_gaps.h"
 #include "lab/scenario/scenario.h"
 
 #include <signal.h>
@@ -22,6 +24,9 @@ struct tt_goodput_options {
     double bad_rate;  /* 0.01 */
     double precision; /* 0.005 */
     bool from_bound;  /* begin at the staggered bound if there is one */
+    /* In a child process of job `job`: the gaps that others have drawn; NULL: none. Borrowed. */
+    struct tt_shared_gaps *shared_gaps;
+    int32_t job;
 };
 
 struct tt_goodput {

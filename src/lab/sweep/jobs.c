@@ -50,6 +50,8 @@ _Noreturn static void run_in_child(const struct tt_jobs *jobs, int32_t index, in
 static enum tt_err start(const struct tt_jobs *jobs, struct child *child, int32_t index,
                          struct tt_error *why) {
     int ends[2];
+    if (jobs->starts)
+        jobs->starts(jobs->context, index);
     if (pipe(ends) != 0)
         return tt_fail(TT_ERR_IO, why, "no pipe to a worker process: %s", strerror(errno));
     fflush(NULL); /* else the child would write it again */

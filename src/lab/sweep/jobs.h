@@ -13,6 +13,8 @@ struct tt_jobs {
     int32_t count;
     int32_t workers; /* at once; 0: one per processor */
     void *context;
+    /* Called in the caller's process before a child starts; may be NULL. */
+    void (*starts)(void *context, int32_t index);
     /* Called in the child: appends the result of job `index`. */
     void (*work)(void *context, int32_t index, struct tt_text *result);
     /* Called in the caller's process, in the order in which jobs end. A child that died has an

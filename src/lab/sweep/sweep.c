@@ -81,10 +81,13 @@ uint64_t tt_sweep_identity(const struct tt_experiment *experiment) {
 
 /* ---- one job, in a process of its own ---- */
 
-static json_t *search(const struct tt_sweep *self, const struct tt_scenario *scenario,
+static json_t *search(struct tt_sweep *self, int32_t job, const struct tt_scenario *scenario,
                       enum tt_err *out_err, struct tt_error *why) {
     struct tt_goodput goodput;
-    *out_err = tt_goodput_search(scenario, &self->search, self->options.stop, &goodput, why);
+    struct tt_goodput_options options = self->search;
+    options.shared_gaps = &self->shared_gaps;
+    options.job = job;
+    *out_err = tt_goodput_search(scenario, &options, self->options.stop, &goodput, why);
     if (*out_err)
         return NULL;
     json_t *out = tt_report_goodput_json(&goodput);
@@ -108,8 +111,9 @@ static json_t *run_once(const struct tt_sweep *self, const struct tt_scenario *s
     return out;
 }
 
-static json_t *compute(const struct tt_sweep *self, int32_t index, enum tt_err *out_err,
+static json_t *compute(struct tt_sweep *self, int32_t job, enum tt_err *out_err,
                        struct tt_error *why) {
+    int32_t index = self->todo[job];
     struct tt_scenario scenario;
     *out_err = tt_sweep_points_apply(self->experiment, index / self->seeds, why);
     if (!*out_err)
@@ -121,7 +125,7 @@ static json_t *compute(const struct tt_sweep *self, int32_t index, enum tt_err *
         *out_err = tt_clairvoyant_case_covers(&scenario, why);
     json_t *out = NULL;
     if (!*out_err)
-        out = self->options.goodput ? search(self, &scenario, out_err, why)
+        out = self->options.goodput ? search(self, job, &scenario, out_err, why)
                                     : run_once(self, &scenario, out_err, why);
     if (out && self->options.bound) {
         *out_err = tt_sweep_bounds_note(out, &scenario, self->options.where_covered, why);
@@ -135,16 +139,22 @@ static json_t *compute(const struct tt_sweep *self, int32_t index, enum tt_err *
 }
 
 static void work(void *context, int32_t job, struct tt_text *result) {
-    const struct tt_sweep *self = context;
+    struct tt_sweep *self = context;
     struct tt_error why;
     enum tt_err err;
-    json_t *value = compute(self, self->todo[job], &err, &why);
+    json_t *value = compute(self, job, &err, &why);
     tt_jobs_answer(value, err, &why, result);
+}
+
+static void starts(void *context, int32_t job) {
+    struct tt_sweep *self = context;
+    tt_shared_gaps_lend(&self->shared_gaps, job);
 }
 
 static void done(void *context, int32_t job, const char *result) {
     struct tt_sweep *self = context;
     int32_t index = self->todo[job];
+    tt_shared_gaps_settle(&self->shared_gaps, job);
     json_t *value = json_loads(result, 0, NULL);
     if (json_integer_value(json_object_get(value, "code")) == TT_ERR_CANCELLED) {
         json_decref(value); /* stopped before it had a result */
@@ -235,10 +245,13 @@ static enum tt_err run_rest(struct tt_sweep *self, struct tt_error *why) {
                            .workers =
                                takes_time(self->experiment->message) ? 1 : self->options.workers,
                            .context = self,
+                           .starts = starts,
                            .work = work,
                            .done = done,
                            .stop = self->options.stop};
+    tt_shared_gaps_init(&self->shared_gaps);
     enum tt_err err = tt_jobs_run(&jobs, why);
+    tt_shared_gaps_fini(&self->shared_gaps);
     if (!err && self->state_err) {
         *why = self->state_why;
         err = self->state_err;

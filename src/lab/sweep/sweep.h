@@ -31,6 +31,7 @@ struct tt_sweep {
     struct tt_experiment *experiment; /* borrowed; its values are overwritten */
     struct tt_sweep_options options;
     struct tt_goodput_options search;
+    struct tt_shared_gaps shared_gaps; /* of searches */
     int32_t points, seeds;
     json_t **results; /* [points * seeds]; NULL: not known */
     struct tt_sweep_state *state;
