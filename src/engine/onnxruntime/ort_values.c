@@ -35,11 +35,10 @@ static bool is_of(const struct tt_ort_kept_value *kept, enum tt_dtype dtype,
 
 /* Makes a value and keeps it in place of the oldest of its set. Not inlined: most values are found.
  */
-static __attribute__((noinline)) enum tt_err make(struct tt_ort_values *self, uint32_t set,
-                                                  const struct tt_ort_library *library,
-                                                  enum tt_dtype dtype,
-                                                  const struct tt_tensor_view *view,
-                                                  OrtValue **out_value, struct tt_error *why) {
+TT_APART static enum tt_err make(struct tt_ort_values *self, uint32_t set,
+                                 const struct tt_ort_library *library, enum tt_dtype dtype,
+                                 const struct tt_tensor_view *view, OrtValue **out_value,
+                                 struct tt_error *why) {
     tt_assert(dtype != TT_DTYPE_BYTES); /* its value would be a copy of the contents */
     self->library = library;
     OrtValue *value;

@@ -146,7 +146,7 @@ static struct tt_ticket *first_kept(struct tt_deferred_queue *q) {
 }
 
 /* Not inlined, like insert_in_order: an arrival then saves fewer registers. */
-static __attribute__((noinline)) void find_length(struct tt_deferred_queue *q, int32_t length) {
+TT_APART static void find_length(struct tt_deferred_queue *q, int32_t length) {
     const struct tt_profile *whole = q->model->whole;
     if (q->count == 1 || length > q->length)
         q->length = length;
@@ -205,8 +205,7 @@ static void settle_returns(struct tt_deferred_queue *q, int64_t now) {
 }
 
 /* For a deadline that is not the latest. */
-static __attribute__((noinline)) void insert_in_order(struct tt_deferred_queue *q,
-                                                      struct tt_ticket *ticket) {
+TT_APART static void insert_in_order(struct tt_deferred_queue *q, struct tt_ticket *ticket) {
     struct tt_list_node *before = &q->tickets.head;
     while (before->prev != &q->tickets.head && due_before(ticket, tt_ticket_at(before->prev)))
         before = before->prev;

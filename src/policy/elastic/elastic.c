@@ -361,8 +361,8 @@ static void assign_all(struct tt_policy *self, struct tt_mechanism *actions) {
 }
 
 /* Not inlined: most decisions do not come here, and would save registers for it. */
-static __attribute__((noinline)) void elastic_decide_anew(struct tt_policy *self, int64_t now,
-                                                          struct tt_mechanism *actions) {
+TT_APART static void elastic_decide_anew(struct tt_policy *self, int64_t now,
+                                         struct tt_mechanism *actions) {
     drop_hopeless(self, now, actions);
     if (self->changed && self->idle != 0)
         assign_all(self, actions);
