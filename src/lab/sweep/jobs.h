@@ -1,5 +1,6 @@
 /* Runs independent jobs on several cores: each in a child process, which sends a text back.
- * Children share nothing, so a result does not depend on how many run at once. */
+ * A result must not depend on how many run at once, nor on what a job leaves for later ones in
+ * memory that the caller shares with them (lab/load/shared_gaps.h). */
 #ifndef TT_LAB_SWEEP_JOBS_H
 #define TT_LAB_SWEEP_JOBS_H
 
