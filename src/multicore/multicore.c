@@ -165,10 +165,9 @@ int32_t tt_multicore_submit(struct tt_multicore *self, int32_t port, int64_t now
         struct lane *lane = &lanes[t];
         if (!lane_has_room(self, lane, t, port))
             break;
-        int32_t run = 1; /* the records that go to the same place */
-        if (threads == 1)
-            run = count - done < lane->room_count - lane->filled ? count - done
-                                                                 : lane->room_count - lane->filled;
+        int32_t left = count - done, room = lane->room_count - lane->filled;
+        /* With one thread all go to the same place. */
+        int32_t run = threads > 1 ? 1 : left < room ? left : room;
         memcpy(&lane->room[lane->filled], &requests[done], sizeof(*requests) * (size_t)run);
         lane->filled += run;
         done += run;

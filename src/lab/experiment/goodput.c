@@ -154,21 +154,23 @@ enum tt_err tt_goodput_search(const struct tt_scenario *scenario,
                               struct tt_error *why) {
     struct runs runs = {.scenario = *scenario, .bad_rate = options->bad_rate, .stop = stop};
     runs.scenario.interval_ns = 0;
-    uint64_t key = tt_shared_gaps_key(scenario);
-    bool is_known = false;
+    struct tt_shared_gaps *shared = NULL;
+    uint64_t key = 0;
     if (scenario->world == TT_WORLD_SIMULATED) {
         runs.outputs.bad_share = options->bad_rate;
         runs.outputs.counts_only = true;
         runs.scenario.kept_gaps = tt_kept_gaps_new(scenario->model_count);
-        if (options->shared_gaps)
-            is_known = tt_shared_gaps_load(options->shared_gaps, key, runs.scenario.kept_gaps);
+        shared = options->shared_gaps;
+        key = shared ? tt_shared_gaps_key(scenario) : 0;
+        if (shared && tt_shared_gaps_load(shared, key, runs.scenario.kept_gaps))
+            shared = NULL; /* there is nothing to add */
     } else {
         runs.outputs.bad_limit = (int64_t)((double)scenario->request_limit * options->bad_rate);
     }
     const struct tt_goodput_probe probe = {.context = &runs, .run = run_scenario};
     enum tt_err err = tt_goodput_search_by(scenario, options, &probe, out_goodput, why);
-    if (!err && options->shared_gaps && runs.scenario.kept_gaps && !is_known)
-        tt_shared_gaps_store(options->shared_gaps, options->job, key, runs.scenario.kept_gaps);
+    if (!err && shared)
+        tt_shared_gaps_store(shared, options->job, key, runs.scenario.kept_gaps);
     tt_kept_gaps_free(runs.scenario.kept_gaps);
     return err;
 }

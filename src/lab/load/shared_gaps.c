@@ -4,7 +4,6 @@
 #include "base/fnv.h"
 #include "lab/scenario/allocate.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 

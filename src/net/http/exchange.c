@@ -249,6 +249,14 @@ static bool ask(struct tt_exchange *self, const struct tt_http_request *request)
     return true;
 }
 
+/* The inputs of an inference that was begun, or not, are wrong. */
+static void refuse_inputs(struct tt_exchange *self, enum tt_err err, const char *why) {
+    if (self->inference)
+        tt_inference_release(self->inference);
+    self->inference = NULL;
+    tt_exchange_fail(self, err, why);
+}
+
 /* --- inputs in shared memory --- */
 
 struct filling {
@@ -272,7 +280,7 @@ static void on_filled(uv_work_t *work, int status) {
     tt_assert(exchange->is_running && exchange->is_filling);
     exchange->is_filling = exchange->is_running = false;
     if (self->err && !exchange->is_abandoned)
-        tt_exchange_fail(exchange, self->err, self->why.text);
+        refuse_inputs(exchange, self->err, self->why.text);
     bool is_over = self->err || exchange->is_abandoned;
     free(self);
     if (is_over || tt_exchange_submit(exchange))
@@ -319,7 +327,7 @@ static bool start_inference(struct tt_exchange *self, const struct tt_http_reque
         err = tt_kserve_fill_shared(inputs, self->inference, &why);
     if (!err)
         return tt_exchange_submit(self);
-    tt_exchange_fail(self, err, why.text);
+    refuse_inputs(self, err, why.text);
     return true;
 }
 
