@@ -4,6 +4,7 @@
 #include "lab/facts/fact_group.h"
 #include "lab/facts/fact_measure.h"
 #include "lab/facts/fact_piece.h"
+#include "lab/load/shared_gaps.h"
 #include "lab/scenario/allocate.h"
 #include "lab/sweep/jobs.h"
 #include "lab/sweep/sweep_state.h"
@@ -25,7 +26,8 @@ struct tt_fact_runs {
     int32_t *job_piece, *job_seed;            /* first those that are to be run */
     int32_t jobs, todo, finished;
     bool in_real_time;
-    struct tt_sweep_state state; /* fd -1: none */
+    struct tt_shared_gaps shared_gaps; /* of searches */
+    struct tt_sweep_state state;       /* fd -1: none */
     enum tt_err state_err;
     struct tt_error state_why;
 };
@@ -233,6 +235,8 @@ static json_t *compute(struct tt_fact_runs *self, int32_t job, enum tt_err *out_
     struct tt_fact_job one = {.kind = piece->kind,
                               .scenario = &scenario,
                               .goodput = &piece->goodput,
+                              .shared_gaps = &self->shared_gaps,
+                              .number = job,
                               .trace = piece->fact->trace,
                               .reply_ns = piece->reply_ns,
                               .follows_batches = piece->follows_batches,
@@ -252,6 +256,11 @@ static void say(const struct tt_fact_runs *self, int32_t index, const char *end)
                                 piece->scenario.seed + (uint64_t)self->job_seed[index], end);
     self->options.say(line);
     free(line);
+}
+
+static void starts(void *context, int32_t index) {
+    struct tt_fact_runs *self = context;
+    tt_shared_gaps_lend(&self->shared_gaps, index);
 }
 
 static void work(void *context, int32_t index, struct tt_text *result) {
@@ -276,6 +285,7 @@ static void done(void *context, int32_t index, const char *result) {
     struct tt_fact_runs *self = context;
     struct tt_fact_piece *piece = &self->pieces[self->job_piece[index]];
     json_t *value = json_loads(result, 0, NULL);
+    tt_shared_gaps_settle(&self->shared_gaps, index);
     piece->results[self->job_seed[index]] = value;
     self->finished++;
     char end[32];
@@ -296,10 +306,14 @@ enum tt_err tt_fact_runs_run(struct tt_fact_runs *self, struct tt_error *why) {
     struct tt_jobs jobs = {.count = self->todo,
                            .workers = self->in_real_time ? 1 : self->options.workers,
                            .context = self,
+                           .keeps_context = !self->in_real_time,
+                           .starts = starts,
                            .work = work,
                            .done = done,
                            .stop = self->options.stop};
+    tt_shared_gaps_init(&self->shared_gaps);
     err = self->todo > 0 ? tt_jobs_run(&jobs, why) : TT_OK;
+    tt_shared_gaps_fini(&self->shared_gaps);
     if (!err && self->state_err) {
         *why = self->state_why;
         err = self->state_err;

@@ -30,24 +30,30 @@ static struct kept_stream *streams_of(struct head *head) {
     return (struct kept_stream *)(void *)(head + 1);
 }
 
+#define PLACES_BYTES (TT_SHARED_GAPS_PLACES * (int64_t)sizeof(struct tt_shared_place))
+#define ALL_BYTES (TT_SHARED_GAPS_PLACES * PLACE_BYTES + PLACES_BYTES)
+
 void tt_shared_gaps_init(struct tt_shared_gaps *self) {
-    void *memory = mmap(NULL, TT_SHARED_GAPS_PLACES * PLACE_BYTES, PROT_READ | PROT_WRITE,
+    void *memory = mmap(NULL, ALL_BYTES, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    *self = (struct tt_shared_gaps){.memory = memory == MAP_FAILED ? NULL : memory};
-    for (int32_t i = 0; i < TT_SHARED_GAPS_PLACES; i++)
-        self->places[i].job = -1;
+    *self = (struct tt_shared_gaps){0};
+    if (memory == MAP_FAILED)
+        return;
+    self->memory = memory;
+    self->places = (void *)(self->memory + TT_SHARED_GAPS_PLACES * PLACE_BYTES);
 }
 
 void tt_shared_gaps_fini(struct tt_shared_gaps *self) {
     if (self->memory)
-        munmap(self->memory, TT_SHARED_GAPS_PLACES * PLACE_BYTES);
-    self->memory = NULL;
+        munmap(self->memory, ALL_BYTES);
+    *self = (struct tt_shared_gaps){0};
 }
 
 /* The place that is lent to the job; -1: none. */
 static int32_t place_of(const struct tt_shared_gaps *self, int32_t job) {
     for (int32_t i = 0; self->memory && i < TT_SHARED_GAPS_PLACES; i++)
-        if (self->places[i].job == job && !self->places[i].is_known)
+        if (tt_shared_word_load(&self->places[i].lent) == (uint64_t)(job + 1) &&
+            !tt_flag_is_raised(&self->places[i].is_known))
             return i;
     return -1;
 }
@@ -55,7 +61,7 @@ static int32_t place_of(const struct tt_shared_gaps *self, int32_t job) {
 /* The filled place of that key; NULL: there is none. */
 static struct head *find(const struct tt_shared_gaps *self, uint64_t key) {
     for (int32_t i = 0; self->memory && i < TT_SHARED_GAPS_PLACES; i++)
-        if (self->places[i].is_known && head_of(self, i)->key == key)
+        if (tt_flag_is_raised(&self->places[i].is_known) && head_of(self, i)->key == key)
             return head_of(self, i);
     return NULL;
 }
@@ -63,7 +69,7 @@ static struct head *find(const struct tt_shared_gaps *self, uint64_t key) {
 void tt_shared_gaps_lend(struct tt_shared_gaps *self, int32_t job) {
     int32_t place = place_of(self, -1);
     if (place >= 0)
-        self->places[place].job = job;
+        tt_shared_word_store(&self->places[place].lent, (uint64_t)job + 1);
 }
 
 void tt_shared_gaps_settle(struct tt_shared_gaps *self, int32_t job) {
@@ -71,9 +77,10 @@ void tt_shared_gaps_settle(struct tt_shared_gaps *self, int32_t job) {
     if (place < 0)
         return;
     struct head *head = head_of(self, place);
-    self->places[place].is_known = head->key != 0 && !find(self, head->key);
-    self->places[place].job = -1;
-    if (!self->places[place].is_known)
+    tt_shared_word_store(&self->places[place].lent, 0);
+    if (head->key != 0 && !find(self, head->key))
+        tt_flag_raise(&self->places[place].is_known);
+    else
         head->key = 0;
 }
 

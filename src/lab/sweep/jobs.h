@@ -1,4 +1,4 @@
-/* Runs independent jobs on several cores: each in a child process, which sends a text back.
+/* Runs independent jobs on several cores: in child processes, which send a text back for each.
  * A result must not depend on how many run at once, nor on what a job leaves for later ones in
  * memory that the caller shares with them (lab/load/shared_gaps.h). */
 #ifndef TT_LAB_SWEEP_JOBS_H
@@ -14,7 +14,10 @@ struct tt_jobs {
     int32_t count;
     int32_t workers; /* at once; 0: one per processor */
     void *context;
-    /* Called in the caller's process before a child starts; may be NULL. */
+    /* A job leaves the context as it was, so that a child does one after another. Otherwise each
+     * has a child of its own, whose start costs more the more memory the caller has. */
+    bool keeps_context;
+    /* Called in the caller's process before a job starts; may be NULL. */
     void (*starts)(void *context, int32_t index);
     /* Called in the child: appends the result of job `index`. */
     void (*work)(void *context, int32_t index, struct tt_text *result);
@@ -26,8 +29,8 @@ struct tt_jobs {
     const volatile sig_atomic_t *stop;
 };
 
-/* Errors: IO (fork, pipe). A single job runs in the caller's process. Several never do, so that no
- * job sees what another changed in the context. */
+/* Errors: IO (fork, socketpair). A single job runs in the caller's process. Several never do, so
+ * that no job sees what another changed in the context. */
 TT_MUST_CHECK enum tt_err tt_jobs_run(const struct tt_jobs *jobs, struct tt_error *why);
 
 /* Appends a JSON result for `work`: the value, or, if it is NULL, {"error": text, "code": err},

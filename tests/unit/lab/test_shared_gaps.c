@@ -96,8 +96,8 @@ static void places_are_used_once(void **state) {
     }
     int32_t known = 0;
     for (int32_t i = 0; i < TT_SHARED_GAPS_PLACES; i++) {
-        known += shared.places[i].is_known;
-        assert_int_equal(shared.places[i].job, -1);
+        known += tt_flag_is_raised(&shared.places[i].is_known);
+        assert_int_equal(tt_shared_word_load(&shared.places[i].lent), 0);
     }
     assert_int_equal(known, 1);
     assert_true(is_known(&shared, KEY));
