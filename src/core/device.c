@@ -46,6 +46,14 @@ void tt_device_start(struct tt_device *self, int64_t now, int32_t executor, int6
     self->remainder = 0;
 }
 
+void tt_device_pass(struct tt_device *self, int64_t now, int64_t work_ns) {
+    tt_assert(work_ns > 0);
+    tt_assert(self->count == 0 && now >= self->real_at);
+    self->virtual_at += now - self->real_at + work_ns;
+    self->real_at = now + work_ns;
+    self->busy_ns += work_ns;
+}
+
 /* Index of the run that ends first; -1: none runs. */
 static int32_t first_end(const struct tt_device *self) {
     int32_t first = self->count > 0 ? 0 : -1;

@@ -44,6 +44,9 @@ void tt_device_fini(struct tt_device *self);
 /* Starts work on `executor` that takes `work_ns` (> 0) if nothing slows it down. */
 void tt_device_start(struct tt_device *self, int64_t now, int32_t executor, int64_t work_ns,
                      int32_t demand_ppm);
+/* Runs work of `work_ns` from `now` to its end on the device, on which nothing runs and nothing
+ * begins meanwhile. */
+void tt_device_pass(struct tt_device *self, int64_t now, int64_t work_ns);
 /* When the first running task ends if nothing changes; TT_NEVER: none runs. */
 int64_t tt_device_next_at(const struct tt_device *self);
 /* Removes one task that has ended by `now` (earliest end first, then smaller executor). Returns its

@@ -1,6 +1,7 @@
 #include "sim/sim_executors.h"
 
 #include "base/instant.h"
+#include "base/line.h"
 #include "sim/sim_inside.h"
 #include "sim/step_work.h"
 
@@ -78,17 +79,24 @@ static void tell_start(struct tt_simulation *self, const struct tt_task *task, i
                                     numbers_of(self, task));
 }
 
-/* Starts the current step of the task's walk. */
-static void start_step(struct tt_simulation *self, struct tt_task *task) {
+/* The profile of the current step of the task's walk. */
+static const struct tt_profile *profile_of(const struct tt_simulation *self,
+                                           const struct tt_task *task) {
+    int32_t step = self->executors[task->executor].walk.step;
+    return self->models[task->model].step_model->steps[step].profile;
+}
+
+/* The current step of the task's walk begins. Returns its work. */
+static int64_t begin_step(struct tt_simulation *self, struct tt_task *task) {
     struct tt_sim_executor *executor = &self->executors[task->executor];
     int32_t step = executor->walk.step;
-    const struct tt_profile *profile = self->models[task->model].step_model->steps[step].profile;
     executor->phase = TT_SIM_RUNNING;
     int64_t beside_ns = executor->walked ? 0 : self->task_ns;
     if (!executor->walked)
         note_start(self, task);
     tell_start(self, task, step);
-    int64_t work_ns = tt_step_work(profile, task, self->jitter_permille, &self->prng);
+    int64_t work_ns =
+        tt_step_work(profile_of(self, task), task, self->jitter_permille, &self->prng);
     if (self->spread)
         work_ns = work_ns * tt_spread_draw(self->spread, &self->prng) / 1000;
     work_ns = tt_noise_of(&self->noise, &self->prng, work_ns);
@@ -100,13 +108,23 @@ static void start_step(struct tt_simulation *self, struct tt_task *task) {
         work_ns =
             tt_perturbation_end(self->perturbations, self->perturbation_count, self->now, work_ns) -
             self->now;
+    return work_ns;
+}
+
+/* Its device does the work of the step that has begun. */
+static void compute_step(struct tt_simulation *self, const struct tt_task *task, int64_t work_ns) {
+    const struct tt_sim_executor *executor = &self->executors[task->executor];
     struct tt_device *clock = clock_of(self, executor->device);
     bool is_own = clock == &self->devices[executor->device];
     int32_t demand_ppm = !is_own                    ? tt_server_threads_demand(&self->threads)
                          : executor->demand_ppm > 0 ? executor->demand_ppm
-                                                    : tt_step_demand(profile, task);
+                                                    : tt_step_demand(profile_of(self, task), task);
     tt_device_start(clock, self->now, task->executor, work_ns, demand_ppm);
     refresh_device(self, executor->device);
+}
+
+static void start_step(struct tt_simulation *self, struct tt_task *task) {
+    compute_step(self, task, begin_step(self, task));
 }
 
 static void wait_until(struct tt_simulation *self, int32_t executor, enum tt_sim_phase phase,
@@ -264,9 +282,19 @@ static void let_follow(struct tt_simulation *self, const struct tt_task *followe
         begin_oldest(self, number);
 }
 
+/* The task's requests were last used when it began: their lines come all at once, not one after
+ * another. */
+static void fetch_requests(const struct tt_simulation *self, const struct tt_task *task) {
+    for (int32_t i = 0; i < task->count; i++)
+        tt_line_fetch_all(task->items[i].request, sizeof(*task->items[i].request));
+    for (int32_t i = 0; i < task->count; i++)
+        tt_line_fetch(&self->requests[task->items[i].request->handle.index]);
+}
+
 static void finish(struct tt_simulation *self, int32_t number, enum tt_outcome outcome) {
     struct tt_sim_executor *executor = &self->executors[number];
     struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
+    fetch_requests(self, task);
     const struct tt_task *follower = task->follower;
     executor->phase = TT_SIM_IDLE;
     if (task->received_at > self->now) /* it was stopped before */
@@ -312,7 +340,8 @@ static void count_tokens(struct tt_simulation *self, const struct tt_task *task,
     }
 }
 
-static void step_ended(struct tt_simulation *self, int32_t number) {
+/* Ends the current step. True: the next one follows, and the executor stands between them. */
+static bool end_step(struct tt_simulation *self, int32_t number) {
     struct tt_sim_executor *executor = &self->executors[number];
     struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
     tt_assert(executor->phase == TT_SIM_RUNNING);
@@ -326,12 +355,11 @@ static void step_ended(struct tt_simulation *self, int32_t number) {
     enum tt_walk_next next = tt_walk_step_done(&executor->walk);
     if (next == TT_WALK_GOES_ON && !executor->yielding) {
         executor->phase = TT_SIM_BETWEEN;
-        self->between[self->between_count++] = number;
-        return;
+        return true;
     }
     if (next != TT_WALK_ENDS) {
         finish(self, number, next == TT_WALK_DIVERGES ? TT_OUTCOME_DIVERGED : TT_OUTCOME_PREEMPTED);
-        return;
+        return false;
     }
     int64_t bytes = self->models[task->model].output_bytes * tt_task_computed_rows(task);
     int64_t done_at = self->now;
@@ -342,6 +370,12 @@ static void step_ended(struct tt_simulation *self, int32_t number) {
         wait_until(self, number, TT_SIM_COPYING_OUT, done_at);
     else
         finish(self, number, TT_OUTCOME_DONE);
+    return false;
+}
+
+static void step_ended(struct tt_simulation *self, int32_t number) {
+    if (end_step(self, number))
+        self->between[self->between_count++] = number;
 }
 
 /* Moves from one step of a task to the next. */
@@ -352,11 +386,42 @@ static void go_on(struct tt_simulation *self, int32_t number) {
     start_step(self, task);
 }
 
-void tt_sim_executors_go_on(struct tt_simulation *self) {
-    for (int32_t i = 0; i < self->between_count; i++)
+/* Whether steps take the device's own time alone, and requests come that limit how far it goes. */
+static bool may_go_ahead(const struct tt_simulation *self, int32_t number) {
+    return self->more && !self->has_server && self->perturbation_count == 0 &&
+           self->devices[self->executors[number].device].count == 0;
+}
+
+/* As go_on(), but steps that end before anything else happens end at once: nothing can see the
+ * instants between them. True: the task does not go on from the last of them, so the simulation is
+ * at its end. */
+static bool go_ahead(struct tt_simulation *self, int32_t number) {
+    struct tt_sim_executor *executor = &self->executors[number];
+    struct tt_task *task = tt_mechanism_oldest(&self->mechanism, number);
+    struct tt_walk_members members = members_of(&(struct walkers){self, task});
+    int64_t until_at = tt_instant_min(tt_simulation_next_at(self), self->until_at);
+    do {
+        tt_walk_go_on(&executor->walk, &members);
+        int64_t work_ns = begin_step(self, task), end_at = tt_instant_add(self->now, work_ns);
+        if (end_at >= until_at) {
+            compute_step(self, task, work_ns);
+            return false;
+        }
+        tt_device_pass(&self->devices[executor->device], self->now, work_ns);
+        self->now = end_at;
+    } while (end_step(self, number));
+    return true;
+}
+
+bool tt_sim_executors_go_on(struct tt_simulation *self) {
+    int32_t count = self->between_count, first = self->between[0];
+    self->between_count = 0;
+    if (count == 1 && self->executors[first].phase == TT_SIM_BETWEEN && may_go_ahead(self, first))
+        return go_ahead(self, first);
+    for (int32_t i = 0; i < count; i++)
         if (self->executors[self->between[i]].phase == TT_SIM_BETWEEN)
             go_on(self, self->between[i]);
-    self->between_count = 0;
+    return false;
 }
 
 static void executor_due(struct tt_simulation *self, int32_t number) {

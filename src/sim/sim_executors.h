@@ -26,11 +26,11 @@ static inline bool tt_sim_executors_report_due(const struct tt_simulation *self)
     return self->has_server || tt_sim_next_at(&self->device_ends) <= self->now ||
            tt_sim_next_at(&self->due) <= self->now || tt_sim_next_at(&self->appearing) <= self->now;
 }
-/* Called after the policy's decision: tasks between two steps continue, unless they must yield. */
-void tt_sim_executors_go_on(struct tt_simulation *self);
-static inline void tt_sim_executors_continue(struct tt_simulation *self) {
-    if (self->between_count > 0)
-        tt_sim_executors_go_on(self);
+/* Called after the policy's decision: tasks between two steps continue, unless they must yield.
+ * True: nothing else happened until the last of further steps ended, and that is now. */
+bool tt_sim_executors_go_on(struct tt_simulation *self);
+static inline bool tt_sim_executors_continue(struct tt_simulation *self) {
+    return self->between_count > 0 && tt_sim_executors_go_on(self);
 }
 /* The absent executor appears at `at`; TT_NEVER: it stays absent. */
 void tt_sim_executor_plan(struct tt_simulation *self, int32_t number, int64_t at);

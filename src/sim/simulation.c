@@ -263,6 +263,14 @@ static bool over(const struct tt_simulation *self, int64_t next_at) {
     return next_at == TT_NEVER || next_at > tt_instant_add(self->last_arrival_at, DRAIN_LIMIT_NS);
 }
 
+static void check_all(struct tt_simulation *self) {
+    tt_mechanism_check(&self->mechanism);
+    if (self->has_server)
+        tt_server_threads_check(&self->threads);
+    if (self->pooled)
+        tt_input_pool_check(&self->pool);
+}
+
 /* Events of the instant, the decision, and what follows from it. */
 static void process_instant(struct tt_simulation *self, int64_t at) {
     self->turns = at == self->now ? self->turns + 1 : 0;
@@ -270,28 +278,27 @@ static void process_instant(struct tt_simulation *self, int64_t at) {
     self->now = at;
     self->reported = false;
     tell(self);
-    if (self->reported || self->timer_at <= self->now) {
-        tt_mechanism_decide(&self->mechanism, self->now);
-        self->timer_at = tt_mechanism_next_at(&self->mechanism);
-    }
-    tt_sim_executors_continue(self);
-    if (self->check) {
-        tt_mechanism_check(&self->mechanism);
-        if (self->has_server)
-            tt_server_threads_check(&self->threads);
-        if (self->pooled)
-            tt_input_pool_check(&self->pool);
-    }
+    do {
+        if (self->reported || self->timer_at <= self->now) {
+            tt_mechanism_decide(&self->mechanism, self->now);
+            self->timer_at = tt_mechanism_next_at(&self->mechanism);
+            self->reported = false;
+        }
+        if (self->check)
+            check_all(self);
+    } while (tt_sim_executors_continue(self));
 }
 
 void tt_simulation_run_until(struct tt_simulation *self, int64_t at) {
     tt_assert(at >= self->now && at != TT_NEVER);
+    self->until_at = at + 1;
     for (int64_t next_at; (next_at = tt_simulation_next_at(self)) <= at;)
         process_instant(self, next_at);
     self->now = at;
 }
 
 bool tt_simulation_run(struct tt_simulation *self, int64_t budget) {
+    self->until_at = TT_NEVER;
     for (int64_t i = 0; i < budget; i++) {
         int64_t at = tt_simulation_next_at(self);
         if (over(self, at)) {

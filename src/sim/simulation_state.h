@@ -83,7 +83,8 @@ struct tt_simulation {
     int64_t arrived; /* number of the next arrival */
     int64_t last_arrival_at;
     int64_t now, timer_at, events;
-    int32_t turns; /* at this instant */
+    int64_t until_at; /* no instant from here on may be processed */
+    int32_t turns;    /* at this instant */
     int64_t abort_ns;
     int32_t jitter_permille;
     const struct tt_spread *spread; /* NULL: none */
