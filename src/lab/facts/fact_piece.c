@@ -83,6 +83,8 @@ void tt_fact_piece_shorten(struct tt_fact_piece *piece) {
         s->duration_ns = s->warm_up_ns + (s->duration_ns - s->warm_up_ns) / part;
 }
 
+void tt_fact_piece_ran(struct tt_fact_piece *piece) { tt_scenario_fini(&piece->scenario); }
+
 void tt_fact_piece_fini(struct tt_fact_piece *piece) {
     for (int32_t s = 0; s < TT_FACT_SEEDS_MAX; s++)
         json_decref(piece->results[s]);

@@ -2,8 +2,8 @@
  * and the value of its results.
  *
  * Life: zeroed, with key, changes, kind and fact; _build opens and checks the experiment; the owner
- * (fact_runs.h) runs it and sets the results; _value; _fini. Facts that need equal runs share one.
- * Implemented in fact_piece.c. */
+ * (fact_runs.h) runs it and sets the results; _ran; _value; _fini. Facts that need equal runs share
+ * one. Implemented in fact_piece.c. */
 #ifndef TT_LAB_FACTS_FACT_PIECE_H
 #define TT_LAB_FACTS_FACT_PIECE_H
 
@@ -39,6 +39,8 @@ TT_MUST_CHECK enum tt_err tt_fact_piece_build(const struct tt_facts *facts,
                                               struct tt_error *why);
 /* The quick form of what was built. */
 void tt_fact_piece_shorten(struct tt_fact_piece *piece);
+/* No more of its runs will be made: frees what they need. */
+void tt_fact_piece_ran(struct tt_fact_piece *piece);
 void tt_fact_piece_fini(struct tt_fact_piece *piece);
 /* The value with that seed; TT_FACT_MEDIAN: the median over the seeds (the lower one of two). NAN
  * if one is not known. Of a median, appends the extremes and the run's own note to `note`, unless

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -329,6 +330,10 @@ enum tt_err tt_fact_runs_run(struct tt_fact_runs *self, struct tt_error *why) {
         else if (!result && !stopped)
             err = tt_fail(TT_ERR_INTERNAL, why, "%s: a worker process died", piece->fact->id);
     }
+    /* A sweep starts a child for each of its points, and each copies the tables of all pages. */
+    for (int32_t p = 0; p < self->count; p++)
+        tt_fact_piece_ran(&self->pieces[p]);
+    malloc_trim(0);
     struct tt_fact_sweep_options sweeps = {.folder = self->options.sweeps,
                                            .workers = self->options.workers,
                                            .stop = self->options.stop,

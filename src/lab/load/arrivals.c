@@ -2,12 +2,16 @@
 
 #include "base/fnv.h"
 #include "base/instant.h"
+#include "base/line.h"
 #include "lab/scenario/allocate.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { FINE_BITS = 20 };                         /* positions in time are kept to 2^-20 ns */
+enum {
+    FINE_BITS = 20, /* positions in time are kept to 2^-20 ns */
+    GAPS_AHEAD = 8  /* distance at which kept gaps are fetched */
+};
 #define RATE_TO_GAP_NS INT64_C(1000000000000000) /* 10^9 ns/s times TT_RATE_ONE */
 
 struct stream {
@@ -97,8 +101,10 @@ static inline int64_t draw_unit(struct tt_arrivals *self, int32_t model) {
     if (!all)
         return draw(self, &stream->prng);
     const struct tt_kept_stream *kept = &all->streams[model];
-    if (stream->drawn < kept->count)
+    if (stream->drawn < kept->count) {
+        tt_line_fetch(&kept->gaps[stream->drawn + GAPS_AHEAD]); /* too many streams for hardware */
         return kept->gaps[stream->drawn++];
+    }
     return draw_behind_kept(self, model);
 }
 

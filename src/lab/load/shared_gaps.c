@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define PLACE_BYTES (INT64_C(2) << 20)
+#define PLACE_BYTES (INT64_C(4) << 20) /* pages that are not touched take no memory */
 
 /* A place begins with its head; then come a stream for each model, and their gaps. */
 struct head {

@@ -16,7 +16,7 @@
 #include "lab/load/kept_gaps.h"
 #include "lab/scenario/scenario.h"
 
-enum { TT_SHARED_GAPS_PLACES = 128 };
+enum { TT_SHARED_GAPS_PLACES = 96 };
 
 /* Written by the parent only. */
 struct tt_shared_place {

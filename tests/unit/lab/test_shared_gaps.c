@@ -109,7 +109,7 @@ static void what_does_not_fit_is_not_shared(void **state) {
     (void)state;
     struct tt_shared_gaps shared;
     tt_shared_gaps_init(&shared);
-    store_in_child(&shared, 0, KEY, 4000);
+    store_in_child(&shared, 0, KEY, 8000);
     tt_shared_gaps_settle(&shared, 0);
     assert_false(is_known(&shared, KEY));
     for (int32_t job = 1; job <= TT_SHARED_GAPS_PLACES + 1; job++) {
