@@ -77,12 +77,6 @@ static struct tt_network_delay longest_delay(const struct tt_rank_thread *self) 
     return longest.control_ns < 0 ? self->delay : longest;
 }
 
-static void find_delay(struct tt_rank_thread *self) {
-    struct tt_network_delay delay = longest_delay(self);
-    self->delays_changed |= delay.control_ns != self->fleet.delay.control_ns ||
-                            delay.data_ns != self->fleet.delay.data_ns;
-}
-
 /* Adds an executor that was removed and is expected back, if nothing of it is outstanding. */
 static void settle(struct tt_rank_thread *self, int32_t executor) {
     const struct tt_deferred_executor *e = &self->half.executors[executor];
@@ -90,7 +84,7 @@ static void settle(struct tt_rank_thread *self, int32_t executor) {
         return;
     self->comes_up[executor] = false;
     tt_deferred_rank_add(&self->half, self->now, executor, self->depth);
-    find_delay(self);
+    self->executors_changed = true;
 }
 
 static bool take_changes(struct tt_rank_thread *self) {
@@ -114,8 +108,7 @@ static bool take_changes(struct tt_rank_thread *self) {
         }
     }
     tt_record_ring_take(&self->changes, count);
-    if (count > 0)
-        find_delay(self);
+    self->executors_changed |= count > 0;
     return count > 0;
 }
 
@@ -235,14 +228,16 @@ static bool take_candidates(struct tt_rank_thread *self) {
 
 /* False: neither loads nor delays have changed. */
 static bool publish_fleet(struct tt_rank_thread *self, bool has_loads) {
-    if (!has_loads && !self->delays_changed)
+    struct tt_network_delay before = self->fleet.delay;
+    struct tt_network_delay delay = self->executors_changed ? longest_delay(self) : before;
+    self->executors_changed = false;
+    if (!has_loads && delay.control_ns == before.control_ns && delay.data_ns == before.data_ns)
         return false;
-    self->delays_changed = false;
     uint32_t number = self->fleet.number;
     if (has_loads)
         tt_deferred_rank_fleet(&self->half, &self->fleet);
     self->fleet.number = number + has_loads;
-    self->fleet.delay = longest_delay(self);
+    self->fleet.delay = delay;
     tt_turn_log_write(self->turn_log, 2 * self->half.model_count, &self->registers->fleet,
                       &self->fleet, sizeof(self->fleet));
     tt_turn_log_made(self->turn_log, self->fleet.psi_ppm);

@@ -39,7 +39,7 @@ struct tt_rank_thread {
     int32_t depth;                   /* batches at once on an executor */
     struct tt_network_delay *delays; /* [executor]: of its messages */
     struct tt_network_delay delay;   /* that was given */
-    bool delays_changed;             /* the model threads have not read it yet */
+    bool executors_changed;          /* or their delays: fleet.delay may be another one */
     struct tt_deferred_fleet fleet;  /* as written last */
     bool *comes_up;       /* [executor]: to be added once its last grant and batch are back */
     uint32_t *generation; /* [model]: candidates up to this generation are void */
