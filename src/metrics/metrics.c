@@ -193,7 +193,7 @@ static void readiness(struct page *page, const struct family *family) {
         if (page->model->state == TT_MODEL_KNOWN)
             continue;
         begin(page, family, "");
-        value(&page->out, family, page->model->state == TT_MODEL_READY);
+        value(&page->out, family, tt_catalogue_state(page->model) == TT_MODEL_READY);
     }
 }
 

@@ -15,6 +15,20 @@ const char *tt_model_state_name(enum tt_model_state state) {
     return names[state];
 }
 
+static bool is_held(const struct tt_catalogue_entry *entry) {
+    return entry->model && tt_served_model_is_held(entry->model);
+}
+
+enum tt_model_state tt_catalogue_state(const struct tt_catalogue_entry *entry) {
+    return is_held(entry) ? TT_MODEL_UNAVAILABLE : entry->state;
+}
+
+const char *tt_catalogue_reason(const struct tt_catalogue_entry *entry) {
+    return is_held(entry) ? "no backend of the cluster takes its requests; start one that has it "
+                            "('tutti cluster status' shows those that run)"
+                          : entry->reason;
+}
+
 struct tt_catalogue *tt_catalogue_new(int32_t capacity) {
     struct tt_catalogue *self = calloc(1, sizeof(*self));
     if (!self)

@@ -38,6 +38,10 @@ struct tt_catalogue_entry {
     struct tt_model_stats *stats;  /* NULL: it was never loaded; a reference */
 };
 
+/* As clients see it: a model that is held is UNAVAILABLE. Both may change at any time. */
+enum tt_model_state tt_catalogue_state(const struct tt_catalogue_entry *entry);
+const char *tt_catalogue_reason(const struct tt_catalogue_entry *entry);
+
 struct tt_catalogue {
     struct tt_refcount users;
     int32_t count, capacity;

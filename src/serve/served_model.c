@@ -1,6 +1,7 @@
 #include "serve/served_model.h"
 
 #include "base/instant.h"
+#include "serve/ensemble.h"
 #include "serve/input_ring.h"
 #include "serve/served_model_state.h"
 
@@ -326,6 +327,13 @@ int64_t tt_served_model_run_limit(const struct tt_served_model *self) {
 
 bool tt_served_model_ready(const struct tt_served_model *self) {
     return self->reason == NULL && (self->domain || self->ensemble);
+}
+
+bool tt_served_model_is_held(const struct tt_served_model *self) {
+    bool is_held = tt_counter_get(&self->is_held) != 0;
+    for (int32_t i = 0; !is_held && self->ensemble && i < self->ensemble->step_count; i++)
+        is_held = tt_served_model_is_held(self->ensemble->steps[i].model);
+    return is_held;
 }
 
 const struct tt_signature *tt_served_model_signature(const struct tt_served_model *model) {

@@ -121,6 +121,8 @@ int32_t tt_served_model_priority(const struct tt_served_model *self, int32_t ask
 /* Out of memory, the previous reason stays. */
 void tt_served_model_unavailable(struct tt_served_model *self, const char *reason);
 bool tt_served_model_ready(const struct tt_served_model *self);
+/* It is held (tt_serving_hold_model), or a model of the ensemble's is. Any thread. */
+bool tt_served_model_is_held(const struct tt_served_model *self);
 /* The maximum run time of a loaded model that states none: 100 times the longest that its profile
  * says, at least 10 s; at least 60 s where it has no profile, or runs sequences. */
 int64_t tt_served_model_run_limit(const struct tt_served_model *self);

@@ -44,6 +44,7 @@ struct tt_served_model {
     int64_t estimated_bytes;       /* of memory, from its file; 0: not known */
     const char *profile_source;    /* "file", "measured" or "none"; static storage */
     char *reason;                  /* why it does not serve; NULL when it does */
+    struct tt_counter is_held;     /* 1: it is held (tt_serving_hold_model) */
     struct tt_engine_model *engine_model;
     struct tt_signature *signature;        /* as clients see it; inputs in the engine's order */
     int32_t shown_outputs[TT_MAX_TENSORS]; /* the engine's index of each output in it */

@@ -343,17 +343,18 @@ enum tt_err tt_serving_find(struct tt_port *port, const char *name, const char *
     for (int32_t i = 0; i < count; i++) {
         if (*version && strcmp(entries[i].version, version) != 0)
             continue;
-        if (entries[i].model) {
+        if (tt_catalogue_state(&entries[i]) == TT_MODEL_READY) {
             *out_model = entries[i].model;
             return TT_OK;
         }
         known = known ? known : &entries[i];
     }
-    if (known && *known->version)
+    if (known && *known->version) {
+        const char *reason = tt_catalogue_reason(known);
         return tt_fail(TT_ERR_UNAVAILABLE, why,
                        "Request for unknown model: '%s' version %s is not at ready state: %s", name,
-                       known->version,
-                       *known->reason ? known->reason : tt_model_state_name(known->state));
+                       known->version, *reason ? reason : tt_model_state_name(known->state));
+    }
     if (count > 0 && *version)
         return tt_fail(TT_ERR_NOT_FOUND, why,
                        "Request for unknown model: '%s' version %s is not found", name, version);
@@ -369,8 +370,8 @@ void tt_serving_index(struct tt_port *port, tt_serving_index_fn *each, void *con
     const struct tt_catalogue *catalogue = tt_port_catalogue(port);
     for (int32_t i = 0; catalogue && i < catalogue->count; i++) {
         const struct tt_catalogue_entry *entry = &catalogue->entries[i];
-        each(context, entry->name, entry->version, tt_model_state_name(entry->state), entry->reason,
-             entry->model);
+        each(context, entry->name, entry->version, tt_model_state_name(tt_catalogue_state(entry)),
+             tt_catalogue_reason(entry), entry->model);
     }
 }
 
@@ -392,6 +393,23 @@ void tt_serving_set_readiness(struct tt_serving *serving, struct tt_readiness re
 
 void tt_serving_hold(struct tt_serving *serving, bool is_held) {
     tt_counter_set(&serving->held, is_held);
+}
+
+bool tt_serving_hold_model(struct tt_port *port, const char *name, const char *version,
+                           bool is_held) {
+    const struct tt_catalogue *catalogue = tt_port_catalogue(port);
+    int32_t count = 0;
+    const struct tt_catalogue_entry *entries =
+        catalogue ? tt_catalogue_find(catalogue, name, &count) : NULL;
+    for (int32_t i = 0; i < count; i++) {
+        struct tt_served_model *model = entries[i].model;
+        if (!model || strcmp(entries[i].version, version) != 0 ||
+            tt_counter_get(&model->is_held) == is_held)
+            continue;
+        tt_counter_set(&model->is_held, is_held);
+        return true;
+    }
+    return false;
 }
 
 void tt_serving_retire(struct tt_serving *serving) { tt_flag_raise(&serving->retired); }

@@ -72,6 +72,11 @@ struct tt_readiness {
 void tt_serving_set_readiness(struct tt_serving *serving, struct tt_readiness readiness);
 /* While it is held, a server is not ready, but serves what comes. One thread at a time. */
 void tt_serving_hold(struct tt_serving *serving, bool is_held);
+/* While it is held, a model that serves is UNAVAILABLE for clients, since no backend of the cluster
+ * takes its requests; nothing is unloaded, and those under way go on. A model that is loaded anew
+ * is not held. One thread at a time. True: that has changed. */
+bool tt_serving_hold_model(struct tt_port *port, const char *name, const char *version,
+                           bool is_held);
 /* The server is about to stop: it is not ready from now on, and serves on. Any thread. */
 void tt_serving_retire(struct tt_serving *serving);
 /* Starts the scheduler. Errors: IO, NO_MEMORY. */
@@ -143,7 +148,7 @@ TT_MUST_CHECK enum tt_err tt_serving_find(struct tt_port *port, const char *name
                                           struct tt_error *why);
 /* The repository as clients see it: calls `each` per model version, by name, the highest version
  * first. state: "READY", "UNAVAILABLE", "LOADING", "UNLOADING"; version and state are "" for a
- * model of the repository that was never requested; model is NULL unless it is READY. */
+ * model of the repository that was never requested; model is NULL unless it is READY, or held. */
 typedef void tt_serving_index_fn(void *context, const char *name, const char *version,
                                  const char *state, const char *reason,
                                  const struct tt_served_model *model);

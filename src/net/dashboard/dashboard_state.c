@@ -105,8 +105,9 @@ static void put_models(struct tt_text *json, const struct tt_catalogue *catalogu
         const struct tt_catalogue_entry *entry = &catalogue->entries[i];
         tt_dashboard_put_string(json, i ? ",{\"name\":" : "{\"name\":", entry->name);
         tt_dashboard_put_string(json, ",\"version\":", entry->version);
-        tt_dashboard_put_string(json, ",\"state\":", tt_model_state_name(entry->state));
-        tt_dashboard_put_string(json, ",\"reason\":", entry->reason);
+        tt_dashboard_put_string(json,
+                                ",\"state\":", tt_model_state_name(tt_catalogue_state(entry)));
+        tt_dashboard_put_string(json, ",\"reason\":", tt_catalogue_reason(entry));
         if (entry->stats)
             put_counters(json, entry->stats, now);
         tt_text_puts(json, "}");

@@ -162,8 +162,9 @@ enum tt_err tt_kserve_index_of(struct tt_kserve_index *out_index,
     struct index_walk walk = {.index = &index, .only_ready = only_ready};
     for (int32_t i = 0; catalogue && i < catalogue->count; i++) {
         const struct tt_catalogue_entry *entry = &catalogue->entries[i];
-        add_entry(&walk, entry->name, entry->version, tt_model_state_name(entry->state),
-                  entry->reason, entry->model);
+        add_entry(&walk, entry->name, entry->version,
+                  tt_model_state_name(tt_catalogue_state(entry)), tt_catalogue_reason(entry),
+                  entry->model);
     }
     return end_walk(&walk, out_index, why);
 }

@@ -275,6 +275,10 @@ struct tt_served_model *tt_served_model_ref(struct tt_served_model *self) {
     return self;
 }
 void tt_served_model_unref(struct tt_served_model *self) { (void)self; }
+bool tt_served_model_is_held(const struct tt_served_model *self) {
+    (void)self;
+    return false;
+}
 
 int32_t tt_served_model_emitted(const struct tt_served_model *model) {
     (void)model;

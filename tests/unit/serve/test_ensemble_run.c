@@ -426,8 +426,32 @@ static void test_before_submit(void **state) {
     world_close(&world);
 }
 
+/* S10: an ensemble is held while one of its parts is, also an ensemble of ensembles. */
+static void test_a_part_is_held(void **state) {
+    (void)state;
+    struct world world;
+    struct client client;
+    struct tt_served_model *found;
+    struct tt_error why;
+    world_open(&world, "serial", 0);
+    client_open(&client, world.serving);
+    const char *version = tt_served_model_version(world.parts[1]);
+    assert_int_equal(tt_serving_find(client.port, "nested", "", &found, &why), TT_OK);
+    assert_true(tt_serving_hold_model(client.port, "part 1", version, true));
+    static const char *const ensembles[] = {"nested", "diamond", "chain"};
+    for (size_t i = 0; i < TT_COUNT(ensembles); i++)
+        assert_int_equal(tt_serving_find(client.port, ensembles[i], "", &found, &why),
+                         TT_ERR_UNAVAILABLE);
+    assert_int_equal(tt_serving_find(client.port, "part 0", "", &found, &why), TT_OK);
+    assert_true(tt_serving_hold_model(client.port, "part 1", version, false));
+    assert_int_equal(tt_serving_find(client.port, "nested", "", &found, &why), TT_OK);
+    client_close(&client);
+    world_close(&world);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_part_is_held),
         cmocka_unit_test(test_answers_under_each_policy),
         cmocka_unit_test(test_no_copies),
         cmocka_unit_test(test_outputs_in_place),

@@ -339,6 +339,62 @@ static void test_shapes_that_collide(void **state) {
     client_close(&client);
 }
 
+struct shown {
+    const char *version;
+    char state[16], reason[200];
+    bool has_model;
+};
+
+static void show(void *context, const char *name, const char *version, const char *state,
+                 const char *reason, const struct tt_served_model *model) {
+    struct shown *self = context;
+    if (strcmp(name, "plain") != 0 || strcmp(version, self->version) != 0)
+        return;
+    snprintf(self->state, sizeof(self->state), "%s", state);
+    snprintf(self->reason, sizeof(self->reason), "%s", reason);
+    self->has_model = model != NULL;
+}
+
+/* S10: a model that is held is not ready for clients, and stays loaded: requests that were sent
+ * before are answered, and it is ready again at once. */
+static void test_a_model_is_held(void **state) {
+    (void)state;
+    static const int64_t latency = TT_MS;
+    struct tt_served_model_spec spec = plain;
+    struct tt_served_model *models[2], *found = NULL;
+    struct tt_error why;
+    for (int32_t i = 0; i < 2; i++) {
+        spec.version = i ? "10" : "9";
+        models[i] = serving_bench_add(&bench, &spec, &bench_fixed, &latency, &zero);
+    }
+    serving_bench_start(&bench);
+    client_open(&client, bench.serving);
+    client_send(&client, models[1], 1, 7, 0);
+    assert_true(tt_serving_hold_model(client.port, "plain", "10", true));
+    assert_false(tt_serving_hold_model(client.port, "plain", "10", true));
+    assert_false(tt_serving_hold_model(client.port, "plain", "11", true));
+    assert_int_equal(tt_serving_find(client.port, "plain", "", &found, &why), TT_OK);
+    assert_ptr_equal(found, models[0]);
+    assert_int_equal(tt_serving_find(client.port, "plain", "10", &found, &why), TT_ERR_UNAVAILABLE);
+    assert_non_null(strstr(why.text, "no backend of the cluster takes its requests; start one"));
+    struct shown shown = {.version = "10"};
+    tt_serving_index(client.port, show, &shown);
+    assert_string_equal(shown.state, "UNAVAILABLE");
+    assert_non_null(strstr(shown.reason, "no backend"));
+    assert_true(shown.has_model);
+    client_wait(&client, 0);
+    assert_int_equal(client.ok, 1);
+    assert_true(tt_serving_hold_model(client.port, "plain", "9", true));
+    assert_int_equal(tt_serving_find(client.port, "plain", "", &found, &why), TT_ERR_UNAVAILABLE);
+    assert_true(tt_serving_hold_model(client.port, "plain", "10", false));
+    assert_int_equal(tt_serving_find(client.port, "plain", "", &found, &why), TT_OK);
+    assert_ptr_equal(found, models[1]);
+    tt_serving_index(client.port, show, &shown);
+    assert_string_equal(shown.state, "READY");
+    assert_string_equal(shown.reason, "");
+    client_close(&client);
+}
+
 static void test_find_and_index(void **state) {
     (void)state;
     static const int64_t latency = 1;
@@ -549,6 +605,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_limits_of_all_ports, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hidden_outputs_and_priorities, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_shapes_that_collide, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_model_is_held, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_find_and_index, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_place_errors, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_padded_batches, set_up, tear_down),
