@@ -67,6 +67,7 @@ struct tt_cluster_settings {
     int64_t overdue_ns;    /* a grant may be so late before its backend is suspected */
     int64_t fetch_ns;      /* a backend waits for inputs so long after the grant's start */
     int64_t patience_ns;   /* a frontend accepts requests so long without a primary */
+    int64_t vacancy_ns;    /* requests wait so long for a backend of their pool; 0: no limit */
     int64_t grace_ns;      /* after its deadline, before a request is given up */
     int64_t placing_ns;    /* the models of a plan are loaded within that; 0: no limit */
     int32_t request_limit; /* requests at once: of a frontend */
@@ -111,8 +112,7 @@ static inline const char *tt_cluster_pool_name(const struct tt_cluster_settings 
     return "without a name";
 }
 
-/* In a record DROP, in place of an enum tt_drop_reason: backends are there, but none of them has
- * the model. */
+/* In a record DROP, in place of an enum tt_drop_reason: no backend takes batches of the model. */
 enum { TT_CLUSTER_DROP_NO_BACKEND = 1000 };
 
 /* How a link between two nodes changed. */

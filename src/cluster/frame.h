@@ -73,7 +73,8 @@ enum tt_frame_type {
      * the payload, its name, if model is TT_CLUSTER_NO_MODEL. */
     TT_FRAME_WISH,
     /* S to all, a record per model: id: version of the set, model, attempt: generation, code: 1
-     * serve, device: its pool, length: version of the placement. */
+     * serve, device: its pool, length: version of the placement, rows: 1 no backend takes batches
+     * of it, so that a frontend refuses requests to it. */
     TT_FRAME_SERVE,
     /* B or F to S: id: version. Then, per model that could not be loaded: id: version, model, code:
      * a negated enum tt_err. Length: bytes of the payload, the reason. */

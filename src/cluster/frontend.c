@@ -28,8 +28,9 @@ enum tt_err tt_frontend_init(struct tt_frontend *self, const struct tt_cluster_s
         .number = number,
         .alone_since = now,
         .generation = (uint64_t)incarnation << GENERATION_BITS,
-        .requests = calloc((size_t)settings->request_limit, sizeof(*self->requests))};
-    if (!self->requests || tt_heap_init(&self->due, settings->request_limit) ||
+        .requests = calloc((size_t)settings->request_limit, sizeof(*self->requests)),
+        .absent = calloc((size_t)tt_cluster_model_capacity(settings), sizeof(*self->absent))};
+    if (!self->requests || !self->absent || tt_heap_init(&self->due, settings->request_limit) ||
         tt_model_duty_init(&self->models, settings->model_count,
                            tt_cluster_model_capacity(settings), &self->outbox)) {
         tt_frontend_fini(self);
@@ -45,7 +46,9 @@ void tt_frontend_fini(struct tt_frontend *self) {
     tt_model_duty_fini(&self->models);
     tt_outbox_fini(&self->outbox);
     free(self->requests);
+    free(self->absent);
     self->requests = NULL;
+    self->absent = NULL;
 }
 
 /* ---- tickets ---- */
@@ -141,6 +144,8 @@ enum tt_err tt_frontend_submit(struct tt_frontend *self, int64_t now,
     tt_assert(submission->model < self->settings->model_count && submission->rows > 0);
     if (!self->linked && now - self->alone_since >= self->settings->patience_ns)
         return TT_ERR_UNAVAILABLE;
+    if (self->absent[submission->model])
+        return TT_ERR_UNAVAILABLE;
     if (self->first_free == NO_REQUEST)
         return TT_ERR_BUSY;
     int32_t index = self->first_free;
@@ -230,6 +235,25 @@ static void on_drop(struct tt_frontend *self, const struct tt_frame_record *reco
     end(self, request, TT_ANSWER_DROPPED, record->code);
 }
 
+static void on_serve(struct tt_frontend *self, uint16_t from, const struct tt_frame *frame) {
+    if (!tt_model_duty_receive(&self->models, from, frame)) {
+        self->rejected++;
+        return;
+    }
+    self->absent_count = 0;
+    for (int32_t i = 0; i < frame->count; i++) {
+        self->absent[i] = frame->records[i].code == 1 && frame->records[i].rows == 1;
+        self->absent_count += self->absent[i];
+    }
+}
+
+bool tt_frontend_is_starved(const struct tt_frontend *self) {
+    bool is_starved = self->absent_count > 0;
+    for (int32_t i = 0; is_starved && i < self->settings->model_count; i++)
+        is_starved = self->absent[i] || !tt_model_duty_serves(&self->models, i);
+    return is_starved;
+}
+
 /* ---- backends ---- */
 
 /* The backend may fetch the request's input; with words, it has done so before. */
@@ -308,7 +332,7 @@ void tt_frontend_receive(struct tt_frontend *self, int64_t now, uint16_t from,
     if (frame->type == TT_FRAME_CLAIM && role == TT_ROLE_SCHEDULER) {
         on_claim(self, now, from, frame->epoch);
     } else if (frame->type == TT_FRAME_SERVE && from_primary) {
-        self->rejected += !tt_model_duty_receive(&self->models, from, frame);
+        on_serve(self, from, frame);
     } else if (frame->type == TT_FRAME_WISHED && from_primary) {
         if (self->wished)
             self->wished(self->context, frame->records[0].id, frame->records[0].code);
@@ -379,5 +403,9 @@ void tt_frontend_check(const struct tt_frontend *self) {
         tt_assert(tt_heap_contains(&self->due, i) == (request->deadline_at != TT_NEVER));
     }
     tt_assert(live == self->live);
+    int32_t absent = 0;
+    for (int32_t i = 0; i < self->settings->model_count; i++)
+        absent += self->absent[i];
+    tt_assert(absent == self->absent_count);
     tt_assert(self->accepted == self->ended + live);
 }

@@ -15,6 +15,8 @@
  *
  * The deadline bounds everything: `grace_ns` after it, a request is answered as TIMED_OUT.
  *
+ * The primary says of which models no backend takes batches. Requests to these are refused.
+ *
  * One thread. Implemented in frontend.c. */
 #ifndef TT_CLUSTER_FRONTEND_H
 #define TT_CLUSTER_FRONTEND_H
@@ -62,6 +64,8 @@ struct tt_frontend {
     uint64_t generation;         /* of the next request; never reused, also after a restart */
     struct tt_heap due;          /* requests with deadlines, by when they are given up */
     struct tt_model_duty models; /* which of them this node serves; the driver sets `act` */
+    bool *absent;                /* [capacity]: no backend takes batches of the model */
+    int32_t absent_count;
     struct tt_outbox outbox;
     void *context;
     void (*answered)(void *context, void *user, enum tt_answer answer, int32_t reason);
@@ -90,7 +94,7 @@ struct tt_frontend_submission {
     void *user;
 };
 /* Accepts a request: `answered` is called exactly once, never before this returns. Errors:
- * UNAVAILABLE: no primary for `patience_ns`; BUSY: request_limit. */
+ * UNAVAILABLE: no primary for `patience_ns`, or the model is absent; BUSY: request_limit. */
 TT_MUST_CHECK enum tt_err tt_frontend_submit(struct tt_frontend *self, int64_t now,
                                              const struct tt_frontend_submission *submission,
                                              uint64_t *out_id);
@@ -101,6 +105,8 @@ bool tt_frontend_cancel(struct tt_frontend *self, uint64_t id);
 /* Asks the primary to load or unload a model for all (cluster/model_set.h). `wished` follows,
  * unless the primary changes. False: there is no primary. */
 bool tt_frontend_wish(struct tt_frontend *self, uint64_t number, uint16_t model, bool is_load);
+/* Models are absent, and this node serves no other one. */
+bool tt_frontend_is_starved(const struct tt_frontend *self);
 /* The request that is under way with this id; NULL: there is none. */
 struct tt_frontend_request *tt_frontend_find(struct tt_frontend *self, uint64_t id);
 void tt_frontend_receive(struct tt_frontend *self, int64_t now, uint16_t from,

@@ -47,13 +47,12 @@ static void send_set(struct tt_model_set *self, uint16_t peer) {
     bool is_backend = role_of(self, peer) == TT_ROLE_BACKEND;
     const struct tt_model_state *states = is_backend ? self->back : self->front;
     uint16_t pool = self->settings->nodes[peer].pool;
-    bool is_frontend = role_of(self, peer) == TT_ROLE_FRONTEND;
     for (int32_t i = 0; i < self->settings->model_count; i++) {
-        bool is_here = is_backend ? tt_placement_holds(&self->placement, pool, i)
-                                  : !is_frontend || !self->absent[i];
+        bool is_here = !is_backend || tt_placement_holds(&self->placement, pool, i);
         const struct tt_frame_record record = {.id = self->version,
                                                .length = (uint32_t)self->placement.version,
                                                .model = (uint16_t)i,
+                                               .rows = !is_backend && self->absent[i],
                                                .attempt = states[i].generation,
                                                .device =
                                                    tt_placement_announced(&self->placement, i),
@@ -104,10 +103,10 @@ void tt_model_set_add(struct tt_model_set *self, bool serves, uint16_t pool) {
     self->front[model] = self->back[model] = (struct tt_model_state){.serves = serves};
 }
 
-static void send_anew(struct tt_model_set *self, bool only_frontends) {
+static void send_anew(struct tt_model_set *self, bool with_backends) {
     self->version++;
     for (uint16_t i = 0; i < self->settings->node_count; i++) {
-        if (!self->has_joined[i] || (only_frontends && role_of(self, i) != TT_ROLE_FRONTEND))
+        if (!self->has_joined[i] || (!with_backends && role_of(self, i) == TT_ROLE_BACKEND))
             continue;
         send_set(self, i);
         if (self->awaited[i] != 0)
@@ -117,15 +116,18 @@ static void send_anew(struct tt_model_set *self, bool only_frontends) {
 
 void tt_model_set_announce(struct tt_model_set *self) {
     if (self->epoch != 0)
-        send_anew(self, false);
+        send_anew(self, true);
 }
 
-void tt_model_set_absent(struct tt_model_set *self, int32_t model, bool is_absent) {
-    if (self->absent[model] == is_absent)
-        return;
+bool tt_model_set_absent(struct tt_model_set *self, int32_t model, bool is_absent) {
+    bool has_changed = self->absent[model] != is_absent;
     self->absent[model] = is_absent;
-    if (self->epoch != 0 && self->front[model].serves)
-        send_anew(self, true);
+    return has_changed;
+}
+
+void tt_model_set_announce_absent(struct tt_model_set *self) {
+    if (self->epoch != 0)
+        send_anew(self, false);
 }
 
 /* ---- wishes ---- */
@@ -417,9 +419,11 @@ bool tt_model_set_follow(struct tt_model_set *self, const struct tt_frame *frame
     if (!tt_placement_follow(&self->placement, self->pools, frame->records[0].length))
         return false;
     self->version = frame->records[0].id;
-    for (int32_t i = 0; i < frame->count; i++)
+    for (int32_t i = 0; i < frame->count; i++) {
         self->front[i] = (struct tt_model_state){.serves = frame->records[i].code == 1,
                                                  .generation = frame->records[i].attempt};
+        self->absent[i] = frame->records[i].rows == 1;
+    }
     return true;
 }
 

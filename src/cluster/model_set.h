@@ -7,6 +7,9 @@
  * (WISHED) when the last node has answered. If a node fails to load, all return to what they served
  * before.
  *
+ * A model of which no backend takes batches is absent. That is no unload: frontends have it ready
+ * for the next backend. A new primary begins with what the former one said of it.
+ *
  * A node that joins gets the set of its role at once, and is waited for. A node that leaves is not:
  * it gets the set when it returns. Spares know what the frontends serve. A new primary begins with
  * that: it completes an unload that was under way, and drops a load.
@@ -49,7 +52,7 @@ struct tt_model_set {
     uint64_t epoch;                      /* 0: not primary */
     uint64_t version;                    /* of what was sent last */
     struct tt_model_state *front, *back; /* [capacity]: at frontends, at backends */
-    bool *absent;                        /* [capacity]: no backend has it; not at frontends */
+    bool *absent;                        /* [capacity]: no backend takes batches of it */
     bool *has_joined;                    /* [node_count] */
     uint64_t *awaited; /* [node_count]: the version that it is to answer; 0: none */
     struct tt_model_wish wishes[TT_MODEL_SET_WISHES]; /* a ring; the first is carried out */
@@ -75,9 +78,10 @@ void tt_model_set_fini(struct tt_model_set *self);
 /* A model has come, the last one of the settings; `pool` as in tt_placement_add(). A model that
  * serves is sent to the nodes by _announce. */
 void tt_model_set_add(struct tt_model_set *self, bool serves, uint16_t pool);
-/* The primary: no backend has the model, or one has it again. Frontends serve it only while one has
- * it. */
-void tt_model_set_absent(struct tt_model_set *self, int32_t model, bool is_absent);
+/* The primary: no backend takes batches of the model, or one does again. Frontends keep such a
+ * model, and refuse requests to it. True: the other nodes should know, by _announce_absent. */
+bool tt_model_set_absent(struct tt_model_set *self, int32_t model, bool is_absent);
+void tt_model_set_announce_absent(struct tt_model_set *self);
 /* The primary: all nodes get the set anew. */
 void tt_model_set_announce(struct tt_model_set *self);
 /* The scheduler becomes primary / a spare. Wishes that wait are forgotten: their frontends know of

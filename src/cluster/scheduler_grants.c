@@ -261,6 +261,25 @@ void tt_scheduler_grants_forget(struct tt_scheduler_role *self, int64_t now, uin
             cancel(self, now, &self->entries[frontend][i]);
 }
 
+static void drop_absent(struct tt_scheduler_role *self, int64_t now, uint16_t frontend,
+                        struct tt_ticket_entry *entry) {
+    const struct tt_mechanism *mechanism = &self->pools[entry->pool].mechanism;
+    const struct tt_request *request = tt_request_pool_find(&mechanism->requests, entry->handle);
+    tt_assert(request != NULL);
+    if (!self->models.absent[request->model] || request->state != TT_REQUEST_QUEUED)
+        return;
+    const struct tt_frame_record record = {.id = entry->id, .attempt = entry->attempt};
+    cancel(self, now, entry);
+    drop(self, frontend, &record, TT_CLUSTER_DROP_NO_BACKEND);
+}
+
+void tt_scheduler_grants_drop_absent(struct tt_scheduler_role *self, int64_t now) {
+    for (uint16_t node = 0; node < self->settings->node_count; node++)
+        for (int32_t i = 0; self->entries[node] && i < self->settings->request_limit; i++)
+            if (self->entries[node][i].id != 0)
+                drop_absent(self, now, node, &self->entries[node][i]);
+}
+
 /* ---- devices ---- */
 
 static void set_usable(int64_t now, struct tt_granted_device *device) {

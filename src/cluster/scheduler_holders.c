@@ -4,6 +4,7 @@
  * backend of the one that it chose lacks the model, that device changes its place in the mechanism
  * with an idle one that has it. If none is idle, or the chosen one has a batch, the new batch is
  * parked (scheduler_parked.c). */
+#include "base/instant.h"
 #include "cluster/scheduler_role.h"
 
 static bool *lack(const struct tt_scheduler_role *self, uint16_t backend, int32_t model) {
@@ -43,12 +44,81 @@ bool tt_scheduler_holders_lost(const struct tt_scheduler_role *self, uint16_t po
     return is_there;
 }
 
-void tt_scheduler_holders_settle(struct tt_scheduler_role *self) {
-    if (!self->is_primary || !self->holders_changed)
+/* ---- absent models ---- */
+
+static bool takes_batches(const struct tt_scheduler_role *self, uint16_t pool) {
+    for (int32_t i = 0; i < self->settings->node_count; i++)
+        if (self->settings->nodes[i].role == TT_ROLE_BACKEND &&
+            self->settings->nodes[i].pool == pool && self->peers[i].state == TT_PEER_KNOWN)
+            return true;
+    return false;
+}
+
+static void vacate(const struct tt_scheduler_role *self, struct tt_scheduler_pool *pool,
+                   int64_t now) {
+    int64_t vacancy_ns = self->settings->vacancy_ns;
+    pool->deserted_at = vacancy_ns > 0 ? tt_instant_add(now, vacancy_ns) : TT_NEVER;
+}
+
+void tt_scheduler_holders_lead(struct tt_scheduler_role *self, int64_t now) {
+    self->holders_changed = true;
+    self->answers_until_at = now + self->settings->silence_ns;
+    for (int32_t i = 0; i < self->pool_count; i++) {
+        self->pools[i].is_vacant = true;
+        self->pools[i].is_deserted = false;
+        vacate(self, &self->pools[i], now);
+    }
+}
+
+/* Whether a backend of the pool takes batches, and if not, since when. */
+static void look_at_pool(const struct tt_scheduler_role *self, struct tt_scheduler_pool *pool,
+                         int64_t now) {
+    bool was_vacant = pool->is_vacant;
+    pool->is_vacant = !takes_batches(self, pool->number);
+    if (!pool->is_vacant) {
+        pool->is_deserted = false;
+        pool->deserted_at = TT_NEVER;
+    } else if (!was_vacant) {
+        vacate(self, pool, now);
+    }
+    if (pool->deserted_at <= now) {
+        pool->is_deserted = true;
+        pool->deserted_at = TT_NEVER;
+    }
+}
+
+/* Where backends are only awaited, a model stays as it is. */
+static bool is_absent(const struct tt_scheduler_role *self, int32_t model) {
+    const struct tt_scheduler_pool *pool = &self->pools[self->routes[model]];
+    bool was_absent = self->models.absent[model];
+    if (pool->is_vacant)
+        return pool->is_deserted || was_absent;
+    bool is_lost = tt_scheduler_holders_lost(self, pool->number, model);
+    return is_lost && (was_absent || self->answers_until_at == TT_NEVER);
+}
+
+void tt_scheduler_holders_settle(struct tt_scheduler_role *self, int64_t now) {
+    if (!self->is_primary || (!self->holders_changed && tt_scheduler_holders_next_at(self) > now))
         return;
     self->holders_changed = false;
+    bool has_changed = false;
+    if (self->answers_until_at <= now)
+        self->answers_until_at = TT_NEVER;
+    for (int32_t i = 0; i < self->pool_count; i++)
+        look_at_pool(self, &self->pools[i], now);
     for (int32_t i = 0; i < self->settings->model_count; i++)
-        tt_model_set_absent(&self->models, i, tt_scheduler_holders_lost(self, self->routes[i], i));
+        has_changed |= tt_model_set_absent(&self->models, i, is_absent(self, i));
+    if (!has_changed)
+        return;
+    tt_model_set_announce_absent(&self->models);
+    tt_scheduler_grants_drop_absent(self, now);
+}
+
+int64_t tt_scheduler_holders_next_at(const struct tt_scheduler_role *self) {
+    int64_t next_at = self->answers_until_at;
+    for (int32_t i = 0; i < self->pool_count; i++)
+        next_at = tt_instant_min(next_at, self->pools[i].deserted_at);
+    return next_at;
 }
 
 /* ---- devices ---- */
@@ -121,6 +191,12 @@ void tt_scheduler_holders_check(const struct tt_scheduler_role *self) {
         }
     }
     tt_assert(parked == self->parked);
+    for (int32_t i = 0; self->is_primary && !self->holders_changed && i < self->pool_count; i++) {
+        const struct tt_scheduler_pool *pool = &self->pools[i];
+        tt_assert(pool->is_vacant == !takes_batches(self, pool->number));
+        tt_assert(pool->is_vacant || !pool->is_deserted);
+        tt_assert(pool->deserted_at == TT_NEVER || (pool->is_vacant && !pool->is_deserted));
+    }
     for (int32_t m = 0; m < self->settings->model_count; m++) {
         int32_t lacking = 0;
         for (int32_t i = 0; i < self->settings->node_count; i++)

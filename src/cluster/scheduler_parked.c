@@ -1,7 +1,7 @@
 /* Parked batches: no idle device had their model when the mechanism chose one. The chosen device
  * counts as busy until it, or one that runs nothing in its place, can run the batch. What the
- * mechanism sent there afterwards waits behind it. If no backend has the model any more, or the
- * device goes, the requests go back to their frontends. */
+ * mechanism sent there afterwards waits behind it. If the model has become absent, or the device
+ * goes, the requests go back to their frontends. */
 #include "cluster/scheduler_role.h"
 
 static const struct tt_grant *grant_at(const struct tt_scheduler_role *self,
@@ -61,8 +61,7 @@ static bool move_or_return(struct tt_scheduler_role *self, int64_t now,
     int32_t model = grant_at(self, device, 0)->task->model;
     const struct tt_executor *executor = &device->pool->mechanism.executors[device->executor];
     struct tt_granted_device *unused = NULL;
-    if (executor->state != TT_EXECUTOR_UP ||
-        tt_scheduler_holders_lost(self, device->pool->number, model)) {
+    if (executor->state != TT_EXECUTOR_UP || self->models.absent[model]) {
         tt_scheduler_grants_give_back(self, now, device);
         return true;
     }

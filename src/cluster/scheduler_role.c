@@ -101,6 +101,7 @@ void tt_scheduler_role_add_model(struct tt_scheduler_role *self, int64_t now, bo
     self->routes[model] = self->models.placement.homes[model];
     self->tickets[model] = 0;
     tt_scheduler_pools_add_model(self, now);
+    self->holders_changed = true;
 }
 
 /* ---- claims ---- */
@@ -116,7 +117,7 @@ static void claim(struct tt_scheduler_role *self, int64_t now) {
     tt_assert(!self->is_primary && self->has_mechanisms);
     self->is_primary = true;
     self->succeeds = false;
-    self->holders_changed = true;
+    tt_scheduler_holders_lead(self, now);
     self->claims++;
     self->primary = (struct tt_allegiance){
         .epoch = tt_epoch(tt_epoch_term(self->primary.epoch) + 1, self->number), .heard_at = now};
@@ -272,6 +273,7 @@ static void from_node(struct tt_scheduler_role *self, int64_t now, uint16_t from
     }
     if (frame->type == TT_FRAME_LEAVE && is_backend && peer->state == TT_PEER_KNOWN) {
         peer->state = TT_PEER_LEAVING;
+        self->holders_changed = true;
         tt_model_set_drop_plan(&self->models, TT_PLACEMENT_LOST, from);
         tt_scheduler_grants_leave(self, now, from);
     }
@@ -338,7 +340,7 @@ void tt_scheduler_role_receive(struct tt_scheduler_role *self, int64_t now, uint
         from_node(self, now, from, frame);
     }
     tt_scheduler_plans_settle(self, now);
-    tt_scheduler_holders_settle(self);
+    tt_scheduler_holders_settle(self, now);
 }
 
 void tt_scheduler_role_link(struct tt_scheduler_role *self, int64_t now, uint16_t peer,
@@ -349,6 +351,7 @@ void tt_scheduler_role_link(struct tt_scheduler_role *self, int64_t now, uint16_
     if (link == TT_LINK_UP) {
         self->peers[peer].state = TT_PEER_UNKNOWN;
         self->peers[peer].lost_frontend = TT_CLUSTER_NO_NODE;
+        self->holders_changed = true;
         if (self->is_primary)
             tt_outbox_signal(&self->outbox, peer, TT_FRAME_CLAIM, self->primary.epoch);
         if (self->is_primary && role == TT_ROLE_SCHEDULER)
@@ -369,7 +372,7 @@ void tt_scheduler_role_link(struct tt_scheduler_role *self, int64_t now, uint16_
         succeed(self, now);
     self->holders_changed = true;
     tt_scheduler_plans_settle(self, now);
-    tt_scheduler_holders_settle(self);
+    tt_scheduler_holders_settle(self, now);
 }
 
 /* True if this process did nothing for a while, so that the silence may be its own. */
@@ -415,6 +418,7 @@ static void avoid_lost(struct tt_scheduler_role *self, int64_t now) {
             continue;
         self->avoided++;
         peer->state = TT_PEER_AVOIDED;
+        self->holders_changed = true;
         tt_model_set_drop_plan(&self->models, TT_PLACEMENT_LOST, (uint16_t)i);
         peer->probe_at = now + AVOIDED_SILENCES * self->settings->silence_ns;
         tt_scheduler_grants_leave(self, now, (uint16_t)i);
@@ -449,6 +453,7 @@ static void suspect_overdue(struct tt_scheduler_role *self, int64_t now) {
          (backend = tt_scheduler_grants_overdue(self, now)) != TT_CLUSTER_NO_NODE;) {
         self->suspected++;
         self->peers[backend].state = TT_PEER_SUSPECT;
+        self->holders_changed = true;
         self->peers[backend].late++;
         tt_model_set_drop_plan(&self->models, TT_PLACEMENT_LOST, backend);
         self->peers[backend].probe_at = now + self->settings->silence_ns;
@@ -478,7 +483,7 @@ void tt_scheduler_role_tick(struct tt_scheduler_role *self, int64_t now) {
     suspect_overdue(self, now);
     tt_scheduler_plans_tick(self, now);
     tt_scheduler_plans_settle(self, now);
-    tt_scheduler_holders_settle(self);
+    tt_scheduler_holders_settle(self, now);
     tt_scheduler_pools_decide(self, now);
 }
 
@@ -487,6 +492,7 @@ int64_t tt_scheduler_role_next_at(const struct tt_scheduler_role *self) {
         return tt_instant_min(self->claim_at, self->asked_until_at);
     int64_t next_at = tt_instant_min(self->next_beat_at, tt_scheduler_grants_overdue_at(self));
     next_at = tt_instant_min(next_at, tt_scheduler_plans_next_at(self));
+    next_at = tt_instant_min(next_at, tt_scheduler_holders_next_at(self));
     return tt_instant_min(next_at, tt_scheduler_pools_next_at(self));
 }
 

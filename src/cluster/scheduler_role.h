@@ -26,8 +26,13 @@
  * timers, and a device of depth 2 gets its next batch so much before its end (policy/deferred).
  *
  * The backends of a pool need not have the same models. A batch goes to one that has its model, and
- * waits until such a one is idle; those behind it on its device wait, too. A request for a model
- * that no backend of its pool has is dropped.
+ * waits until such a one is idle; those behind it on its device wait, too.
+ *
+ * A model is absent while backends of its pool take batches, but none of them has it. Backends
+ * answer a claim within `silence_ns`, so that does not count before. A model is absent, too, when
+ * no backend of its pool has taken batches for `vacancy_ns`: until then one may come that takes the
+ * place of the last one. Requests that wait for an absent model are dropped, and frontends refuse
+ * others. It is there again when a backend that has it takes batches.
  *
  * One thread. A policy may have threads of its own (struct tt_scheduler_policy): they see requests
  * only as metadata, and what they decide is carried out, or left out, on the role's thread. So none
@@ -73,7 +78,10 @@ struct tt_scheduler_pool {
     struct tt_scheduler_role *role;
     uint16_t number;
     bool wants_decision;
-    bool has_exchanged; /* devices; the mechanism gets to know it outside of its decisions */
+    bool has_exchanged;  /* devices; the mechanism gets to know it outside of its decisions */
+    bool is_vacant;      /* no backend takes its batches, */
+    bool is_deserted;    /* and none has for `vacancy_ns` */
+    int64_t deserted_at; /* when it will be deserted; TT_NEVER: it is, or is not vacant */
     struct tt_mechanism mechanism;
     int32_t *devices; /* [device_count]: by executor, the role's number of the device */
     int32_t device_count;
@@ -151,7 +159,8 @@ struct tt_scheduler_role {
     int32_t *lacking;     /* [capacity]: of those */
     int32_t *paces;       /* [node_count][capacity]: how long the model takes there; 0: not known */
     int32_t parked;       /* grants */
-    bool holders_changed; /* since the frontends heard which models are absent */
+    bool holders_changed; /* since it was last found out which models are absent */
+    int64_t answers_until_at;   /* the claim is young: backends answer it; TT_NEVER: it is not */
     struct tt_request **moving; /* [request_limit]: during a switch; NULL: there is one pool */
     uint64_t placement_version; /* that `routes` are of */
     int64_t place_by_at;        /* a plan is loaded by then, or dropped */
@@ -250,8 +259,13 @@ int64_t tt_scheduler_plans_next_at(const struct tt_scheduler_role *self);
 
 /* ---- scheduler_holders.c; called by the others ---- */
 
-/* After each event: models that no backend has become absent, or are back. */
-void tt_scheduler_holders_settle(struct tt_scheduler_role *self);
+/* The scheduler has become primary: no backend takes batches yet. */
+void tt_scheduler_holders_lead(struct tt_scheduler_role *self, int64_t now);
+/* After each event: models become absent, and requests that wait for them are dropped; or the
+ * models are back. */
+void tt_scheduler_holders_settle(struct tt_scheduler_role *self, int64_t now);
+/* When a pool will be deserted. */
+int64_t tt_scheduler_holders_next_at(const struct tt_scheduler_role *self);
 /* The device that gets a batch of the model, which may take the place of the given one; it is to be
  * parked if no idle one has the model, or behind one that is. */
 struct tt_granted_device *tt_scheduler_holders_choose(struct tt_scheduler_role *self,
@@ -322,6 +336,8 @@ void tt_scheduler_grants_leave(struct tt_scheduler_role *self, int64_t now, uint
 /* The backend's devices get no grants any more; what they had goes back to the frontends. */
 void tt_scheduler_grants_lose(struct tt_scheduler_role *self, int64_t now, uint16_t backend,
                               bool died);
+/* Requests that wait for absent models are dropped; what runs goes on. */
+void tt_scheduler_grants_drop_absent(struct tt_scheduler_role *self, int64_t now);
 /* All requests of the frontend leave. */
 void tt_scheduler_grants_forget(struct tt_scheduler_role *self, int64_t now, uint16_t frontend);
 /* The grant in this place of the device, which was parked, is sent. */

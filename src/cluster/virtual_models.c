@@ -83,8 +83,7 @@ static bool agrees(struct tt_virtual_node *node, const struct tt_model_set *set,
     bool is_backend = node->role == TT_ROLE_BACKEND;
     const struct tt_model_state *states = is_backend ? set->back : set->front;
     uint16_t pool = node->cluster->settings->nodes[node->number].pool;
-    bool is_here =
-        is_backend ? tt_placement_holds(&set->placement, pool, model) : !set->absent[model];
+    bool is_here = !is_backend || tt_placement_holds(&set->placement, pool, model);
     return duty->epoch != set->epoch || duty->failures[model] != 0 ||
            tt_model_duty_serves(duty, model) == (states[model].serves && is_here);
 }
@@ -110,6 +109,14 @@ static void on_placed(void *context, const struct tt_placement_outcome *outcome)
         self->options->placed(self->options->context, self->network.now, primary->number, outcome);
 }
 
+/* The frontend refuses requests to the models that the primary finds absent. */
+static bool knows_absent(const struct tt_virtual_node *node, const struct tt_model_set *set) {
+    bool agrees = true;
+    for (int32_t i = 0; node->role == TT_ROLE_FRONTEND && i < set->settings->model_count; i++)
+        agrees &= node->as.frontend.absent[i] == (set->absent[i] && set->front[i].serves);
+    return agrees;
+}
+
 bool tt_virtual_models_are_settled(struct tt_virtual_cluster *self) {
     const struct tt_model_set *set = NULL;
     for (int32_t i = 0; i < self->settings->node_count; i++)
@@ -122,7 +129,8 @@ bool tt_virtual_models_are_settled(struct tt_virtual_cluster *self) {
         if (!node->is_alive || node->role == TT_ROLE_SCHEDULER)
             continue;
         const struct tt_model_duty *duty = tt_virtual_models_duty(node);
-        settled = duty->epoch == set->epoch && tt_model_duty_is_done(duty);
+        settled =
+            duty->epoch == set->epoch && tt_model_duty_is_done(duty) && knows_absent(node, set);
         for (int32_t model = 0; settled && model < self->settings->model_count; model++)
             settled = agrees(node, set, model);
     }

@@ -29,6 +29,7 @@ static const struct {
     const char *name;
     size_t offset;
     int64_t unit_ns;
+    bool is_newer; /* nodes of earlier releases do not know it */
 } time_names[] = {
     {"silence-ms", offsetof(struct tt_cluster_times, silence_ns), TT_MS},
     {"overdue-ms", offsetof(struct tt_cluster_times, overdue_ns), TT_MS},
@@ -39,6 +40,7 @@ static const struct {
     {"plan-every-s", offsetof(struct tt_cluster_times, plan_every_ns), TT_S},
     {"plan-load-s", offsetof(struct tt_cluster_times, plan_load_ns), TT_S},
     {"plan-moves", offsetof(struct tt_cluster_times, plan_moves), 1},
+    {"vacancy-ms", offsetof(struct tt_cluster_times, vacancy_ns), TT_MS, true},
 };
 
 const char *tt_cluster_role_name(enum tt_cluster_role role) { return role_names[role]; }
@@ -189,8 +191,8 @@ static enum tt_err read_time(struct tt_cluster_file *self, char *const *words, i
     return tt_fail(
         TT_ERR_INVALID, why,
         "'%.100s'; a line begins with frontend, scheduler, backend, silence-ms, "
-        "overdue-ms, fetch-ms, patience-ms, grace-ms, control-us, plan-every-s, plan-load-s "
-        "or plan-moves",
+        "overdue-ms, fetch-ms, patience-ms, grace-ms, vacancy-ms, control-us, plan-every-s, "
+        "plan-load-s or plan-moves",
         words[0]);
 }
 
@@ -247,8 +249,10 @@ static uint64_t digest_of(const struct tt_cluster_file *self) {
             digest_number(&sum, place->memory_mib);
     }
     for (size_t i = 0; i < TT_COUNT(time_names); i++) {
-        const char *times = (const char *)&self->times;
-        digest_number(&sum, *(const int64_t *)(const void *)(times + time_names[i].offset));
+        const char *times = (const char *)&self->times + time_names[i].offset;
+        int64_t value = *(const int64_t *)(const void *)times;
+        if (value > 0 || !time_names[i].is_newer) /* else as releases that do not know it */
+            digest_number(&sum, value);
     }
     return sum;
 }

@@ -44,6 +44,7 @@ struct tt_cluster_times {
     int64_t silence_ns, overdue_ns, fetch_ns, patience_ns, grace_ns, control_ns;
     int64_t plan_every_ns, plan_load_ns; /* between two plans; in which a plan's models load */
     int64_t plan_moves;                  /* models that a plan moves at most */
+    int64_t vacancy_ns;
 };
 
 struct tt_cluster_file {

@@ -317,6 +317,7 @@ static enum tt_err fill_settings(struct tt_fleet_node *self, struct tt_error *wh
                                      .overdue_ns = or_default(times->overdue_ns, 25 * TT_MS),
                                      .fetch_ns = or_default(times->fetch_ns, 50 * TT_MS),
                                      .patience_ns = or_default(times->patience_ns, TT_S),
+                                     .vacancy_ns = or_default(times->vacancy_ns, 10 * TT_S),
                                      .grace_ns = or_default(times->grace_ns, TT_S),
                                      .placing_ns = or_default(times->plan_load_ns, 600 * TT_S),
                                      .request_limit = self->options.request_limit,

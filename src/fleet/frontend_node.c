@@ -6,6 +6,7 @@
 #include "cluster/frontend.h"
 #include "core/mechanism.h"
 #include "fleet/fleet_roles.h"
+#include "fleet/model_notice.h"
 #include "fleet/model_service.h"
 #include "fleet/tensor_payload.h"
 #include "serve/emissions.h"
@@ -19,6 +20,10 @@
 #include <string.h>
 
 enum { NO_ENTRY = -1 };
+
+#define NO_BACKEND                                                                                 \
+    "no backend of the cluster takes requests to model '%s'; start one that has it ('tutti "       \
+    "cluster status' shows those that run)"
 
 /* A request on its way through the cluster. */
 struct entry {
@@ -102,8 +107,7 @@ static enum tt_err explain(const struct frontend_node *self, const struct entry 
                            "Exceeds maximum queue size: the scheduler of the cluster has too many "
                            "requests waiting");
         if (reason == TT_CLUSTER_DROP_NO_BACKEND)
-            return tt_fail(TT_ERR_UNAVAILABLE, why, "no backend of the cluster has model '%s'",
-                           name);
+            return tt_fail(TT_ERR_UNAVAILABLE, why, NO_BACKEND, name);
         if (reason == TT_DROP_WITHDRAWN)
             return tt_fail(TT_ERR_UNAVAILABLE, why, "model '%s' is being unloaded", name);
         return tt_fail(
@@ -239,6 +243,7 @@ static void submit_member(struct frontend_node *self, int64_t now, struct tt_eng
                                                 .user = entry};
     enum tt_err err = TT_ERR_NOT_FOUND;
     const char *text = "this model is not served by the cluster";
+    char no_backend[sizeof(NO_BACKEND) + TT_MODEL_NOTICE_TEXT_BYTES];
     if (entry->model >= 0 && self->is_draining) {
         err = TT_ERR_UNAVAILABLE;
         text = "this frontend is draining";
@@ -246,6 +251,10 @@ static void submit_member(struct frontend_node *self, int64_t now, struct tt_eng
         err = tt_frontend_submit(&self->frontend, now, &submission, &entry->id);
         text = err == TT_ERR_BUSY ? "this frontend has too many requests"
                                   : "no scheduler of the cluster is known";
+        if (err == TT_ERR_UNAVAILABLE && self->frontend.absent[entry->model]) {
+            snprintf(no_backend, sizeof(no_backend), NO_BACKEND, inference->model->name);
+            text = no_backend;
+        }
     }
     if (err)
         finish(self, entry, err, text, now);
@@ -266,9 +275,26 @@ static void cancel_member(struct frontend_node *self, const struct tt_engine_mem
     }
 }
 
+/* Models of which no backend takes batches are not ready here. */
+static void hold_models(struct frontend_node *self) {
+    const struct tt_fleet_models *models = tt_fleet_node_models(self->node);
+    for (int32_t i = 0; i < models->count; i++) {
+        const struct tt_fleet_model *model = &models->models[i];
+        bool is_held = self->frontend.absent[i];
+        if (model->served &&
+            tt_serving_hold_model(self->port, model->name, model->version, is_held))
+            tt_log_limited(tt_fleet_node_options(self->node)->log, TT_LOG_INFO, NULL,
+                           is_held ? "cluster: requests to model %s are refused: no backend takes "
+                                     "them"
+                                   : "cluster: a backend takes requests to model %s again",
+                           model->name);
+    }
+}
+
+/* All frontends lack the backends of a pool: each is ready for the models of the others. */
 static void show_readiness(struct frontend_node *self) {
     bool is_ready = self->frontend.linked && self->backends_linked > 0 && !self->is_draining &&
-                    self->frontend.models.epoch != 0 &&
+                    self->frontend.models.epoch != 0 && !tt_frontend_is_starved(&self->frontend) &&
                     !tt_node_memory_lacks(tt_fleet_node_memory(self->node));
     if (is_ready == self->is_ready)
         return;
@@ -314,6 +340,8 @@ static void received(void *context, int64_t now, uint16_t from,
     }
     if (frame->type != TT_FRAME_RESULT && frame->type != TT_FRAME_WORDS) {
         tt_frontend_receive(&self->frontend, now, from, frame);
+        if (frame->type == TT_FRAME_SERVE)
+            hold_models(self);
         show_readiness(self);
         return;
     }
@@ -385,7 +413,8 @@ static void model_came(void *context, int64_t now, uint16_t peer, bool serves) {
 }
 
 static void on_changed(void *context, int32_t group) {
-    const struct frontend_node *self = context;
+    struct frontend_node *self = context;
+    hold_models(self);
     tt_fleet_node_model_changed(self->node, group);
 }
 

@@ -29,7 +29,7 @@ input { name: "label" data_type: TYPE_STRING dims: 1 }
 output { name: "y" data_type: TYPE_FP32 dims: 4 }
 """
 # Wide, so that a busy machine causes no takeover by itself.
-TIMES = "silence-ms 400\noverdue-ms 400\nfetch-ms 1000\npatience-ms 5000\ngrace-ms 10000\n"
+TIMES = "silence-ms 400\noverdue-ms 400\nfetch-ms 1000\npatience-ms 5000\ngrace-ms 10000\nvacancy-ms 60000\n"
 
 
 class Cluster:

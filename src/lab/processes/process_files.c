@@ -27,6 +27,7 @@ static const struct {
     {"fetch-ms", 50, 4000, 60000},
     {"patience-ms", 1000, 5000, 60000},
     {"grace-ms", 1000, 10000, 60000},
+    {"vacancy-ms", 10000, 60000, 600000},
 };
 
 /* After an error nothing is written, and it is returned. */

@@ -60,6 +60,7 @@ static inline void virtual_world_init(struct virtual_world *self) {
                                                   .overdue_ns = 5 * TT_MS,
                                                   .fetch_ns = 5 * TT_MS,
                                                   .patience_ns = TT_S,
+                                                  .vacancy_ns = 30 * TT_MS,
                                                   .grace_ns = 100 * TT_MS,
                                                   .request_limit = 4096,
                                                   .depth = 2};

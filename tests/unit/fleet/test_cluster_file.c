@@ -73,6 +73,7 @@ static void the_digest_is_over_the_content(void **state) {
     assert_int_equal(digest_of(NODES), digest_of(NODES " grants=1 executors=1"));
     assert_int_not_equal(digest_of(NODES " grants=2"), digest_of(NODES " executors=2"));
     assert_int_not_equal(digest_of(NODES), digest_of(NODES "\nsilence-ms 10"));
+    assert_int_not_equal(digest_of(NODES), digest_of(NODES "\nvacancy-ms 10"));
     assert_int_not_equal(digest_of(NODES),
                          digest_of("frontend f 127.0.0.1:2\nscheduler s 127.0.0.1:1\n"
                                    "backend b 127.0.0.1:3"));
