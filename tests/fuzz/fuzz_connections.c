@@ -301,7 +301,7 @@ static void close_world(struct world *self) {
         pause_for(self, 100);
         turn(self);
         if (i > 20)
-            usleep(100); /* for work in libuv's pool */
+            usleep(100); /* for work in the pool */
     }
     check(self);
     tt_connections_fini(&self->connections);

@@ -227,6 +227,18 @@ class LargeMessages(Beside):
             status, answer = self.in_pool(self.ask, "POST", "/v2/repository/models/none/load", body, headers)
             self.assertEqual(status, 400, answer)
 
+    def test_of_a_body_that_stops(self):
+        """Its memory is given back beside the connections."""
+
+        def begin():
+            connection = http.client.HTTPConnection(self.server.address, timeout=60)
+            connection.putrequest("POST", "/v2/models/same/infer")
+            connection.putheader("Content-Length", str(8 << 20))
+            connection.endheaders(bytes(4 << 20))
+            connection.close()
+
+        self.in_pool(begin)
+
     def test_streams(self):
         """Requests of one stream, large and small ones in turns: each gets its answer."""
         answers, done = {}, threading.Event()

@@ -6,7 +6,7 @@
 #include <uv.h>
 
 struct packing {
-    uv_work_t work;
+    struct tt_pool_work work;
     enum tt_coding coding;
     struct tt_http2_message *message;
     void (*done)(struct tt_http2_message *message);
@@ -43,15 +43,13 @@ void tt_grpc_message_pack(enum tt_coding coding, struct tt_http2_message *messag
     tt_http2_message_add_text(message);
 }
 
-static void run(uv_work_t *work) {
+static void run(struct tt_pool_work *work) {
     struct packing *self = work->data;
-    tt_pool_work_enter();
     tt_grpc_message_pack(self->coding, self->message);
 }
 
-static void on_run(uv_work_t *work, int status) {
+static void on_run(struct tt_pool_work *work) {
     struct packing *self = work->data;
-    tt_assert(status == 0); /* nothing is cancelled */
     self->done(self->message);
     free(self);
 }
@@ -68,6 +66,6 @@ bool tt_grpc_message_pack_later(struct tt_grpc_call *call, struct tt_http2_messa
     self->coding = call->coding;
     self->message = message;
     self->done = done;
-    uv_queue_work(call->all->loop, &self->work, run, on_run);
+    tt_pool_work_queue(call->all->loop, &self->work, run, on_run);
     return true;
 }

@@ -199,20 +199,19 @@ static void answer_failure(struct grpc_inference *self, enum tt_err err, const c
 
 /* --- shared memory --- */
 
-/* A copy from or to shared memory that is so large that a thread of libuv's pool makes it. */
+/* A copy from or to shared memory that is so large that a thread of the pool makes it. */
 struct copying {
-    uv_work_t work;
+    struct tt_pool_work work;
     struct grpc_inference *inference;
     void (*then)(struct grpc_inference *inference, enum tt_err err, struct tt_error *why);
     enum tt_err err;
     struct tt_error why;
 };
 
-static void on_copied(uv_work_t *work, int status) {
+static void on_copied(struct tt_pool_work *work) {
     struct copying *self = work->data;
     struct grpc_inference *inference = self->inference;
     struct tt_grpc_call *call = inference->call;
-    tt_assert(status == 0); /* nothing is cancelled */
     if (inference->is_filling)
         call->is_reading = inference->is_filling = false;
     if (call->is_over)
@@ -226,9 +225,9 @@ static void on_copied(uv_work_t *work, int status) {
 
 /* True: `copy` runs in the pool; then comes `then`, or the inference is freed if its call is over
  * by then. False: there is little to copy, or no memory for it to be done elsewhere. */
-static bool copy_later(struct grpc_inference *self, uint64_t bytes, void (*copy)(uv_work_t *work),
-                       void (*then)(struct grpc_inference *inference, enum tt_err err,
-                                    struct tt_error *why)) {
+static bool
+copy_later(struct grpc_inference *self, uint64_t bytes, void (*copy)(struct tt_pool_work *work),
+           void (*then)(struct grpc_inference *inference, enum tt_err err, struct tt_error *why)) {
     struct tt_grpc_call *call = self->call;
     struct copying *copying;
     if (!call->all->loop || bytes <= TT_KSERVE_SHARED_AT_ONCE ||
@@ -237,15 +236,14 @@ static bool copy_later(struct grpc_inference *self, uint64_t bytes, void (*copy)
     *copying = (struct copying){.inference = self, .then = then};
     copying->work.data = copying;
     call->running_count++;
-    uv_queue_work(call->all->loop, &copying->work, copy, on_copied);
+    tt_pool_work_queue(call->all->loop, &copying->work, copy, on_copied);
     return true;
 }
 
-static void copy_outputs(uv_work_t *work) {
+static void copy_outputs(struct tt_pool_work *work) {
     struct copying *self = work->data;
     const struct grpc_inference *inference = self->inference;
     struct tt_kserve_answer answer;
-    tt_pool_work_enter();
     tt_kserve_answer_fill(&answer, &inference->request, inference->model, inference->inference);
     self->err = tt_kserve_share_write(&answer, &self->why);
 }
@@ -487,14 +485,13 @@ void tt_grpc_inference_submit(struct grpc_inference *take_self, enum tt_err err,
     tt_inference_submit(self->inference, &self->request.options, on_inferred, self);
 }
 
-static void copy_inputs(uv_work_t *work) {
+static void copy_inputs(struct tt_pool_work *work) {
     struct copying *self = work->data;
-    tt_pool_work_enter();
     self->err =
         tt_kserve_fill_shared(&self->inference->request, self->inference->inference, &self->why);
 }
 
-/* True: a thread of libuv's pool copies the inputs in shared memory. The call's next message waits
+/* True: a thread of the pool copies the inputs in shared memory. The call's next message waits
  * meanwhile, as behind a large one. */
 static bool fill_later(struct grpc_inference *self) {
     uint64_t bytes = tt_kserve_shared_input_bytes(&self->request);

@@ -10,7 +10,7 @@
 #include <uv.h>
 
 struct grpc_work {
-    uv_work_t work;
+    struct tt_pool_work work;
     struct tt_grpc_call *call;
     struct grpc_inference *inference; /* NULL: a load */
     struct tt_model_command *command; /* of a load, once it was read */
@@ -66,9 +66,8 @@ static enum tt_err read_there(struct grpc_work *self) {
 
 /* The message is freed where nothing points into it any more: giving its memory back takes the
  * system milliseconds. */
-static void read_message(uv_work_t *work) {
+static void read_message(struct tt_pool_work *work) {
     struct grpc_work *self = work->data;
-    tt_pool_work_enter();
     if (self->coding != TT_CODING_IDENTITY)
         unpack(self);
     if (!self->err)
@@ -77,16 +76,14 @@ static void read_message(uv_work_t *work) {
         tt_text_fini(&self->message);
 }
 
-static void write_inputs(uv_work_t *work) {
+static void write_inputs(struct tt_pool_work *work) {
     struct grpc_work *self = work->data;
-    tt_pool_work_enter();
     self->err = tt_grpc_inference_write(self->inference, &self->why);
     tt_text_fini(&self->message);
 }
 
-static void drop_message(uv_work_t *work) {
+static void drop_message(struct tt_pool_work *work) {
     struct grpc_work *self = work->data;
-    tt_pool_work_enter();
     tt_text_fini(&self->message);
 }
 
@@ -116,10 +113,7 @@ static void end_inference(struct grpc_work *self) {
     end_work(self);
 }
 
-static void on_written(uv_work_t *work, int status) {
-    tt_assert(status == 0); /* nothing is cancelled */
-    end_inference(work->data);
-}
+static void on_written(struct tt_pool_work *work) { end_inference(work->data); }
 
 static void end_load(struct grpc_work *self) {
     struct tt_grpc_call *call = self->call;
@@ -135,9 +129,8 @@ static void end_load(struct grpc_work *self) {
     end_work(self);
 }
 
-static void on_read(uv_work_t *work, int status) {
+static void on_read(struct tt_pool_work *work) {
     struct grpc_work *self = work->data;
-    tt_assert(status == 0);
     if (!self->inference) {
         end_load(self);
         return;
@@ -145,9 +138,9 @@ static void on_read(uv_work_t *work, int status) {
     if (!self->err && !self->call->is_over)
         self->err = tt_grpc_inference_reserve(self->inference, &self->why);
     if (!self->err && !self->call->is_over)
-        uv_queue_work(work->loop, work, write_inputs, on_written);
+        tt_pool_work_queue(work->loop, work, write_inputs, on_written);
     else if (self->message.bytes)
-        uv_queue_work(work->loop, work, drop_message, on_written);
+        tt_pool_work_queue(work->loop, work, drop_message, on_written);
     else
         end_inference(self);
 }
@@ -203,5 +196,5 @@ void tt_grpc_call_take_large(struct tt_grpc_call *call) {
         }
         tt_grpc_inference_note_came(self->inference);
     }
-    uv_queue_work(call->all->loop, &self->work, read_message, on_read);
+    tt_pool_work_queue(call->all->loop, &self->work, read_message, on_read);
 }

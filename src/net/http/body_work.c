@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 struct tt_body_work {
-    uv_work_t work;
+    struct tt_pool_work work;
     struct tt_exchange *exchange;
     struct tt_http_message *message; /* as received; NULL: freed */
     struct tt_http_request request;  /* points into it, or into `unpacked` */
@@ -125,9 +125,8 @@ static enum tt_err read_there(struct tt_body_work *self) {
                                    &self->request, &self->why);
 }
 
-static void read_body(uv_work_t *work) {
+static void read_body(struct tt_pool_work *work) {
     struct tt_body_work *self = work->data;
-    tt_pool_work_enter();
     self->err = is_packed(self->message) ? unpack_there(self) : TT_OK;
     if (!self->err)
         self->err = read_there(self);
@@ -140,17 +139,13 @@ static void read_body(uv_work_t *work) {
     }
 }
 
-static void write_inputs(uv_work_t *work) {
+static void write_inputs(struct tt_pool_work *work) {
     struct tt_body_work *self = work->data;
-    tt_pool_work_enter();
     self->err = tt_kserve_fill(&self->exchange->request, self->exchange->inference, &self->why);
     free_body(self);
 }
 
-static void drop_body(uv_work_t *work) {
-    tt_pool_work_enter();
-    free_body(work->data);
-}
+static void drop_body(struct tt_pool_work *work) { free_body(work->data); }
 
 /* --- on the loop --- */
 
@@ -179,15 +174,11 @@ static void end_request(struct tt_body_work *self) {
     exchange->done(exchange);
 }
 
-static void on_dropped(uv_work_t *work, int status) {
-    tt_assert(status == 0); /* nothing is cancelled */
-    end_request(work->data);
-}
+static void on_dropped(struct tt_pool_work *work) { end_request(work->data); }
 
-static void on_written(uv_work_t *work, int status) {
+static void on_written(struct tt_pool_work *work) {
     struct tt_body_work *self = work->data;
     struct tt_exchange *exchange = self->exchange;
-    tt_assert(status == 0); /* nothing is cancelled */
     if (self->err || exchange->is_abandoned) {
         end_request(self);
         return;
@@ -211,10 +202,9 @@ static enum tt_err reserve(struct tt_body_work *self) {
                                    &self->why);
 }
 
-static void on_body_read(uv_work_t *work, int status) {
+static void on_body_read(struct tt_pool_work *work) {
     struct tt_body_work *self = work->data;
     struct tt_exchange *exchange = self->exchange;
-    tt_assert(status == 0);
     if (!self->err && self->command) { /* it is carried out even if its client has gone */
         struct tt_model_command *command = self->command;
         self->command = NULL;
@@ -225,9 +215,9 @@ static void on_body_read(uv_work_t *work, int status) {
     if (!self->err && !exchange->is_abandoned)
         self->err = reserve(self);
     if (!self->err && !exchange->is_abandoned)
-        uv_queue_work(work->loop, work, write_inputs, on_written);
+        tt_pool_work_queue(work->loop, work, write_inputs, on_written);
     else if (self->unpacked.bytes || self->message->body.bytes)
-        uv_queue_work(work->loop, work, drop_body, on_dropped);
+        tt_pool_work_queue(work->loop, work, drop_body, on_dropped);
     else
         end_request(self);
 }
@@ -280,7 +270,7 @@ static bool start_large(const struct tt_body_work_context *context,
         tt_port_since(exchange->context->service.port, tt_clock_now());
     exchange->work = self;
     exchange->is_running = true;
-    uv_queue_work(context->loop, &self->work, read_body, on_body_read);
+    tt_pool_work_queue(context->loop, &self->work, read_body, on_body_read);
     return false;
 }
 

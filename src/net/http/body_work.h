@@ -4,7 +4,7 @@
  * A small body is worked on at once. Above tt_route_bytes_at_once(), and if it is compressed and
  * has more than TT_BODY_WORK_PACKED bytes, the work would hold up all other connections of the
  * thread for more than a millisecond; a byte of a binary tensor, which is only copied, counts an
- * eighth of one of JSON. So a thread of libuv's pool does it, at a low priority, and the connection
+ * eighth of one of JSON. So a thread of the pool does it, at a low priority, and the connection
  * waits meanwhile as for its inference. Bodies of management requests other than loads are limited
  * to less and are always read at once.
  *

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "net/http/http1.h"
+#include "net/sockets/pool_work.h"
 #include "net/sockets/short_write.h"
 
 #include <fcntl.h>
@@ -131,6 +132,7 @@ static void on_closed(uv_handle_t *handle) {
     struct tt_connections *all = self->all;
     tt_assert(self->sending == NULL);
     tt_list_remove(&self->node);
+    tt_pool_work_free(all->transactions->loop, tt_http1_body(&self->http));
     tt_http1_fini(&self->http);
     tt_text_fini(&self->ahead);
     if (self->has_place)
@@ -538,7 +540,9 @@ static void refuse(struct tt_connection *self, int status, const char *sentence)
         return;
     }
     tt_http_transaction_refuse(&sending->transaction, status, sentence);
-    tt_http1_fini(&self->http); /* the rest of the request: the client may linger for long */
+    /* The rest of the request: the client may linger for long. */
+    tt_pool_work_free(self->all->transactions->loop, tt_http1_body(&self->http));
+    tt_http1_fini(&self->http);
     send_reply(sending);
 }
 

@@ -55,7 +55,7 @@ static void take_body(struct tt_exchange *self) {
 static void give_body(struct tt_exchange *self) {
     struct tt_text *spare = self->context->spare_body, *body = &self->reply.body;
     if (!spare || spare->bytes || body->capacity > SPARE_BODY_BYTES) {
-        tt_text_fini(body);
+        tt_pool_work_free(self->context->loop, body);
         return;
     }
     tt_text_clear(body);
@@ -71,7 +71,7 @@ void tt_exchange_fini(struct tt_exchange *self) {
     tt_http_claim_fini(&self->claim, self->context, self->reply.status);
     tt_kserve_request_fini(&self->request);
     give_body(self);
-    tt_text_fini(&self->packed);
+    tt_pool_work_free(self->context->loop, &self->packed);
     tt_shared_page_unref(self->page);
 }
 
@@ -260,23 +260,21 @@ static void refuse_inputs(struct tt_exchange *self, enum tt_err err, const char 
 /* --- inputs in shared memory --- */
 
 struct filling {
-    uv_work_t work;
+    struct tt_pool_work work;
     struct tt_exchange *exchange;
     enum tt_err err;
     struct tt_error why;
 };
 
-static void copy_inputs(uv_work_t *work) {
+static void copy_inputs(struct tt_pool_work *work) {
     struct filling *self = work->data;
     struct tt_exchange *exchange = self->exchange;
-    tt_pool_work_enter();
     self->err = tt_kserve_fill_shared(&exchange->request, exchange->inference, &self->why);
 }
 
-static void on_filled(uv_work_t *work, int status) {
+static void on_filled(struct tt_pool_work *work) {
     struct filling *self = work->data;
     struct tt_exchange *exchange = self->exchange;
-    tt_assert(status == 0); /* nothing is cancelled */
     tt_assert(exchange->is_running && exchange->is_filling);
     exchange->is_filling = exchange->is_running = false;
     if (self->err && !exchange->is_abandoned)
@@ -287,7 +285,7 @@ static void on_filled(uv_work_t *work, int status) {
         exchange->done(exchange);
 }
 
-/* True: there is much to copy, and a thread of libuv's pool does it. */
+/* True: there is much to copy, and a thread of the pool does it. */
 static bool fill_later(struct tt_exchange *self) {
     struct tt_kserve_request *inputs = &self->request;
     if (!self->context->loop || tt_kserve_shared_input_bytes(inputs) <= TT_KSERVE_SHARED_AT_ONCE)
@@ -301,7 +299,7 @@ static bool fill_later(struct tt_exchange *self) {
     if (!inputs->options.since_at)
         inputs->options.since_at = tt_port_since(self->context->service.port, tt_clock_now());
     self->is_filling = self->is_running = true;
-    uv_queue_work(self->context->loop, &filling->work, copy_inputs, on_filled);
+    tt_pool_work_queue(self->context->loop, &filling->work, copy_inputs, on_filled);
     return true;
 }
 

@@ -268,6 +268,10 @@ void tt_http1_fini(struct tt_http1 *self) {
     self->request = NULL;
 }
 
+struct tt_text *tt_http1_body(struct tt_http1 *self) {
+    return self->request ? &self->request->message.body : NULL;
+}
+
 void tt_http1_reset(struct tt_http1 *self) {
     tt_http1_fini(self);
     llhttp_init(&self->parser, HTTP_REQUEST, &settings);

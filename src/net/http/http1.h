@@ -70,6 +70,8 @@ enum tt_http1_event tt_http1_feed(struct tt_http1 *self, const char *bytes, size
 /* Where the next bytes of the body belong, and how many to read at once; NULL: unknown. Borrowed
  * until the next feed. */
 char *tt_http1_body_space(struct tt_http1 *self, size_t *out_bytes);
+/* What came of the request's body; NULL: no request has begun. */
+struct tt_text *tt_http1_body(struct tt_http1 *self);
 /* After MESSAGE: frees the request. */
 void tt_http1_reset(struct tt_http1 *self);
 /* After MESSAGE: the request, which is the caller's now. tt_http1_reset() must follow. */

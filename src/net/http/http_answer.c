@@ -8,7 +8,7 @@
 #include <uv.h>
 
 struct answer_work {
-    uv_work_t work;
+    struct tt_pool_work work;
     struct tt_exchange *exchange;
     void (*done)(struct tt_exchange *exchange, enum tt_err err, const struct tt_error *why);
     enum tt_err err;
@@ -67,6 +67,8 @@ static void pack(struct tt_exchange *exchange) {
     int count = tt_http_answer_pieces(exchange, pieces);
     tt_coding_pack(exchange->coding, pieces, count, &exchange->packed);
     exchange->is_packed = !exchange->packed.failed;
+    if (exchange->is_packed && exchange->parts.size_bytes == 0)
+        tt_text_fini(&exchange->reply.body); /* here: in the pool, if it is long */
 }
 
 static enum tt_err write_answer(struct tt_exchange *exchange, const struct tt_kserve_answer *answer,
@@ -110,17 +112,15 @@ static void fill(const struct tt_exchange *exchange, struct tt_kserve_answer *ou
     tt_kserve_answer_fill(out_answer, &exchange->request, exchange->model, exchange->inference);
 }
 
-static void run(uv_work_t *work) {
+static void run(struct tt_pool_work *work) {
     struct answer_work *self = work->data;
     struct tt_kserve_answer answer;
-    tt_pool_work_enter();
     fill(self->exchange, &answer);
     self->err = write_answer(self->exchange, &answer, &self->why);
 }
 
-static void on_run(uv_work_t *work, int status) {
+static void on_run(struct tt_pool_work *work) {
     struct answer_work *self = work->data;
-    tt_assert(status == 0); /* nothing is cancelled */
     self->exchange->is_answering = false;
     self->done(self->exchange, self->err, &self->why);
     free(self);
@@ -143,6 +143,6 @@ bool tt_http_answer_start(struct tt_exchange *exchange,
     self->done = done;
     self->work.data = self;
     exchange->is_answering = true;
-    uv_queue_work(exchange->context->loop, &self->work, run, on_run);
+    tt_pool_work_queue(exchange->context->loop, &self->work, run, on_run);
     return false;
 }

@@ -2,7 +2,7 @@
  * prefers.
  *
  * A small one is written at once. Above TT_HTTP_ANSWER_BYTES of work the writing would hold up all
- * other connections of the thread for more than a millisecond. So a thread of libuv's pool does it
+ * other connections of the thread for more than a millisecond. So a thread of the pool does it
  * (net/sockets/pool_work.h). The connection waits meanwhile as for its inference. Binary outputs
  * are sent from the engine's memory; they are no work unless they are compressed.
  *

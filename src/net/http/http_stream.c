@@ -1,5 +1,7 @@
 #include "net/http/http_stream.h"
 
+#include "net/sockets/pool_work.h"
+
 #include "base/clock.h"
 #include "net/http/http2_head.h"
 
@@ -66,9 +68,16 @@ static struct tt_http2_stream *on_open(void *context, struct tt_http2_session *s
     return &self->http2;
 }
 
+static void drop_message(struct stream *self) {
+    if (self->message)
+        tt_pool_work_free(self->all->transactions->loop, &self->message->body);
+    tt_http_message_free(self->message);
+    self->message = NULL;
+}
+
 static void stream_free(struct stream *self) {
     tt_assert(self->is_closed);
-    tt_http_message_free(self->message);
+    drop_message(self);
     if (self->has_transaction)
         tt_http_transaction_end(&self->transaction, self->http2.answered);
     free(self);
@@ -134,8 +143,7 @@ static void send_reply(struct stream *self) {
 static void refuse(struct stream *self, int status, const char *sentence) {
     begin_transaction(self);
     tt_http_transaction_refuse(&self->transaction, status, sentence);
-    tt_http_message_free(self->message);
-    self->message = NULL;
+    drop_message(self);
     send_reply(self);
 }
 

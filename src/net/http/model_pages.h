@@ -3,7 +3,7 @@
  *
  * Statistics of a few models and a short index are written at once. Other pages would hold up all
  * other connections of the thread: metrics take 0.1 ms per model, a trace 0.1 s. So a thread of
- * libuv's pool writes them, and all that ask meanwhile share the next page
+ * the pool writes them, and all that ask meanwhile share the next page
  * (net/sockets/shared_page.h). It keeps the catalogue for that time. What metrics say beside the
  * models is written first, on the loop: it is short, and a thread of low priority must not hold the
  * scheduler's lock.

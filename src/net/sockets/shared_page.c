@@ -1,7 +1,5 @@
 #include "net/sockets/shared_page.h"
 
-#include "net/sockets/pool_work.h"
-
 #include <stdlib.h>
 
 struct tt_shared_page *tt_shared_page_ref(struct tt_shared_page *self) {
@@ -27,9 +25,8 @@ void tt_page_writer_init(struct tt_page_writer *self, const struct tt_page_kind 
     tt_list_init(&self->served);
 }
 
-static void run(uv_work_t *work) {
+static void run(struct tt_pool_work *work) {
     struct tt_page_writer *self = work->data;
-    tt_pool_work_enter();
     if (self->err)
         return;
     self->err = self->kind->write(self->context, &self->page->text, &self->why);
@@ -39,9 +36,8 @@ static void run(uv_work_t *work) {
 
 static void start(struct tt_page_writer *self, uv_loop_t *loop);
 
-static void on_run(uv_work_t *work, int status) {
+static void on_run(struct tt_pool_work *work) {
     struct tt_page_writer *self = work->data;
-    tt_assert(status == 0); /* nothing is cancelled */
     if (self->has_begun)
         self->kind->end(self->context);
     call_askers(&self->behind);
@@ -95,7 +91,7 @@ static void start(struct tt_page_writer *self, uv_loop_t *loop) {
     } else {
         self->err = tt_fail(TT_ERR_NO_MEMORY, &self->why, "no memory for the page");
     }
-    uv_queue_work(loop, &self->work, run, on_run);
+    tt_pool_work_queue(loop, &self->work, run, on_run);
 }
 
 void tt_page_writer_ask(struct tt_page_writer *self, uv_loop_t *loop, struct tt_page_asker *asker) {

@@ -1,4 +1,4 @@
-/* Pages that take long to write, such as the metrics of many models: a thread of libuv's pool
+/* Pages that take long to write, such as the metrics of many models: a thread of the pool
  * writes them (net/sockets/pool_work.h), one of a kind at a time for each loop. Requests that come
  * meanwhile wait for the next page with their key, and share it. So many clients that ask cost the
  * time and the memory of a few pages, and leave the other threads of the pool alone.
@@ -15,6 +15,7 @@
 #include "base/list.h"
 #include "base/loop_turn.h"
 #include "base/text.h"
+#include "net/sockets/pool_work.h"
 
 #include <uv.h>
 
@@ -50,7 +51,7 @@ struct tt_page_writer {
     void *context;
     struct tt_loop_turn *turn;    /* borrowed; NULL: all are called at once */
     struct tt_loop_behind behind; /* the calls that are left */
-    uv_work_t work;
+    struct tt_pool_work work;
     struct tt_shared_page *page; /* being written; NULL: none */
     bool is_writing, has_begun;
     enum tt_err err;

@@ -4,6 +4,7 @@
 #include "base/log/log.h"
 #include "base/loopback.h"
 #include "base/threads/time_slice.h"
+#include "net/sockets/pool_work.h"
 #include "net/sockets/socket_inbox.h"
 #include "serve/serving.h"
 
@@ -165,8 +166,14 @@ static bool flush(struct tt_socket_server *self) {
     return self->protocol->flush && self->protocol->flush(self->context);
 }
 
-static void on_wake(uv_async_t *async) {
-    struct tt_socket_server *self = async->data;
+static void on_wake(uv_poll_t *poll, int status, int events) {
+    (void)status;
+    (void)events;
+    struct tt_socket_server *self = poll->data;
+    uint64_t count;
+    if (read(self->wake_fd, &count, sizeof(count)) < 0)
+        return; /* the loop calls again while there is something to read */
+    self->is_woken = false;
     if (!self->port)
         return;
     tt_port_drain(self->port);
@@ -177,8 +184,18 @@ static void on_wake(uv_async_t *async) {
 }
 
 void tt_socket_server_wake(void *server) {
+    const struct tt_socket_server *self = server;
+    const uint64_t one = 1;
+    while (write(self->wake_fd, &one, sizeof(one)) < 0 && errno != EAGAIN) /* it is woken already */
+        continue;
+}
+
+/* The loop's own thread, which has not come to on_wake() yet. */
+static void wake_itself(void *server) {
     struct tt_socket_server *self = server;
-    uv_async_send(&self->wake);
+    if (!self->is_woken)
+        tt_socket_server_wake(self);
+    self->is_woken = true;
 }
 
 static void on_tick(uv_timer_t *timer) {
@@ -504,7 +521,11 @@ static void start_handles(struct tt_socket_server *self) {
 
 /* Handles that other threads reach the loop by. */
 static int open_signals(struct tt_socket_server *self) {
-    int result = uv_async_init(&self->loop, &self->wake, on_wake);
+    int result = self->wake_fd < 0 ? UV_EMFILE : 0;
+    if (result == 0)
+        result = uv_poll_init(&self->loop, &self->wake, self->wake_fd);
+    if (result == 0)
+        result = uv_poll_start(&self->wake, UV_READABLE, on_wake);
     if (result == 0)
         result = uv_pipe(self->stop_pipe, UV_NONBLOCK_PIPE, UV_NONBLOCK_PIPE);
     if (result == 0)
@@ -521,7 +542,8 @@ enum tt_err tt_socket_server_init(struct tt_socket_server *self, struct tt_servi
     self->log = log;
     self->stop_pipe[0] = self->stop_pipe[1] = -1;
     self->spare_fd = eventfd(0, EFD_CLOEXEC);
-    tt_loop_turn_init(&self->turn, tt_socket_server_wake, self);
+    self->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    tt_loop_turn_init(&self->turn, wake_itself, self);
     int result = uv_loop_init(&self->loop);
     self->has_loop = result == 0;
     if (self->has_loop) {
@@ -586,7 +608,7 @@ void tt_socket_server_stop(struct tt_socket_server *self, int64_t grace_ms) {
 
 static void close_handle(uv_handle_t *handle, void *context) {
     (void)context;
-    if (!uv_is_closing(handle))
+    if (!uv_is_closing(handle) && !tt_pool_work_owns(handle))
         uv_close(handle, NULL);
 }
 
@@ -610,6 +632,8 @@ void tt_socket_server_close(struct tt_socket_server *self) {
             close(self->stop_pipe[i]);
     if (self->spare_fd >= 0)
         close(self->spare_fd);
+    if (self->wake_fd >= 0)
+        close(self->wake_fd);
     tt_assert(self->protocol->is_empty(self->context));
     int result = self->has_loop ? uv_loop_close(&self->loop) : 0;
     tt_assert(result == 0);

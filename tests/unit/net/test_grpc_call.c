@@ -218,7 +218,7 @@ static void test_timeout(void **state) {
 /* A large message is read beside the loop. Its time counts from when it came. */
 static void test_large_counts_from_its_arrival(void **state) {
     (void)state;
-    uv_loop_t loop;
+    uv_loop_t loop = {0};
     assert_int_equal(uv_loop_init(&loop), 0);
     client.calls.loop = &loop;
     tt_text_clear(&body);
