@@ -21,25 +21,28 @@ static struct tt_loop_lane *lane_of(struct tt_loop_turn *self, uint32_t number) 
     return &self->lanes[number % TT_LOOP_LANES];
 }
 
-static bool is_over_at(struct tt_loop_turn *self, int64_t now) {
+static bool is_over_at(struct tt_loop_turn *self, int64_t now, bool is_long) {
     if (self->ends_at == 0)
         self->ends_at = now + self->length_ns;
-    return now >= self->ends_at;
+    return now >= self->ends_at - (is_long ? self->length_ns / 4 * 3 : 0);
 }
 
-bool tt_loop_turn_is_over(struct tt_loop_turn *self) { return is_over_at(self, tt_clock_now()); }
+bool tt_loop_turn_is_over(struct tt_loop_turn *self) {
+    return is_over_at(self, tt_clock_now(), false);
+}
 
 bool tt_loop_turn_must_wait(struct tt_loop_turn *self, uint32_t lane, bool is_long) {
     struct tt_loop_lane *own = lane_of(self, lane);
     if (self->goes_on)
         return false;
     int64_t now = tt_clock_now();
-    bool is_over = is_over_at(self, now);
+    bool is_over = is_over_at(self, now, false);
     if (self->last_lane && self->last_lane != own)
         self->mixed_until = now + MIXED_NS;
     self->last_lane = own;
     bool is_mixed = now < self->mixed_until, was_served = own->served_in == self->number;
-    bool must_wait = (is_over && is_long) || (is_mixed && !tt_list_empty(&own->behind)) ||
+    bool must_wait = (is_long && is_over_at(self, now, true)) ||
+                     (is_mixed && !tt_list_empty(&own->behind)) ||
                      (is_mixed && is_over && was_served);
     if (!must_wait)
         own->served_in = self->number;
@@ -90,8 +93,9 @@ void tt_loop_turn_go_on(struct tt_loop_turn *self) {
     int32_t left = self->behind_count; /* what is deferred now comes in a later turn */
     self->goes_on = true;
     while (left-- > 0 && (behind = take(self)) != NULL) {
+        bool is_long = behind->is_long; /* before it ends, perhaps */
         behind->go_on(behind);
-        if (tt_loop_turn_is_over(self))
+        if (is_over_at(self, tt_clock_now(), is_long))
             break;
     }
     self->goes_on = false;

@@ -1,5 +1,6 @@
 /* Whose turn it is on an event loop: all connections together have a millisecond per turn for what
- * takes long, so that no client waits for the many requests of another.
+ * takes long, so that no client waits for the many requests of another. What takes long by itself,
+ * such as the next piece of a large body, begins in the first quarter of that or waits.
  *
  * Connections are grouped in lanes, by the address of their client. A connection asks before it
  * reads (`_must_wait`) and before it handles a further request of a read (`_is_over`). While the
@@ -28,6 +29,7 @@ struct tt_loop_behind {
     struct tt_list_node node;
     uint32_t lane;             /* 0 for the loop's own: new connections, pages that are shared */
     struct tt_loop_turn *turn; /* that it waits for */
+    bool is_long;              /* what it goes on with takes long by itself */
     void (*go_on)(struct tt_loop_behind *behind);
 };
 
@@ -56,10 +58,11 @@ void tt_loop_turn_next(struct tt_loop_turn *self);
 /* True: what was sent ahead waits for the next turn. */
 bool tt_loop_turn_is_over(struct tt_loop_turn *self);
 /* True: a connection of this lane must not read now, but wait (_defer). `is_long`: what it would
- * read takes long by itself, so it waits whenever the turn is over. Never true within `go_on`. */
+ * read takes long by itself, so it waits once a quarter of the turn is over. Never true within
+ * `go_on`. */
 bool tt_loop_turn_must_wait(struct tt_loop_turn *self, uint32_t lane, bool is_long);
 /* Calls `behind->go_on` in a later turn; again: nothing more. `behind` is zero-initialised but for
- * `lane` and `go_on`. */
+ * `lane`, `is_long` and `go_on`. */
 void tt_loop_turn_defer(struct tt_loop_turn *self, struct tt_loop_behind *behind);
 /* Legal without _defer, and again. */
 void tt_loop_turn_forget(struct tt_loop_behind *behind);

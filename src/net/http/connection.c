@@ -193,6 +193,7 @@ static void on_shutdown(uv_shutdown_t *request, int status) {
  * would make the kernel reset the connection, and the client might lose the reply. */
 static void linger(struct tt_connection *self) {
     wait_for(self, TT_WAIT_LINGER);
+    self->reads_much = true; /* of what is left of a body, perhaps */
     set_reading(self, true);
     if (self->tls && self->wait != TT_WAIT_CLOSED) {
         tt_tls_session_end(self->tls);
@@ -624,6 +625,7 @@ static bool is_deferred(struct tt_connection *self) {
     struct tt_loop_turn *turn = self->all->turn;
     if (!turn || self->sending || self->wait >= TT_WAIT_FLIGHT || !tt_loop_turn_is_over(turn))
         return false;
+    self->behind.is_long = false;
     tt_loop_turn_defer(turn, &self->behind);
     return true;
 }
@@ -766,6 +768,7 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer) 
         return;
     if (count == UV_ENOBUFS) { /* what came waits in the socket */
         set_reading(self, false);
+        self->behind.is_long = self->reads_much;
         tt_loop_turn_defer(self->all->turn, &self->behind);
         return;
     }
@@ -773,10 +776,7 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer) 
         connection_close(self);
     if (self->wait >= TT_WAIT_LINGER)
         return;
-    if (self->tls)
-        receive_tls(self, buffer->base, (size_t)count);
-    else
-        receive(self, buffer->base, (size_t)count);
+    (self->tls ? receive_tls : receive)(self, buffer->base, (size_t)count);
     self->reads_much = count >= TT_HTTP1_PIECE / 4 && self->wait == TT_WAIT_BODY;
 }
 

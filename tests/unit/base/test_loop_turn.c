@@ -148,6 +148,24 @@ static void test_who_must_wait(void **state) {
     }
 }
 
+/* What takes long by itself begins in the first quarter of a turn only. */
+static void test_long_reads(void **state) {
+    (void)state;
+    struct tt_loop_turn *turn = &world.turn;
+    open_world(INT64_MAX / 4, 1);
+    assert_false(tt_loop_turn_must_wait(turn, 0, true));
+    turn->ends_at -= turn->length_ns / 2;
+    assert_true(tt_loop_turn_must_wait(turn, 0, true));
+    assert_false(tt_loop_turn_must_wait(turn, 0, false));
+    for (int i = 0; i < 3; i++)
+        world.clients[i].behind.is_long = i == 1;
+    tt_loop_turn_go_on(turn); /* no more after a long one */
+    assert_int_equal(world.count, 2);
+    tt_loop_turn_next(turn);
+    tt_loop_turn_go_on(turn);
+    assert_int_equal(world.count, 3);
+}
+
 static void read_in_turn(struct tt_loop_behind *behind) {
     assert_false(tt_loop_turn_must_wait(&world.turn, behind->lane, false));
     world.count++;
@@ -170,13 +188,10 @@ static void test_none_passes_its_lane(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_short_turns),
-        cmocka_unit_test(test_long_turn),
-        cmocka_unit_test(test_forgotten),
-        cmocka_unit_test(test_end_of_a_turn),
-        cmocka_unit_test(test_lanes_go_on_in_turn),
-        cmocka_unit_test(test_who_must_wait),
-        cmocka_unit_test(test_none_passes_its_lane),
+        cmocka_unit_test(test_short_turns),         cmocka_unit_test(test_long_turn),
+        cmocka_unit_test(test_forgotten),           cmocka_unit_test(test_end_of_a_turn),
+        cmocka_unit_test(test_lanes_go_on_in_turn), cmocka_unit_test(test_who_must_wait),
+        cmocka_unit_test(test_long_reads),          cmocka_unit_test(test_none_passes_its_lane),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
