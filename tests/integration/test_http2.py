@@ -387,6 +387,17 @@ class Abuse(Http2Case):
             raw.socket.close()
         self.stop()
 
+    def test_what_comes_after_the_end_is_read_slowly(self):
+        """Flow control stops a client that goes on sending, until the server closes."""
+        self.serve()
+        raw, sent, piece = Raw(self), 0, bytes(1 << 16)
+        raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
+        self.assertTrue(raw.send(frame(DATA, 0, 0, b"x")))
+        while raw.send(piece):
+            sent += len(piece)
+        self.assertLess(sent, 16 << 20)
+        self.stop()
+
     def test_a_client_that_takes_nothing(self):
         self.serve("--write-timeout-ms", 100)
         connection = self.connection(window=0)

@@ -21,6 +21,7 @@ struct connection {
     struct tt_body_part waiting;       /* its answers that the client does not take */
     int64_t heard_at_ms, pinged_at_ms; /* pinged_at_ms 0: no PING is unanswered */
     int64_t write_began_at_ms, accepted_at_ms, lingers_since_ms;
+    int64_t discarded_bytes; /* since the last tick, while it lingers */
     bool is_writing, is_reading, is_closing;
     bool is_broken;    /* it closes when what is to be sent was sent */
     bool is_lingering; /* its session has ended, and its client is to close */
@@ -287,11 +288,16 @@ static bool is_in_handshake(const struct connection *self) {
     return self->tls && !self->tls->is_established;
 }
 
+/* What comes takes long by itself. */
+static bool reads_much(const struct connection *self) {
+    return self->is_lingering || is_in_handshake(self);
+}
+
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out_buffer) {
     (void)suggested;
     struct connection *self = handle->data;
     struct tt_loop_turn *turn = self->all->turn;
-    if (turn && tt_loop_turn_must_wait(turn, self->behind.lane, is_in_handshake(self)))
+    if (turn && tt_loop_turn_must_wait(turn, self->behind.lane, reads_much(self)))
         *out_buffer = (uv_buf_t){.base = NULL, .len = 0}; /* on_read() gets UV_ENOBUFS */
     else
         *out_buffer = (uv_buf_t){.base = self->all->read_buffer, .len = TT_HTTP2_READ_BYTES};
@@ -305,6 +311,7 @@ static void keep_ahead(struct connection *self, const char *bytes, size_t count)
         return;
     }
     set_reading(self, false);
+    self->behind.is_long = false;
     tt_loop_turn_defer(self->all->turn, &self->behind);
 }
 
@@ -342,7 +349,17 @@ static void receive(struct connection *self, const char *bytes, size_t count) {
     } else {
         receive_plain(self, bytes, count);
     }
+    if (self->is_broken || !tt_http2_session_reads(&self->session))
+        set_reading(self, false); /* until it lingers */
     tt_http2_connections_touch(&self->session);
+}
+
+/* What a client sends after the end. Beyond the limit the rest waits in its socket for the next
+ * tick, so that flow control slows the client down. */
+static void discard(struct connection *self, size_t count) {
+    self->discarded_bytes += (int64_t)count;
+    if (self->discarded_bytes >= TT_HTTP2_LINGER_BYTES)
+        set_reading(self, false);
 }
 
 /* Reads without waiting for the loop; ends and errors come by it. */
@@ -395,13 +412,16 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer) 
         return;
     if (count == UV_ENOBUFS) { /* what came waits in the socket */
         set_reading(self, false);
+        self->behind.is_long = reads_much(self);
         tt_loop_turn_defer(self->all->turn, &self->behind);
         return;
     }
     self->all->timers.now_ms = (int64_t)uv_now(self->all->loop);
     if (count < 0)
         connection_close(self);
-    else if (!self->is_lingering)
+    else if (self->is_lingering)
+        discard(self, (size_t)count);
+    else
         receive(self, buffer->base, (size_t)count);
 }
 
@@ -580,6 +600,8 @@ static void check_silence(struct connection *self, int64_t now_ms) {
     int64_t silence_ms = now_ms - self->heard_at_ms;
     bool is_brief = self->session.refusal || self->session.is_reserved;
     if (self->is_lingering) {
+        self->discarded_bytes = 0;
+        set_reading(self, true);
         if (now_ms - self->lingers_since_ms >= TT_HTTP2_LINGER_MS)
             connection_close(self);
         return;

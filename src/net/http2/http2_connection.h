@@ -6,7 +6,8 @@
  * (`tt_http2_connections_flush`); it ends when the client closes it, when it stays idle, when it
  * does not answer a PING, when it does not take what is written, or after GOAWAY when its last
  * stream is closed. Its last answer reaches the client: the socket is read, and what comes is
- * discarded, until the client closes too, for a limited time.
+ * discarded, until the client closes too, for a limited time. A client that goes on sending is read
+ * slowly: what it sends costs the others nothing.
  *
  * With TLS (net/tls) the bytes between socket and session are encrypted. A client that does not
  * finish the handshake within the time for headers is closed.
@@ -32,11 +33,12 @@
 
 enum {
     TT_HTTP2_READ_BYTES = 65536,
-    TT_HTTP2_PING_MS = 20000,       /* silence until a connection with streams is asked */
-    TT_HTTP2_PING_LIMIT_MS = 20000, /* until it must have answered */
-    TT_HTTP2_LINGER_MS = 1000,      /* for a client to close after its last answer */
-    TT_HTTP2_BRIEF_MS = 1000        /* of a connection whose requests are all refused, or that has
-                                       one of the last places */
+    TT_HTTP2_PING_MS = 20000,        /* silence until a connection with streams is asked */
+    TT_HTTP2_PING_LIMIT_MS = 20000,  /* until it must have answered */
+    TT_HTTP2_LINGER_MS = 1000,       /* for a client to close after its last answer */
+    TT_HTTP2_LINGER_BYTES = 1 << 18, /* of such a client: discarded per tick */
+    TT_HTTP2_BRIEF_MS = 1000         /* of a connection whose requests are all refused, or that has
+                                        one of the last places */
 };
 
 typedef void tt_http2_changed_fn(void *owner);

@@ -398,9 +398,9 @@ enum tt_err tt_http2_session_receive(struct tt_http2_session *self, const char *
         size_t some = self->turn ? frame_rest(self, bytes + used, count - used) : count;
         taken = nghttp2_session_mem_recv(self->nghttp2, (const uint8_t *)bytes + used, some);
         used += some;
-    } while (taken >= 0 && used < count && !tt_loop_turn_is_over(self->turn));
-    tt_http2_session_written(self); /* no output is under way: closed streams can go */
-    *out_used = used;
+    } while (taken >= 0 && used < count && !self->is_calmed && !tt_loop_turn_is_over(self->turn));
+    tt_http2_session_written(self);             /* no output is under way: closed streams can go */
+    *out_used = self->is_calmed ? count : used; /* the rest is not understood any more */
     return taken < 0 ? TT_ERR_INVALID : TT_OK;
 }
 
@@ -436,6 +436,10 @@ void tt_http2_session_written(struct tt_http2_session *self) {
         self->stream_count--;
         self->handler->closed(stream);
     }
+}
+
+bool tt_http2_session_reads(const struct tt_http2_session *self) {
+    return nghttp2_session_want_read(self->nghttp2) != 0;
 }
 
 bool tt_http2_session_is_over(const struct tt_http2_session *self) {

@@ -140,6 +140,8 @@ void tt_http2_session_fini(struct tt_http2_session *self);
  * what is left, then close. */
 TT_MUST_CHECK enum tt_err tt_http2_session_receive(struct tt_http2_session *self, const char *bytes,
                                                    size_t count, size_t *out_used);
+/* False: what the client sends from now on has no meaning, because its session ends. */
+bool tt_http2_session_reads(const struct tt_http2_session *self);
 /* Adds to `output` what can be sent now. False: it is all; true: call again after writing. */
 bool tt_http2_session_pull(struct tt_http2_session *self, struct tt_http2_output *output);
 /* The bytes of the last _pull were written or copied: releases their messages, and reports streams
