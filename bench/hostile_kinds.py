@@ -4,7 +4,8 @@ of this machine, and beside it, in turns.
 
 usage: hostile_kinds.py [--tutti PROGRAM] [--seconds S] [--rounds N] [--rate R] [--slo-ms MS] [--kinds KIND,...] [--out FILE]
 
-The kinds are those of tests/soak/hostile.py, without the faults of the system. Of each, N rounds of S seconds calm, S
+The kinds are those of tests/soak/hostile.py, without the faults of the system, and `idle_burner`, which computes and sends
+nothing: what its processor time costs, no server can save. Of each, N rounds of S seconds calm, S
 seconds while one such client talks to another server here, and S seconds beside it; a round compares them, and the medians over
 the rounds are shown. The hostile client runs only where no other thread wants a processor (SCHED_IDLE), because a real one has
 processors of its own; but its packets and memory take the same machine, which is what the other server shows: no limit of a
@@ -29,7 +30,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "soak"))
 
 KINDS = ["slow_loris", "promise", "bomb", "answers", "smuggle", "reset", "flood", "reload", "h2_reset", "h2_deaf", "h2_endless", "h2_promise",
-         "messages", "pages"]  # fmt: skip
+         "messages", "pages", "idle_burner"]  # fmt: skip
 
 
 def arguments():
@@ -53,11 +54,17 @@ def measure(options, address):
     return {"p50": total["latency_ms"]["p50"], "p99": total["latency_ms"]["p99"], "good": 1 - total["bad_rate"]}
 
 
+def burn(_draw):
+    """A millisecond or so of computing."""
+    sum(range(50000))
+
+
 class Hostile:
     """One client of a kind, on a thread of its own, from begin to end."""
 
     def __init__(self, soak, kind):
-        self.work, self.draw, self.is_over, self.count = getattr(soak, kind), random.Random(kind), False, 0
+        self.work = burn if kind == "idle_burner" else getattr(soak, kind)
+        self.draw, self.is_over, self.count = random.Random(kind), False, 0
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
