@@ -277,8 +277,8 @@ static void process_instant(struct tt_simulation *self, int64_t at) {
     tt_assert(self->turns < SAME_INSTANT_LIMIT);
     self->now = at;
     self->reported = false;
-    tell(self);
     do {
+        tell(self);
         if (self->reported || self->timer_at <= self->now) {
             tt_mechanism_decide(&self->mechanism, self->now);
             self->timer_at = tt_mechanism_next_at(&self->mechanism);
