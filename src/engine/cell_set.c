@@ -124,9 +124,10 @@ static enum tt_err plan_states(struct tt_cell_set *self, int32_t type, struct tt
                                             .row_bytes = row_bytes_of(spec),
                                             .state = s,
                                             .source = q,
+                                            .is_zero = kind->states[s].initial == 0,
                                             .from = -1};
-            bool plain = kind->states[s].initial == 0 ||
-                         (spec->dtype != TT_DTYPE_FP16 && spec->dtype != TT_DTYPE_BF16);
+            bool plain =
+                input->is_zero || (spec->dtype != TT_DTYPE_FP16 && spec->dtype != TT_DTYPE_BF16);
             if (!same_row(&self->tensors[s], spec) || !plain)
                 return tt_fail(
                     TT_ERR_INVALID, why,

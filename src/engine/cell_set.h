@@ -45,6 +45,7 @@ struct tt_cell_input {
     int32_t state, source; /* state -1: an element */
     int32_t from;          /* index of the request's input */
     char *initial;         /* states: [max_batch] rows of the initial value; in place: one */
+    bool is_zero;          /* states: that is all it holds */
     char *fill;            /* chunks: a row of what follows the request's last element */
     uint32_t lacking;      /* a bit per type: slots written by it do not hold the state */
 };

@@ -5,6 +5,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/line.h"
+#include "engine/cache_rows.h"
 #include "engine/cell_elements.h"
 
 #include <stdlib.h>
@@ -92,9 +93,13 @@ static const void *settle_caches(const struct tt_cell_batch *batch,
         tt_assert(cell->cache == batch->cells[0].cache + i);
         if (cell->cache == cell->cache_from)
             continue;
-        memcpy(tt_cell_row(tensor, cell->cache),
-               cell->cache_from < 0 ? input->initial : tt_cell_row(tensor, cell->cache_from),
-               input->row_bytes);
+        char *row = tt_cell_row(tensor, cell->cache);
+        if (cell->cache_from >= 0)
+            tt_cache_row_copy(row, tt_cell_row(tensor, cell->cache_from), input->row_bytes);
+        else if (input->is_zero)
+            tt_cache_row_clear(row, input->row_bytes);
+        else
+            memcpy(row, input->initial, input->row_bytes);
         moved += input->row_bytes;
     }
     batch->task->gathered_bytes += (int64_t)moved;
