@@ -52,7 +52,7 @@ void tt_shared_gaps_fini(struct tt_shared_gaps *self) {
 /* The place that is lent to the job; -1: none. */
 static int32_t place_of(const struct tt_shared_gaps *self, int32_t job) {
     for (int32_t i = 0; self->memory && i < TT_SHARED_GAPS_PLACES; i++)
-        if (tt_shared_word_load(&self->places[i].lent) == (uint64_t)(job + 1) &&
+        if (tt_shared_word_load(&self->places[i].lent) == (uint64_t)((int64_t)job + 1) &&
             !tt_flag_is_raised(&self->places[i].is_known))
             return i;
     return -1;
