@@ -240,18 +240,18 @@ static void on_serve(struct tt_frontend *self, uint16_t from, const struct tt_fr
         self->rejected++;
         return;
     }
-    self->absent_count = 0;
-    for (int32_t i = 0; i < frame->count; i++) {
+    for (int32_t i = 0; i < frame->count; i++)
         self->absent[i] = frame->records[i].code == 1 && frame->records[i].rows == 1;
-        self->absent_count += self->absent[i];
-    }
 }
 
 bool tt_frontend_is_starved(const struct tt_frontend *self) {
-    bool is_starved = self->absent_count > 0;
-    for (int32_t i = 0; is_starved && i < self->settings->model_count; i++)
-        is_starved = self->absent[i] || !tt_model_duty_serves(&self->models, i);
-    return is_starved;
+    bool any_absent = false;
+    for (int32_t i = 0; i < self->settings->model_count; i++) {
+        if (!self->absent[i] && tt_model_duty_serves(&self->models, i))
+            return false;
+        any_absent |= self->absent[i];
+    }
+    return any_absent;
 }
 
 /* ---- backends ---- */
@@ -403,9 +403,5 @@ void tt_frontend_check(const struct tt_frontend *self) {
         tt_assert(tt_heap_contains(&self->due, i) == (request->deadline_at != TT_NEVER));
     }
     tt_assert(live == self->live);
-    int32_t absent = 0;
-    for (int32_t i = 0; i < self->settings->model_count; i++)
-        absent += self->absent[i];
-    tt_assert(absent == self->absent_count);
     tt_assert(self->accepted == self->ended + live);
 }

@@ -65,7 +65,6 @@ struct tt_frontend {
     struct tt_heap due;          /* requests with deadlines, by when they are given up */
     struct tt_model_duty models; /* which of them this node serves; the driver sets `act` */
     bool *absent;                /* [capacity]: no backend takes batches of the model */
-    int32_t absent_count;
     struct tt_outbox outbox;
     void *context;
     void (*answered)(void *context, void *user, enum tt_answer answer, int32_t reason);

@@ -14,10 +14,7 @@
 
 static enum tt_err search(const struct tt_fact_job *job, json_t **out_json, struct tt_error *why) {
     struct tt_goodput goodput;
-    struct tt_goodput_options options = *job->goodput;
-    options.shared_gaps = job->shared_gaps;
-    options.job = job->number;
-    enum tt_err err = tt_goodput_search(job->scenario, &options, job->stop, &goodput, why);
+    enum tt_err err = tt_goodput_search(job->scenario, job->goodput, job->stop, &goodput, why);
     if (!err)
         *out_json = tt_report_goodput_json(&goodput);
     if (!err && job->scenario->world != TT_WORLD_SIMULATED)

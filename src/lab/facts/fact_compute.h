@@ -33,8 +33,6 @@ struct tt_fact_job {
     enum tt_fact_kind kind; /* not TT_FACT_SWEEP */
     const struct tt_scenario *scenario;
     const struct tt_goodput_options *goodput; /* TT_FACT_SEARCH and TT_FACT_DEVICES */
-    struct tt_shared_gaps *shared_gaps;       /* TT_FACT_SEARCH: as in goodput.h */
-    int32_t number;                           /* of the job, for shared_gaps */
     const Tutti__FactTrace *trace;            /* TT_FACT_GOLDEN */
     int64_t reply_ns;                         /* TT_FACT_SERVED_*: as in fact_served.h */
     bool follows_batches;                     /* TT_FACT_RUN: the result has `batches` */

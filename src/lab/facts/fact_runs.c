@@ -233,11 +233,12 @@ static json_t *compute(struct tt_fact_runs *self, int32_t job, enum tt_err *out_
     struct tt_fact_piece *piece = &self->pieces[self->job_piece[job]];
     struct tt_scenario scenario = piece->scenario; /* a shallow copy with a seed of its own */
     scenario.seed += (uint64_t)self->job_seed[job];
+    struct tt_goodput_options goodput = piece->goodput;
+    goodput.shared_gaps = &self->shared_gaps;
+    goodput.job = job;
     struct tt_fact_job one = {.kind = piece->kind,
                               .scenario = &scenario,
-                              .goodput = &piece->goodput,
-                              .shared_gaps = &self->shared_gaps,
-                              .number = job,
+                              .goodput = &goodput,
                               .trace = piece->fact->trace,
                               .reply_ns = piece->reply_ns,
                               .follows_batches = piece->follows_batches,

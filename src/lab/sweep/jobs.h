@@ -29,8 +29,7 @@ struct tt_jobs {
     const volatile sig_atomic_t *stop;
 };
 
-/* Errors: IO (fork, socketpair). A single job runs in the caller's process. Several never do, so
- * that no job sees what another changed in the context. */
+/* Errors: IO (fork, socketpair). A single job runs in the caller's process. Several never do. */
 TT_MUST_CHECK enum tt_err tt_jobs_run(const struct tt_jobs *jobs, struct tt_error *why);
 
 /* Appends a JSON result for `work`: the value, or, if it is NULL, {"error": text, "code": err},

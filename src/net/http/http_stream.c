@@ -1,9 +1,8 @@
 #include "net/http/http_stream.h"
 
-#include "net/sockets/pool_work.h"
-
 #include "base/clock.h"
 #include "net/http/http2_head.h"
+#include "net/sockets/pool_work.h"
 
 #include <stdlib.h>
 #include <string.h>
