@@ -15,22 +15,10 @@ sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
-from cluster_process import TIMES, Clients, Cluster, await_true  # noqa: E402
+from cluster_process import TIMES, Clients, Cluster, ClusterTestCase, await_true  # noqa: E402
 
 
-class ClusterTest(unittest.TestCase):
-    def setUp(self):
-        self.cluster = None
-
-    def tearDown(self):
-        if self.cluster:
-            self.cluster.stop()
-
-    def begin(self, *more, **shape):
-        self.cluster = Cluster(**shape)
-        self.cluster.start_all(*more)
-        return self.cluster
-
+class ClusterTest(ClusterTestCase):
     def accounts_agree(self, frontends):
         """What a frontend accepted is answered, once."""
         for name in frontends:

@@ -14,7 +14,7 @@ sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
-from cluster_process import Cluster, await_true  # noqa: E402
+from cluster_process import Cluster, ClusterTestCase, await_true  # noqa: E402
 
 
 def target(link):
@@ -33,19 +33,7 @@ def listening(process):
     return {words[-1] for words in lines if words[-1].startswith("@tutti/") and words[-2] in own}
 
 
-class ClusterMemoryTest(unittest.TestCase):
-    def setUp(self):
-        self.cluster = None
-
-    def tearDown(self):
-        if self.cluster:
-            self.cluster.stop()
-
-    def begin(self, *more, **shape):
-        self.cluster = Cluster(**shape)
-        self.cluster.start_all(*more)
-        return self.cluster
-
+class ClusterMemoryTest(ClusterTestCase):
     def memory(self, name):
         return self.cluster.status()[name]["memory"]
 

@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
 import needs  # noqa: E402
-from cluster_process import PROGRAM, Cluster, await_true  # noqa: E402
+from cluster_process import PROGRAM, Cluster, ClusterTestCase, await_true  # noqa: E402
 from ucx_process import use_ucx  # noqa: E402
 
 SEED = os.environ.get("TUTTI_SEED", "1")
@@ -29,19 +29,10 @@ def segments():
     return len(lines) + sum(1 for path in pathlib.Path("/dev/shm").iterdir() if path.name.startswith("ucx"))
 
 
-class ClusterUcxTest(unittest.TestCase):
+class ClusterUcxTest(ClusterTestCase):
     def setUp(self):
         os.environ["UCX_TLS"] = "posix,sysv,cma"
-        self.cluster = None
-
-    def tearDown(self):
-        if self.cluster:
-            self.cluster.stop()
-
-    def begin(self, *more, **shape):
-        self.cluster = Cluster(**shape)
-        self.cluster.start_all(*more)
-        return self.cluster
+        super().setUp()
 
     def memory(self, name):
         return self.cluster.status()[name]["memory"]

@@ -14,7 +14,7 @@ sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
-from cluster_process import TIMES, Clients, Cluster, await_true  # noqa: E402
+from cluster_process import TIMES, Clients, Cluster, ClusterTestCase, await_true  # noqa: E402
 from needs import needing  # noqa: E402
 from server_process import free_port  # noqa: E402
 
@@ -22,19 +22,7 @@ SHORT = TIMES.replace("vacancy-ms 60000", "vacancy-ms 300")
 EXPLICIT = ("--model-control-mode", "explicit")
 
 
-class Vacancy(unittest.TestCase):
-    def setUp(self):
-        self.cluster = None
-
-    def tearDown(self):
-        if self.cluster:
-            self.cluster.stop()
-
-    def begin(self, *more, **shape):
-        self.cluster = Cluster(**shape)
-        self.cluster.start_all(*more)
-        return self.cluster
-
+class Vacancy(ClusterTestCase):
     def drain(self, *names):
         for name in names:
             answer = self.cluster.command("drain", name, self.cluster.spec)

@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import unittest
 import urllib.error
 import urllib.request
 
@@ -176,6 +177,22 @@ class Cluster:
 
     def said(self):
         return "\n".join("%s: %s" % (name, server.said()) for name, server in self.processes.items())
+
+
+class ClusterTestCase(unittest.TestCase):
+    """A test that begins a cluster of its own, which stops with it."""
+
+    def setUp(self):
+        self.cluster = None
+
+    def tearDown(self):
+        if self.cluster:
+            self.cluster.stop()
+
+    def begin(self, *more, **shape):
+        self.cluster = Cluster(**shape)
+        self.cluster.start_all(*more)
+        return self.cluster
 
 
 class Clients:
