@@ -28,7 +28,7 @@ import grpc  # noqa: E402
 from control_case import ControlCase, adder  # noqa: E402
 from http2_client import Http2Connection  # noqa: E402
 from plain_grpc import PlainGrpc  # noqa: E402
-from server_process import free_port  # noqa: E402
+from server_process import free_port, is_read  # noqa: E402
 
 MIB = 1 << 20
 BODY = json.dumps({"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [0] * 4}]}).encode()
@@ -278,19 +278,11 @@ class TritonPythonModel:
 class Eviction(HostileCase):
     flags = HostileCase.flags + ["--max-receive-bytes", str(8 * MIB)]
 
-    def is_read(self, client):
-        """The server has taken all that this client has sent."""
-        ends = client.getsockname()[1], client.getpeername()[1]
-        lines = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
-        queues = [line[4] for line in lines if {int(end.split(":")[1], 16) for end in line[1:3]} == set(ends)]
-        self.assertEqual(len(queues), 2)  # of both ends: what is not acknowledged, and what is not read
-        return set(queues) == {"00000000:00000000"}
-
     def test_the_largest_goes_first(self):
         """A client that has sent much of a body and then waits gives way to one that sends less."""
         hog = self.dial()
         hog.sendall(head(INFER, 7 * MIB) + b" " * (6 * MIB))
-        self.wait_until(lambda: self.is_read(hog), "its body is not read")  # else the next one would be the largest
+        self.wait_until(lambda: is_read(hog), "its body is not read")  # else the next one would be the largest
         small = [self.dial() for _ in range(4)]
         for found in small:
             found.sendall(head(INFER, MIB) + b" " * (MIB // 4))

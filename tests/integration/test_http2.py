@@ -26,7 +26,7 @@ from access_case import BODY, Case, until  # noqa: E402
 from h2.errors import ErrorCodes  # noqa: E402
 from http2_client import Http2Connection  # noqa: E402
 from plain_grpc import CONTINUATION, DATA, GOAWAY, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, frame  # noqa: E402
-from server_process import free_port  # noqa: E402
+from server_process import free_port, is_read  # noqa: E402
 
 INFER = "/v2/models/floats/infer"
 
@@ -294,6 +294,7 @@ class Limits(Http2Case):
                 found = socket.create_connection(("127.0.0.1", self.port), 60)
                 found.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (INFER.encode(), 7 * mib))
                 found.sendall(b" " * (6 * mib))
+            until(lambda: is_read(found))  # else the next one would be the largest
             body = b" " * (4 * mib) + json.dumps(BODY).encode()
             other = self.connection()
 

@@ -1,5 +1,6 @@
 """A server of a test's own."""
 import atexit
+import pathlib
 import re
 import signal
 import socket
@@ -21,6 +22,15 @@ def free_port():
     reservation.bind(("127.0.0.1", 0))
     _reservations.append(reservation)
     return reservation.getsockname()[1]
+
+
+def is_read(client):
+    """The server on this machine has read all that this client, a socket, has sent."""
+    ours, theirs = client.getsockname()[1], client.getpeername()[1]
+    lines = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    queues = {tuple(int(end.split(":")[1], 16) for end in line[1:3]): line[4].split(":") for line in lines}
+    not_acknowledged, not_read = queues[ours, theirs][0], queues[theirs, ours][1]
+    return int(not_acknowledged, 16) + int(not_read, 16) == 0
 
 
 class Server:
