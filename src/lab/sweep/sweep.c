@@ -111,15 +111,36 @@ static json_t *run_once(const struct tt_sweep *self, const struct tt_scenario *s
     return out;
 }
 
+/* A copy of the experiment with a message of its own, which points change. */
+static struct tt_experiment copy_of(const struct tt_experiment *experiment) {
+    size_t size = tutti__experiment__get_packed_size(experiment->message);
+    uint8_t *packed = tt_allocate(size + 1, 1);
+    tutti__experiment__pack(experiment->message, packed);
+    struct tt_experiment copy = *experiment;
+    copy.message = tutti__experiment__unpack(NULL, size, packed);
+    tt_assert(copy.message != NULL);
+    free(packed);
+    return copy;
+}
+
+static enum tt_err build(struct tt_experiment *experiment, int32_t point,
+                         struct tt_scenario *out_scenario, struct tt_error *why) {
+    enum tt_err err = tt_sweep_points_apply(experiment, point, why);
+    return err ? err : tt_experiment_build(experiment, out_scenario, why);
+}
+
 static json_t *compute(struct tt_sweep *self, int32_t job, enum tt_err *out_err,
                        struct tt_error *why) {
     int32_t index = self->todo[job];
     struct tt_scenario scenario;
-    *out_err = tt_sweep_points_apply(self->experiment, index / self->seeds, why);
-    if (!*out_err)
-        *out_err = tt_experiment_build(self->experiment, &scenario, why);
-    if (*out_err)
+    struct tt_experiment own = copy_of(self->experiment);
+    *out_err = build(&own, index / self->seeds, &scenario, why);
+    if (*out_err) { /* only the original knows its lines; a sweep with an error ends */
+        tutti__experiment__free_unpacked(own.message, NULL);
+        *out_err = build(self->experiment, index / self->seeds, &scenario, why);
+        tt_assert(*out_err != TT_OK);
         return NULL;
+    }
     scenario.seed += (uint64_t)(index % self->seeds);
     if (self->options.bound && !self->options.where_covered)
         *out_err = tt_clairvoyant_case_covers(&scenario, why);
@@ -135,6 +156,7 @@ static json_t *compute(struct tt_sweep *self, int32_t job, enum tt_err *out_err,
         }
     }
     tt_scenario_fini(&scenario);
+    tutti__experiment__free_unpacked(own.message, NULL);
     return out;
 }
 
@@ -245,6 +267,7 @@ static enum tt_err run_rest(struct tt_sweep *self, struct tt_error *why) {
                            .workers =
                                takes_time(self->experiment->message) ? 1 : self->options.workers,
                            .context = self,
+                           .keeps_context = !takes_time(self->experiment->message),
                            .starts = starts,
                            .work = work,
                            .done = done,
