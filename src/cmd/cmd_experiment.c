@@ -2,7 +2,6 @@
 #include "base/clock.h"
 #include "cmd/outcome.h"
 #include "cmd/verbs.h"
-#include "lab/clairvoyant/clairvoyant_case.h"
 #include "lab/experiment/experiment.h"
 #include "lab/report/page.h"
 #include "lab/report/page_run.h"
@@ -150,9 +149,9 @@ static void print_possible(const json_t *result) {
 static void print_run(const struct tt_scenario *scenario, const char *title,
                       const struct tt_scenario_result *result,
                       const struct tt_possible_run *possible, const struct flags *a) {
-    json_t *json = a->json ? tt_report_json(scenario, title, result) : json_object();
+    json_t *json = tt_report_json(scenario, title, result);
     if (a->bound)
-        tt_possible_report_run(json, possible, tt_measure_in_time(&result->measure));
+        tt_possible_report_run(json, possible);
     if (a->json) {
         tt_outcome_print_json(json);
         return;
@@ -172,7 +171,7 @@ static int run_once(struct tt_experiment *experiment, const struct flags *a) {
     if (err)
         return tt_outcome_print_error(NULL, err, &why);
     if (a->bound)
-        err = tt_clairvoyant_case_covers(&scenario, &why);
+        err = tt_possible_covers(&scenario, TT_POSSIBLE_OF_RUN, &why);
     if (err) {
         tt_scenario_fini(&scenario);
         return tt_outcome_print_error(NULL, err, &why);

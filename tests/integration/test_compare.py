@@ -131,6 +131,7 @@ class Compare(unittest.TestCase):
         text = small + 'sweep { parameter: "devices" value: [ "1", "2" ] }\n' + SERIAL + (
             'contender { name: "pairs" set: "policy=deferred" }\n'
             'contender { name: "side by side" set: "policy=serial" set: "executors=2" }\n'
+            'contender { name: "noisy" set: "policy=serial" set: "jitter=0.1" }\n'
         )
         report = json.loads(self.tutti("compare", text, "--bound", "--json").stdout)
         shares = {
@@ -139,15 +140,21 @@ class Compare(unittest.TestCase):
             if "possible" in at
         }
         expected = {("serial", "1"): 0.5, ("serial", "2"): round(2 / 3, 9), ("pairs", "1"): 1, ("pairs", "2"): 1}
+        expected |= {("side by side", "1"): 0, ("side by side", "2"): round(1 / 3, 9)}  # by their work
         self.assertEqual(shares, expected)
         table = self.tutti("compare", text, "--bound").stdout
         shares = table[table.index("share of the possible, %") :].splitlines()
         self.assertEqual(shares[2].split(), ["serial", "50.00", "66.67"])
         self.assertEqual(shares[3].split(), ["pairs", "100.00", "100.00"])
-        self.assertEqual(shares[4].split()[-2:], ["-", "-"])
+        self.assertEqual(shares[4].split()[-2:], ["0.00", "33.33"])
+        self.assertEqual(shares[5].split(), ["noisy", "-", "-"])
         self.assertIn("share of a plan that knows the future, %", table)
-        self.assertIn("- no bound: the clairvoyant bound does not cover a device that runs several", table)
-        self.assertNotIn("share of the possible", self.tutti("compare", text).stdout)
+        self.assertIn("- no bound: the clairvoyant bound does not cover a run whose batches take random times", table)
+        over = table[table.index("mean latency over the least possible, times") :].splitlines()
+        # On one device they end at 10, 15 and 25 ms at the earliest, one after another at 10, 20 and 30.
+        self.assertEqual(over[2].split()[:2], ["serial", "1.20"])
+        without = self.tutti("compare", text).stdout
+        self.assertNotIn("possible", without)
 
     def test_goodput(self):
         head = HEAD.replace("duration_s: 5", "duration_s: 2")

@@ -109,6 +109,50 @@ class Bound(unittest.TestCase):
         self.assertEqual((possible["most_in_time"], possible["in_time"]), (0, 0))
         self.assertNotIn("share_of_possible", possible)
 
+    STEPS = """title: "t"
+seed: 1
+duration_s: 2
+warm_up_s: 0.5
+device { executors: 2 }
+model { name: "M" max_batch: 8 %s
+  step { name: "a" profile { linear { alpha_ms: 1 beta_ms: 2 } } }
+  step { name: "b" profile { linear { alpha_ms: 0.5 beta_ms: 3 } } }
+}
+load { rate: 100 }
+sweep { parameter: "policy" value: ["serial", "lazy", "elastic", "eager"] }
+sweep { parameter: "rate" value: ["50", "300", "700"] }
+"""
+
+    def test_policies_that_part_batches(self):
+        """Their bounds are those by work: of the mean latency, and of the requests in time."""
+        self.file.write_text(self.STEPS % "slo_ms: 40")
+        arguments = [PROGRAM, "experiment", str(self.file), "--bound"]
+        ran = subprocess.run(arguments + ["--json"], capture_output=True, text=True, timeout=120)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        points = json.loads(ran.stdout)["points"]
+        self.assertEqual(len(points), 12)
+        for point in points:
+            possible, total = point["possible"], point["total"]
+            self.assertEqual(possible["requests"], total["arrived"])
+            self.assertLessEqual(possible["in_time"], possible["most_in_time"])
+            is_whole = total["ok"] + total["late"] == total["arrived"]
+            self.assertEqual("mean_over_least" in possible, is_whole)
+            if is_whole:
+                self.assertGreaterEqual(possible["mean_over_least"], 1)
+                self.assertAlmostEqual(
+                    possible["mean_over_least"] * possible["least_mean_ms"], total["latency_ms"]["mean"]
+                )
+        crowded = [point["possible"] for point in points if point["point"]["rate"] == "700"]
+        self.assertLess(crowded[0]["most_in_time"], crowded[0]["requests"])
+        self.assertEqual(len({str(possible["most_in_time"]) for possible in crowded}), 1)
+
+    def test_without_deadlines_only_the_mean_has_a_bound(self):
+        self.file.write_text(self.STEPS.split("sweep")[0] % "")
+        arguments = [PROGRAM, "experiment", str(self.file), "--bound", "--policy", "lazy"]
+        ran = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+        self.assertRegex(ran.stdout, r"mean latency at least \d+\.\d+ ms: \d+\.\d+ times the least possible")
+        self.assertNotIn("in time", ran.stdout)
+
     def test_what_it_does_not_cover(self):
         for more, what in (
             ("jitter: 0.1", "a run whose batches take random times"),

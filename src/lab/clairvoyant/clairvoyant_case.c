@@ -20,6 +20,8 @@ struct windows {
 
 /* What the case does not describe; NULL: nothing. */
 static const char *unknown_device(const struct tt_scenario *s) {
+    if (s->inside.policy)
+        return "a device with a policy of its own inside";
     for (int32_t d = 0; d < s->device_count; d++)
         if (s->devices[d].executors != 1)
             return "a device that runs several batches at once";
@@ -40,17 +42,13 @@ static const char *unknown_model(const struct tt_scenario_model *model) {
     return NULL;
 }
 
-static const char *unknown_run(const struct tt_scenario *s) {
+const char *tt_clairvoyant_unknown_run(const struct tt_scenario *s) {
     if (s->world != TT_WORLD_SIMULATED)
         return "a run in real time";
-    if (s->inside.policy)
-        return "a device with a policy of its own inside";
     if (s->jitter_permille > 0 || s->noise.spread_permille > 0 || s->noise.outlier_permille > 0 ||
         s->server.cores > 0)
         return "a run whose batches take random times";
-    if (s->perturbation_count > 0)
-        return "a device whose speed changes";
-    return unknown_device(s);
+    return s->perturbation_count > 0 ? "a device whose speed changes" : NULL;
 }
 
 static const char *unknown_request(const struct tt_scenario *s, const struct tt_sim_arrival *next) {
@@ -141,7 +139,9 @@ static enum tt_err read_arrivals(const struct tt_scenario *s, struct windows *wi
 }
 
 enum tt_err tt_clairvoyant_case_covers(const struct tt_scenario *scenario, struct tt_error *why) {
-    const char *what = unknown_run(scenario);
+    const char *what = tt_clairvoyant_unknown_run(scenario);
+    if (!what)
+        what = unknown_device(scenario);
     for (int32_t m = 0; !what && m < scenario->model_count; m++)
         what = unknown_model(&scenario->models[m]);
     return what ? unknown(what, why) : TT_OK;

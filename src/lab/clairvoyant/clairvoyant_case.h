@@ -30,6 +30,8 @@ struct tt_clairvoyant_case {
     int32_t device_count;
 };
 
+/* What of a run no bound describes; NULL: nothing. */
+const char *tt_clairvoyant_unknown_run(const struct tt_scenario *scenario);
 /* Whether a case describes such runs; INVALID: the message says what it does not describe. */
 TT_MUST_CHECK enum tt_err tt_clairvoyant_case_covers(const struct tt_scenario *scenario,
                                                      struct tt_error *why);

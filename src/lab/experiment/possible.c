@@ -1,7 +1,9 @@
 #include "lab/experiment/possible.h"
 
+#include "base/fnv.h"
 #include "lab/clairvoyant/clairvoyant_bound.h"
 #include "lab/clairvoyant/clairvoyant_plan.h"
+#include "lab/clairvoyant/work_bound.h"
 #include "lab/scenario/allocate.h"
 
 #include <stdlib.h>
@@ -38,24 +40,101 @@ static struct tt_clairvoyant_options bound_options(const struct tt_possible_opti
                                            .progress_context = options->progress_context};
 }
 
-enum tt_err tt_possible_run(const struct tt_scenario *scenario,
-                            const struct tt_possible_options *options,
-                            struct tt_possible_run *out_run, struct tt_error *why) {
+/* ---- a run ---- */
+
+/* What is known of the requests of a run, or of one rate. */
+struct requests {
     struct tt_clairvoyant_case given;
-    enum tt_err err = tt_clairvoyant_case_init(&given, scenario, why);
+    struct tt_work_bound work;
+    bool is_given, has_work; /* a run has at least one of them */
+};
+
+enum tt_err tt_possible_covers(const struct tt_scenario *scenario, enum tt_possible_of of,
+                               struct tt_error *why) {
+    struct tt_error of_work;
+    if (of == TT_POSSIBLE_OF_RUN && tt_work_bound_covers(scenario, &of_work) == TT_OK)
+        return TT_OK;
+    return tt_clairvoyant_case_covers(scenario, why);
+}
+
+static void close_requests(struct requests *self) {
+    if (self->is_given)
+        tt_clairvoyant_case_fini(&self->given);
+    if (self->has_work)
+        tt_work_bound_fini(&self->work);
+}
+
+static enum tt_err open_requests(struct requests *self, const struct tt_scenario *scenario,
+                                 enum tt_possible_of of, struct tt_error *why) {
+    *self = (struct requests){0};
+    enum tt_err err = tt_clairvoyant_case_init(&self->given, scenario, why);
+    self->is_given = !err;
+    if (of == TT_POSSIBLE_OF_RATE || (err && err != TT_ERR_INVALID))
+        return err;
+    struct tt_error of_work;
+    enum tt_err work_err = tt_work_bound_init(&self->work, scenario, &of_work);
+    self->has_work = !work_err;
+    if (work_err == TT_ERR_INVALID)
+        return err;
+    if (work_err) {
+        close_requests(self);
+        *why = of_work;
+    }
+    return work_err;
+}
+
+enum tt_err tt_possible_identity(const struct tt_scenario *scenario, enum tt_possible_of of,
+                                 uint64_t *out_identity, struct tt_error *why) {
+    struct requests requests;
+    enum tt_err err = open_requests(&requests, scenario, of, why);
     if (err)
         return err;
+    const uint64_t parts[] = {requests.is_given ? tt_clairvoyant_case_identity(&requests.given) : 0,
+                              requests.has_work ? tt_work_bound_identity(&requests.work) : 0};
+    *out_identity = tt_fnv_add(TT_FNV_START, parts, sizeof(parts));
+    close_requests(&requests);
+    return TT_OK;
+}
+
+static enum tt_err bound_given(const struct tt_clairvoyant_case *given,
+                               const struct tt_possible_options *options,
+                               struct tt_possible_run *out_run, struct tt_error *why) {
     struct tt_clairvoyant_options wanted = bound_options(options);
     struct tt_clairvoyant_bound bound;
-    err = tt_clairvoyant_bound(&given, &wanted, &bound, why);
+    enum tt_err err = tt_clairvoyant_bound(given, &wanted, &bound, why);
     if (!err)
         *out_run = (struct tt_possible_run){.requests = bound.requests,
                                             .most = bound.most,
-                                            .planned = plan(&given, options),
+                                            .planned = plan(given, options),
+                                            .least_mean_ns = -1,
                                             .interrupted = bound.interrupted};
-    tt_clairvoyant_case_fini(&given);
     return err;
 }
+
+enum tt_err tt_possible_run(const struct tt_scenario *scenario,
+                            const struct tt_possible_options *options,
+                            struct tt_possible_run *out_run, struct tt_error *why) {
+    struct requests requests;
+    enum tt_err err = open_requests(&requests, scenario, TT_POSSIBLE_OF_RUN, why);
+    if (err)
+        return err;
+    const struct tt_work_bound *work = &requests.work;
+    bool has_deadlines = scenario->models[0].step_model.slo_ns != TT_NEVER;
+    if (requests.is_given)
+        err = bound_given(&requests.given, options, out_run, why);
+    else
+        *out_run =
+            (struct tt_possible_run){.requests = work->count,
+                                     .most = has_deadlines ? tt_work_bound_most_in_time(work) : -1,
+                                     .planned = -1,
+                                     .least_mean_ns = -1};
+    if (!err && requests.has_work && work->count > 0)
+        out_run->least_mean_ns = tt_work_bound_least_latency_ns(work) / work->count;
+    close_requests(&requests);
+    return err;
+}
+
+/* ---- a rate ---- */
 
 /* How many of `count` requests have to be in time for a good bad rate. */
 static int64_t wanted_of(int64_t count, double bad_rate) {

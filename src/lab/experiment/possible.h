@@ -1,6 +1,9 @@
 /* What a scheduler that knows the future could reach with the requests of a scenario: the proved
- * bound of lab/clairvoyant, and a plan where there is one model. For the requests of one run, and
+ * bounds of lab/clairvoyant, and a plan where there is one model. For the requests of one run, and
  * for a rate.
+ *
+ * A run: where no clairvoyant case describes it, because batches part, or run side by side, the
+ * bound by work (work_bound.h) may. Only that one bounds the mean latency.
  *
  * The rate: requests are drawn at rates that the search for the goodput chooses (goodput.h), and
  * each rate is impossible, or open, or has a plan within the limit. No policy is asked, so the
@@ -21,8 +24,10 @@ struct tt_possible_options {
 
 struct tt_possible_run {
     int64_t requests; /* that count */
-    int64_t most;     /* no schedule has more of them in time */
+    int64_t most;     /* no schedule has more of them in time; -1: they have no deadlines */
     int64_t planned;  /* a plan has so many in time; -1: none was made */
+    /* No schedule that computes all of them has a lower mean latency; -1: not known. */
+    int64_t least_mean_ns;
     bool interrupted;
 };
 
@@ -33,7 +38,17 @@ struct tt_possible_rate {
     bool interrupted;
 };
 
-/* Errors: those of tt_clairvoyant_case_init and tt_clairvoyant_bound. */
+enum tt_possible_of { TT_POSSIBLE_OF_RUN, TT_POSSIBLE_OF_RATE };
+
+/* Whether there is a bound for such runs, or such rates. INVALID: the message says why not. */
+TT_MUST_CHECK enum tt_err tt_possible_covers(const struct tt_scenario *scenario,
+                                             enum tt_possible_of of, struct tt_error *why);
+/* Equal for requests whose bounds are equal. The errors of _covers, also of single requests;
+ * NO_MEMORY; those of the arrivals. */
+TT_MUST_CHECK enum tt_err tt_possible_identity(const struct tt_scenario *scenario,
+                                               enum tt_possible_of of, uint64_t *out_identity,
+                                               struct tt_error *why);
+/* Errors: those of _identity and tt_clairvoyant_bound. */
 TT_MUST_CHECK enum tt_err tt_possible_run(const struct tt_scenario *scenario,
                                           const struct tt_possible_options *options,
                                           struct tt_possible_run *out_run, struct tt_error *why);

@@ -11,7 +11,7 @@
 #define AS_GOOD 0.01
 
 /* Which comparisons have a figure. */
-enum shown { OF_RUNS, OF_TOKENS, OF_LIVE_RUNS, OF_SEARCHES, OF_BOUNDS, OF_PLANS };
+enum shown { OF_RUNS, OF_TOKENS, OF_LIVE_RUNS, OF_SEARCHES, OF_BOUNDS, OF_PLANS, OF_LEASTS };
 
 static const struct figure {
     const char *key, *name, *unit;
@@ -74,6 +74,14 @@ static const struct figure {
                                false,
                                100,
                                {"share_of_plan"}},
+    [TT_COMPARISON_OVER_LEAST] = {"mean_over_least",
+                                  "mean latency over the least possible",
+                                  "times",
+                                  OF_LEASTS,
+                                  false,
+                                  false,
+                                  1,
+                                  {"mean_over_least"}},
 };
 
 static bool is_shown(const struct tt_comparison *self, int32_t figure) {
@@ -82,7 +90,8 @@ static bool is_shown(const struct tt_comparison *self, int32_t figure) {
                           [OF_LIVE_RUNS] = self->place[0] != '\0',
                           [OF_SEARCHES] = self->searched,
                           [OF_BOUNDS] = self->bounded,
-                          [OF_PLANS] = self->planned};
+                          [OF_PLANS] = self->planned,
+                          [OF_LEASTS] = self->has_least};
     return shown[figures[figure].shown];
 }
 
@@ -182,7 +191,7 @@ static void take_bound(struct tt_comparison *self, const json_t *point) {
 
 static double value_of(const json_t *point, int32_t figure) {
     const struct figure *of = &figures[figure];
-    bool is_bound = of->shown == OF_BOUNDS || of->shown == OF_PLANS;
+    bool is_bound = of->shown >= OF_BOUNDS;
     const json_t *possible = json_object_get(point, "possible");
     const json_t *value = is_bound && possible ? possible : point;
     for (size_t i = 0; i < TT_COUNT(of->path) && of->path[i]; i++)
@@ -205,6 +214,7 @@ static void take_point(struct tt_comparison *self, const json_t *point) {
         *at(self, f, contender, value) = value_of(point, f);
     self->has_tokens |= isfinite(*at(self, TT_COMPARISON_TTFT_MS, contender, value));
     self->planned |= isfinite(*at(self, TT_COMPARISON_OF_PLAN, contender, value));
+    self->has_least |= isfinite(*at(self, TT_COMPARISON_OVER_LEAST, contender, value));
 }
 
 void tt_comparison_init(struct tt_comparison *self, const struct tt_experiment *experiment,

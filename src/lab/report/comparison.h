@@ -26,6 +26,7 @@ enum tt_comparison_figure {
     TT_COMPARISON_MEDIAN_BATCH, /* at that rate */
     TT_COMPARISON_SHARE,        /* of the possible: where a bound was proved */
     TT_COMPARISON_OF_PLAN,      /* the same of a plan that knows the future: one model */
+    TT_COMPARISON_OVER_LEAST, /* mean latency over the least possible: one model of static steps */
     TT_COMPARISON_FIGURES
 };
 
@@ -41,6 +42,7 @@ struct tt_comparison {
     bool bounded;                   /* a bound was asked for, also where there is none */
     bool has_tokens;                /* some points have times of tokens */
     bool planned;                   /* some points have a plan that knows the future */
+    bool has_least;                 /* some points have a least possible mean latency */
     char not_covered[512];          /* why some of them have no bound; "": all have */
     char place[512];                /* in real time: where and when; "": simulated */
     double slo_ms;                  /* the largest of the models; 0: none */

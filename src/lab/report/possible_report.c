@@ -4,18 +4,35 @@ static double number(const json_t *object, const char *key) {
     return json_number_value(json_object_get(object, key));
 }
 
-void tt_possible_report_run(json_t *result, const struct tt_possible_run *run, int64_t in_time) {
-    json_t *possible = json_pack("{s:I,s:I,s:I,s:b}", "requests", (json_int_t)run->requests,
-                                 "in_time", (json_int_t)in_time, "most_in_time",
-                                 (json_int_t)run->most, "interrupted", run->interrupted);
+static void report_in_time(json_t *possible, const struct tt_possible_run *run, double in_time) {
+    json_object_set_new(possible, "in_time", json_integer((json_int_t)in_time));
+    json_object_set_new(possible, "most_in_time", json_integer(run->most));
     if (run->most > 0)
-        json_object_set_new(possible, "share_of_possible",
-                            json_real((double)in_time / (double)run->most));
+        json_object_set_new(possible, "share_of_possible", json_real(in_time / (double)run->most));
     if (run->planned >= 0)
         json_object_set_new(possible, "planned_in_time", json_integer(run->planned));
     if (run->planned > 0)
-        json_object_set_new(possible, "share_of_plan",
-                            json_real((double)in_time / (double)run->planned));
+        json_object_set_new(possible, "share_of_plan", json_real(in_time / (double)run->planned));
+}
+
+/* The least mean is that of runs that compute every request. */
+static void report_mean(json_t *possible, const struct tt_possible_run *run, const json_t *total) {
+    double least_ms = (double)run->least_mean_ns / 1e6;
+    json_object_set_new(possible, "least_mean_ms", json_real(least_ms));
+    if (number(total, "ok") + number(total, "late") == (double)run->requests)
+        json_object_set_new(
+            possible, "mean_over_least",
+            json_real(number(json_object_get(total, "latency_ms"), "mean") / least_ms));
+}
+
+void tt_possible_report_run(json_t *result, const struct tt_possible_run *run) {
+    const json_t *total = json_object_get(result, "total");
+    json_t *possible = json_pack("{s:I,s:b}", "requests", (json_int_t)run->requests, "interrupted",
+                                 run->interrupted);
+    if (run->most >= 0)
+        report_in_time(possible, run, number(total, "ok"));
+    if (run->least_mean_ns > 0)
+        report_mean(possible, run, total);
     json_object_set_new(result, "possible", possible);
 }
 
@@ -35,7 +52,7 @@ void tt_possible_report_rate(json_t *result, const struct tt_possible_rate *rate
         json_object_set_new(result, "interrupted", json_true());
 }
 
-static void write_run(const json_t *possible, struct tt_text *out) {
+static void write_in_time(const json_t *possible, struct tt_text *out) {
     tt_text_printf(out, "in time %.0f of %.0f requests, at most %.0f possible",
                    number(possible, "in_time"), number(possible, "requests"),
                    number(possible, "most_in_time"));
@@ -45,6 +62,17 @@ static void write_run(const json_t *possible, struct tt_text *out) {
     if (json_object_get(possible, "planned_in_time"))
         tt_text_printf(out, "; a plan that knows the future has %.0f",
                        number(possible, "planned_in_time"));
+}
+
+static void write_run(const json_t *possible, struct tt_text *out) {
+    bool has_most = json_object_get(possible, "most_in_time");
+    if (has_most)
+        write_in_time(possible, out);
+    if (json_object_get(possible, "least_mean_ms"))
+        tt_text_printf(out, "%smean latency at least %.3f ms", has_most ? "; " : "",
+                       number(possible, "least_mean_ms"));
+    if (json_object_get(possible, "mean_over_least"))
+        tt_text_printf(out, ": %.2f times the least possible", number(possible, "mean_over_least"));
 }
 
 void tt_possible_report_text(const json_t *result, struct tt_text *out) {

@@ -8,8 +8,8 @@
 
 #include <jansson.h>
 
-/* Adds "possible" to the object of a run that had `in_time` requests in time. */
-void tt_possible_report_run(json_t *result, const struct tt_possible_run *run, int64_t in_time);
+/* Adds "possible" to the object of a run; its "total" is there. */
+void tt_possible_report_run(json_t *result, const struct tt_possible_run *run);
 /* Adds keys to the object of a search; its "goodput_per_s" is there. A plan that does not beat it
  * is left out. */
 void tt_possible_report_rate(json_t *result, const struct tt_possible_rate *rate);

@@ -2,7 +2,6 @@
 
 #include "base/fnv.h"
 #include "base/text.h"
-#include "lab/clairvoyant/clairvoyant_case.h"
 #include "lab/closed_form/bound.h"
 #include "lab/report/report.h"
 #include "lab/run/scenario_run.h"
@@ -142,14 +141,15 @@ static json_t *compute(struct tt_sweep *self, int32_t job, enum tt_err *out_err,
         return NULL;
     }
     scenario.seed += (uint64_t)(index % self->seeds);
+    enum tt_possible_of of = self->options.goodput ? TT_POSSIBLE_OF_RATE : TT_POSSIBLE_OF_RUN;
     if (self->options.bound && !self->options.where_covered)
-        *out_err = tt_clairvoyant_case_covers(&scenario, why);
+        *out_err = tt_possible_covers(&scenario, of, why);
     json_t *out = NULL;
     if (!*out_err)
         out = self->options.goodput ? search(self, job, &scenario, out_err, why)
                                     : run_once(self, &scenario, out_err, why);
     if (out && self->options.bound) {
-        *out_err = tt_sweep_bounds_note(out, &scenario, self->options.where_covered, why);
+        *out_err = tt_sweep_bounds_note(out, &scenario, of, self->options.where_covered, why);
         if (*out_err) {
             json_decref(out);
             out = NULL;

@@ -1,7 +1,5 @@
 #include "lab/sweep/sweep_bounds.h"
 
-#include "lab/clairvoyant/clairvoyant_case.h"
-#include "lab/experiment/possible.h"
 #include "lab/report/possible_report.h"
 #include "lab/scenario/allocate.h"
 #include "lab/sweep/jobs.h"
@@ -22,9 +20,9 @@ struct bounds {
 };
 
 enum tt_err tt_sweep_bounds_note(json_t *result, const struct tt_scenario *scenario,
-                                 bool where_covered, struct tt_error *why) {
-    struct tt_clairvoyant_case given;
-    enum tt_err err = tt_clairvoyant_case_init(&given, scenario, why);
+                                 enum tt_possible_of of, bool where_covered, struct tt_error *why) {
+    uint64_t identity;
+    enum tt_err err = tt_possible_identity(scenario, of, &identity, why);
     if (err == TT_ERR_INVALID && where_covered) {
         json_object_set_new(result, "not_covered", json_string(why->text));
         return TT_OK;
@@ -32,9 +30,8 @@ enum tt_err tt_sweep_bounds_note(json_t *result, const struct tt_scenario *scena
     if (err)
         return err;
     char text[32];
-    snprintf(text, sizeof(text), "%016" PRIx64, tt_clairvoyant_case_identity(&given));
+    snprintf(text, sizeof(text), "%016" PRIx64, identity);
     json_object_set_new(result, "workload", json_string(text));
-    tt_clairvoyant_case_fini(&given);
     return TT_OK;
 }
 
@@ -65,9 +62,9 @@ static json_t *bound_of_run(const struct tt_scenario *scenario,
     *out_err = tt_possible_run(scenario, options, &run, why);
     if (*out_err)
         return NULL;
-    return json_pack("{s:I,s:I,s:I,s:b}", "requests", (json_int_t)run.requests, "most",
-                     (json_int_t)run.most, "planned", (json_int_t)run.planned, "interrupted",
-                     run.interrupted);
+    return json_pack("{s:I,s:I,s:I,s:I,s:b}", "requests", (json_int_t)run.requests, "most",
+                     (json_int_t)run.most, "planned", (json_int_t)run.planned, "least_mean_ns",
+                     (json_int_t)run.least_mean_ns, "interrupted", run.interrupted);
 }
 
 static json_t *compute(const struct bounds *self, int32_t index, enum tt_err *out_err,
@@ -157,8 +154,9 @@ static void add_to(json_t *result, const json_t *bound, bool of_rate) {
         const struct tt_possible_run run = {.requests = number(bound, "requests"),
                                             .most = number(bound, "most"),
                                             .planned = number(bound, "planned"),
+                                            .least_mean_ns = number(bound, "least_mean_ns"),
                                             .interrupted = interrupted};
-        tt_possible_report_run(result, &run, number(json_object_get(result, "total"), "ok"));
+        tt_possible_report_run(result, &run);
     }
 }
 

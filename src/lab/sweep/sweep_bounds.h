@@ -9,7 +9,7 @@
 #define TT_LAB_SWEEP_SWEEP_BOUNDS_H
 
 #include "lab/experiment/experiment.h"
-#include "lab/experiment/goodput.h"
+#include "lab/experiment/possible.h"
 #include "lab/sweep/sweep_state.h"
 
 struct tt_sweep_bounds {
@@ -26,9 +26,10 @@ struct tt_sweep_bounds {
 };
 
 /* Adds "workload", or with `where_covered` "not_covered", the reason. Errors: those of
- * tt_clairvoyant_case_init. */
+ * tt_possible_identity. */
 TT_MUST_CHECK enum tt_err tt_sweep_bounds_note(json_t *result, const struct tt_scenario *scenario,
-                                               bool where_covered, struct tt_error *why);
+                                               enum tt_possible_of of, bool where_covered,
+                                               struct tt_error *why);
 /* Adds what possible_report.h adds. OK also if `stop` ended it: bounds are then looser or missing.
  * Errors: the first of a bound, those of the state file. */
 TT_MUST_CHECK enum tt_err tt_sweep_bounds_run(const struct tt_sweep_bounds *self,
