@@ -17,12 +17,12 @@
  * Latency, by a price: small batches end soon but are much work. Let a nanosecond of a device until
  * the last arrival, at e, cost p. A batch of b at step s takes at least latency_s(b), and holds up
  * each member until its last one has arrived. Members whose end is after e have latencies of e - a
- * at least, and pay nothing. All that pay have no more than D (e - a(1)) of the devices' time. So
- * for any p >= 0 the sum of the latencies is at least the least sum of waits for last members +
- * latencies + prices, less p D (e - a(1)), over all partitions of the requests into batches and
- * those that end after e. Consecutive arrivals make the cheapest batches: exchanging two members of
- * batches that overlap never costs more. Waits count at the first step only: later batches may
- * differ.
+ * at least, and pay nothing. All that pay have no more than D (e - a(1)) of the devices' time. Let
+ * F(p) be the least sum of waits for last members + latencies + prices, over all partitions of the
+ * requests into batches and those that end after e. For any p >= 0 the sum of the latencies is at
+ * least F(p) - p D (e - a(1)). Consecutive arrivals make the cheapest batches: exchanging two
+ * members of batches that overlap never costs more. Waits count at the first step only: later
+ * batches may differ.
  *
  * Both hold where all requests are computed: what is dropped has no latency.
  *
