@@ -78,7 +78,7 @@ uint64_t tt_sweep_identity(const struct tt_experiment *experiment) {
     return out;
 }
 
-/* ---- one job, in a process of its own ---- */
+/* ---- one job, in a child process ---- */
 
 static json_t *search(struct tt_sweep *self, int32_t job, const struct tt_scenario *scenario,
                       enum tt_err *out_err, struct tt_error *why) {

@@ -1,11 +1,11 @@
 /* Many runs or goodput searches of one experiment: all combinations of its sweeps, and for searches
  * every seed, on several cores, resumable.
  *
- * Life: _init counts the points. _run computes those that the state file does not have, each in a
- * process of its own, and writes every finished one there at once. _point combines the seeds of a
- * point. _fini. Interrupted points are not written, so the next _run with the same file computes
- * them again. A point's result depends on the experiment only, never on the order or the number of
- * workers. */
+ * Life: _init counts the points. _run computes those that the state file does not have, in a few
+ * child processes, and writes every finished one there at once. In real time each has a process of
+ * its own. _point combines the seeds of a point. _fini. Interrupted points are not written, so the
+ * next _run with the same file computes them again. A point's result depends on the experiment
+ * only, never on the order or the number of workers. */
 #ifndef TT_LAB_SWEEP_SWEEP_H
 #define TT_LAB_SWEEP_SWEEP_H
 
