@@ -51,6 +51,23 @@ class Sweep(unittest.TestCase):
     def lines(self):
         return self.state.read_text().splitlines()
 
+    def test_a_point_with_an_error_leaves_no_trace(self):
+        """What the state file keeps of later points is what they give without it."""
+        contenders = (
+            'contender { name: "first" set: "rate=500" }\n'
+            'contender { name: "broken" set: "devices=1" set: "rate=fast" }\n'
+            'contender { name: "last" set: "rate=900" }\n'
+        )
+        for values in (("first", "broken", "last"), ("first", "last")):
+            self.write(values, "contender")
+            self.file.write_text(self.file.read_text() + contenders)
+            ran = self.run_it("--resume", self.state, "--workers", 1)
+            self.assertEqual(ran.returncode, 2 if "broken" in values else 0, ran.stderr)
+            if "broken" in values:
+                self.assertIn("e.pbtxt:9: ", ran.stderr)
+                self.assertIn("rate is 'fast'", ran.stderr)
+        self.assertEqual(ran.stdout, self.run_it().stdout)
+
     def test_resumed_is_the_same(self):
         self.write()
         whole = self.run_it()

@@ -110,7 +110,8 @@ static json_t *run_once(const struct tt_sweep *self, const struct tt_scenario *s
     return out;
 }
 
-/* A copy of the experiment with a message of its own, which points change. */
+/* A copy of the experiment with a message of its own, which points change. It does not know the
+ * lines of its values. */
 static struct tt_experiment copy_of(const struct tt_experiment *experiment) {
     size_t size = tutti__experiment__get_packed_size(experiment->message);
     uint8_t *packed = tt_allocate(size + 1, 1);
@@ -122,22 +123,14 @@ static struct tt_experiment copy_of(const struct tt_experiment *experiment) {
     return copy;
 }
 
-static enum tt_err build(struct tt_experiment *experiment, int32_t point,
-                         struct tt_scenario *out_scenario, struct tt_error *why) {
-    enum tt_err err = tt_sweep_points_apply(experiment, point, why);
-    return err ? err : tt_experiment_build(experiment, out_scenario, why);
-}
-
 static json_t *compute(struct tt_sweep *self, int32_t job, enum tt_err *out_err,
                        struct tt_error *why) {
     int32_t index = self->todo[job];
     struct tt_scenario scenario;
     struct tt_experiment own = copy_of(self->experiment);
-    *out_err = build(&own, index / self->seeds, &scenario, why);
-    if (*out_err) { /* only the original knows its lines; a sweep with an error ends */
+    *out_err = tt_sweep_points_build(&own, index / self->seeds, &scenario, why);
+    if (*out_err) {
         tutti__experiment__free_unpacked(own.message, NULL);
-        *out_err = build(self->experiment, index / self->seeds, &scenario, why);
-        tt_assert(*out_err != TT_OK);
         return NULL;
     }
     scenario.seed += (uint64_t)(index % self->seeds);
@@ -224,14 +217,27 @@ void tt_sweep_fini(struct tt_sweep *self) {
     *self = (struct tt_sweep){0};
 }
 
+/* The same error with the line in the file, if it is the experiment's. */
+static void locate(const struct tt_sweep *self, int32_t index, struct tt_error *why) {
+    struct tt_scenario scenario;
+    struct tt_error located;
+    if (tt_sweep_points_build(self->experiment, index / self->seeds, &scenario, &located) == TT_OK)
+        tt_scenario_fini(&scenario);
+    else
+        *why = located;
+}
+
 static enum tt_err first_error(const struct tt_sweep *self, struct tt_error *why) {
     bool stopped = self->options.stop && *self->options.stop;
     for (int32_t i = 0; i < self->points * self->seeds; i++) {
         const json_t *error = json_object_get(self->results[i], "error");
-        if (error)
-            return tt_fail(
-                (enum tt_err)json_integer_value(json_object_get(self->results[i], "code")), why,
-                "%s", json_string_value(error));
+        if (error) {
+            enum tt_err err =
+                (enum tt_err)json_integer_value(json_object_get(self->results[i], "code"));
+            (void)tt_fail(err, why, "%s", json_string_value(error));
+            locate(self, i, why);
+            return err;
+        }
         if (!self->results[i] && !stopped)
             return tt_fail(TT_ERR_IO, why, "a worker process died");
     }
@@ -263,11 +269,11 @@ static enum tt_err run_rest(struct tt_sweep *self, struct tt_error *why) {
         else
             self->todo[rest++] = i;
     }
+    bool in_real_time = takes_time(self->experiment->message);
     struct tt_jobs jobs = {.count = rest,
-                           .workers =
-                               takes_time(self->experiment->message) ? 1 : self->options.workers,
+                           .workers = in_real_time ? 1 : self->options.workers,
                            .context = self,
-                           .keeps_context = !takes_time(self->experiment->message),
+                           .keeps_context = !in_real_time,
                            .starts = starts,
                            .work = work,
                            .done = done,

@@ -35,7 +35,7 @@ struct tt_sweep {
     int32_t points, seeds;
     json_t **results; /* [points * seeds]; NULL: not known */
     struct tt_sweep_state *state;
-    int32_t *todo, finished, failed;
+    int32_t *todo, finished;
     enum tt_err state_err;
     struct tt_error state_why;
 };

@@ -71,9 +71,7 @@ static json_t *compute(const struct bounds *self, int32_t index, enum tt_err *ou
                        struct tt_error *why) {
     const struct tt_sweep_bounds *given = self->given;
     struct tt_scenario scenario;
-    *out_err = tt_sweep_points_apply(given->experiment, index / given->seeds, why);
-    if (!*out_err)
-        *out_err = tt_experiment_build(given->experiment, &scenario, why);
+    *out_err = tt_sweep_points_build(given->experiment, index / given->seeds, &scenario, why);
     if (*out_err)
         return NULL;
     scenario.seed += (uint64_t)(index % given->seeds);

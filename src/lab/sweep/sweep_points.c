@@ -52,8 +52,7 @@ static enum tt_err set_together(struct tt_experiment *experiment, const char *pa
              : TT_OK;
 }
 
-enum tt_err tt_sweep_points_apply(struct tt_experiment *experiment, int32_t point,
-                                  struct tt_error *why) {
+static enum tt_err apply(struct tt_experiment *experiment, int32_t point, struct tt_error *why) {
     const Tutti__Experiment *message = experiment->message;
     for (size_t i = 0; i < message->n_sweep; i++) {
         enum tt_err err = set_together(experiment, message->sweep[i]->parameter,
@@ -66,6 +65,12 @@ enum tt_err tt_sweep_points_apply(struct tt_experiment *experiment, int32_t poin
         }
     }
     return TT_OK;
+}
+
+enum tt_err tt_sweep_points_build(struct tt_experiment *experiment, int32_t point,
+                                  struct tt_scenario *out_scenario, struct tt_error *why) {
+    enum tt_err err = apply(experiment, point, why);
+    return err ? err : tt_experiment_build(experiment, out_scenario, why);
 }
 
 json_t *tt_sweep_points_values(const Tutti__Experiment *message, int32_t point) {

@@ -10,8 +10,10 @@
 
 /* -1: more than 10^6. */
 int32_t tt_sweep_points_count(const Tutti__Experiment *message);
-/* Sets the values of a point. INVALID: a value does not match its parameter, or is not valid. */
-TT_MUST_CHECK enum tt_err tt_sweep_points_apply(struct tt_experiment *experiment, int32_t point,
+/* Sets the values of a point, and builds its scenario, which the caller ends. INVALID: a value does
+ * not match its parameter, or is not valid; the errors of tt_experiment_build. */
+TT_MUST_CHECK enum tt_err tt_sweep_points_build(struct tt_experiment *experiment, int32_t point,
+                                                struct tt_scenario *out_scenario,
                                                 struct tt_error *why);
 /* The values of a point, from parameter to text; a new reference, NULL: no memory. */
 json_t *tt_sweep_points_values(const Tutti__Experiment *message, int32_t point);
