@@ -149,7 +149,7 @@ static void print_possible(const json_t *result) {
 static void print_run(const struct tt_scenario *scenario, const char *title,
                       const struct tt_scenario_result *result,
                       const struct tt_possible_run *possible, const struct flags *a) {
-    json_t *json = tt_report_json(scenario, title, result);
+    json_t *json = a->json || a->bound ? tt_report_json(scenario, title, result) : NULL;
     if (a->bound)
         tt_possible_report_run(json, possible);
     if (a->json) {

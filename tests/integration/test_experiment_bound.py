@@ -22,6 +22,20 @@ goodput { precision: 0.02 %(goodput)s }
 %(more)s
 """
 
+# Its policies part batches, and run them side by side.
+STEPS = """title: "t"
+seed: 1
+duration_s: 2
+warm_up_s: 0.5
+device { executors: 2 }
+model { name: "M" max_batch: 8
+  step { name: "a" profile { linear { alpha_ms: 1 beta_ms: 2 } } }
+  step { name: "b" profile { linear { alpha_ms: 0.5 beta_ms: 3 } } }
+}
+load { rate: 100 }
+%(more)s
+"""
+
 
 class Bound(unittest.TestCase):
     def setUp(self):
@@ -30,8 +44,8 @@ class Bound(unittest.TestCase):
         self.file = pathlib.Path(folder.name, "e.pbtxt")
         self.state = pathlib.Path(folder.name, "state")
 
-    def run_it(self, *arguments, copies=1, rate=2000, goodput="", more=""):
-        self.file.write_text(EXPERIMENT % {"copies": copies, "rate": rate, "goodput": goodput, "more": more})
+    def run_it(self, *arguments, copies=1, rate=2000, goodput="", more="", text=EXPERIMENT):
+        self.file.write_text(text % {"copies": copies, "rate": rate, "goodput": goodput, "more": more})
         return subprocess.run(
             [PROGRAM, "experiment", str(self.file), "--bound", *map(str, arguments)],
             capture_output=True,
@@ -109,27 +123,13 @@ class Bound(unittest.TestCase):
         self.assertEqual((possible["most_in_time"], possible["in_time"]), (0, 0))
         self.assertNotIn("share_of_possible", possible)
 
-    STEPS = """title: "t"
-seed: 1
-duration_s: 2
-warm_up_s: 0.5
-device { executors: 2 }
-model { name: "M" max_batch: 8 %s
-  step { name: "a" profile { linear { alpha_ms: 1 beta_ms: 2 } } }
-  step { name: "b" profile { linear { alpha_ms: 0.5 beta_ms: 3 } } }
-}
-load { rate: 100 }
-sweep { parameter: "policy" value: ["serial", "lazy", "elastic", "eager"] }
-sweep { parameter: "rate" value: ["50", "300", "700"] }
-"""
-
     def test_policies_that_part_batches(self):
         """Their bounds are those by work: of the mean latency, and of the requests in time."""
-        self.file.write_text(self.STEPS % "slo_ms: 40")
-        arguments = [PROGRAM, "experiment", str(self.file), "--bound"]
-        ran = subprocess.run(arguments + ["--json"], capture_output=True, text=True, timeout=120)
-        self.assertEqual(ran.returncode, 0, ran.stderr)
-        points = json.loads(ran.stdout)["points"]
+        sweeps = (
+            'sweep { parameter: "policy" value: ["serial", "lazy", "elastic", "eager"] }\n'
+            'sweep { parameter: "rate" value: ["50", "300", "700"] }'
+        )
+        points = self.answer("--set", "slo_ms=40", text=STEPS, more=sweeps)["points"]
         self.assertEqual(len(points), 12)
         for point in points:
             possible, total = point["possible"], point["total"]
@@ -147,9 +147,7 @@ sweep { parameter: "rate" value: ["50", "300", "700"] }
         self.assertEqual(len({str(possible["most_in_time"]) for possible in crowded}), 1)
 
     def test_without_deadlines_only_the_mean_has_a_bound(self):
-        self.file.write_text(self.STEPS.split("sweep")[0] % "")
-        arguments = [PROGRAM, "experiment", str(self.file), "--bound", "--policy", "lazy"]
-        ran = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+        ran = self.run_it("--policy", "lazy", text=STEPS)
         self.assertRegex(ran.stdout, r"mean latency at least \d+\.\d+ ms: \d+\.\d+ times the least possible")
         self.assertNotIn("in time", ran.stdout)
 

@@ -51,13 +51,12 @@ const char *tt_clairvoyant_unknown_run(const struct tt_scenario *s) {
     return s->perturbation_count > 0 ? "a device whose speed changes" : NULL;
 }
 
-static const char *unknown_request(const struct tt_scenario *s, const struct tt_sim_arrival *next) {
+const char *tt_clairvoyant_unknown_request(const struct tt_scenario *s,
+                                           const struct tt_sim_arrival *next) {
     const struct tt_scenario_model *model = &s->models[next->model];
     if (next->rows != model->rows || next->length != model->length)
         return "a request with rows or a length of its own";
-    if (next->cancel_at != TT_NEVER)
-        return "a request that is cancelled";
-    return next->deadline_at == TT_NEVER ? "a request without deadline" : NULL;
+    return next->cancel_at != TT_NEVER ? "a request that is cancelled" : NULL;
 }
 
 static enum tt_err unknown(const char *what, struct tt_error *why) {
@@ -118,7 +117,9 @@ static enum tt_err read_arrivals(const struct tt_scenario *s, struct windows *wi
     int32_t count = 0;
     while (!err && tt_arrival_source_next(&source, &next)) {
         struct windows *to = &windows[next.model];
-        const char *what = unknown_request(s, &next);
+        const char *what = tt_clairvoyant_unknown_request(s, &next);
+        if (!what && next.deadline_at == TT_NEVER)
+            what = "a request without deadline";
         if (what)
             err = unknown(what, why);
         else if (next.at - next.elapsed_ns < s->warm_up_ns)

@@ -30,8 +30,10 @@ struct tt_clairvoyant_case {
     int32_t device_count;
 };
 
-/* What of a run no bound describes; NULL: nothing. */
+/* What of a run, or of one of its requests, no bound describes; NULL: nothing. */
 const char *tt_clairvoyant_unknown_run(const struct tt_scenario *scenario);
+const char *tt_clairvoyant_unknown_request(const struct tt_scenario *scenario,
+                                           const struct tt_sim_arrival *request);
 /* Whether a case describes such runs; INVALID: the message says what it does not describe. */
 TT_MUST_CHECK enum tt_err tt_clairvoyant_case_covers(const struct tt_scenario *scenario,
                                                      struct tt_error *why);

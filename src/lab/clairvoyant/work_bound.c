@@ -40,12 +40,6 @@ enum tt_err tt_work_bound_covers(const struct tt_scenario *scenario, struct tt_e
     return what ? unknown(what, why) : TT_OK;
 }
 
-static const char *unknown_request(const struct tt_scenario *s, const struct tt_sim_arrival *next) {
-    if (next->rows != s->models[0].rows || next->length != s->models[0].length)
-        return "a request with rows or a length of its own";
-    return next->cancel_at != TT_NEVER ? "a request that is cancelled" : NULL;
-}
-
 static bool reserve(struct tt_work_bound *self, int64_t *capacity) {
     int64_t wanted = (int64_t)self->count + 1, of_deadlines = *capacity;
     return self->count < INT32_MAX - 1 &&
@@ -64,7 +58,7 @@ static enum tt_err read_arrivals(struct tt_work_bound *self, const struct tt_sce
     struct tt_sim_arrival next;
     int64_t capacity = 0, latest_at = 0;
     while (!err && tt_arrival_source_next(&source, &next)) {
-        const char *what = unknown_request(s, &next);
+        const char *what = tt_clairvoyant_unknown_request(s, &next);
         if (what)
             err = unknown(what, why);
         else if (next.at - next.elapsed_ns < s->warm_up_ns)
@@ -282,7 +276,7 @@ static int32_t fitting(const int64_t *time_ns, int32_t most, int64_t span_ns) {
 }
 
 int32_t tt_work_bound_most_in_time(const struct tt_work_bound *self) {
-    int32_t reach = reach_of(self), most = 0;
+    int32_t reach = reach_of(self);
     int64_t *time_ns = find_times(self);
     int32_t *first = tt_allocate((size_t)self->count + 1, sizeof(*first)); /* P(k) */
     for (int32_t k = 0; k < self->count; k++) {
@@ -295,7 +289,7 @@ int32_t tt_work_bound_most_in_time(const struct tt_work_bound *self) {
                 first[k + 1] = first[k - n + 1] + fitting(time_ns, allowed, span_ns);
         }
     }
-    most = first[self->count];
+    int32_t most = first[self->count];
     free(first);
     free(time_ns);
     return most;

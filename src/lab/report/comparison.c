@@ -10,7 +10,7 @@
 /* A contender within this share of the best counts as best, too. */
 #define AS_GOOD 0.01
 
-/* Which comparisons have a figure. */
+/* Which comparisons have a figure. Those from OF_BOUNDS on are beside what is possible. */
 enum shown { OF_RUNS, OF_TOKENS, OF_LIVE_RUNS, OF_SEARCHES, OF_BOUNDS, OF_PLANS, OF_LEASTS };
 
 static const struct figure {
