@@ -159,7 +159,8 @@ class Bound(unittest.TestCase):
             for arguments in ((), ("--goodput",)):
                 ran = self.run_it(*arguments, more=more)
                 self.assertEqual(ran.returncode, 2, ran.stdout)
-                self.assertIn(what, ran.stderr)
+                self.assertIn("clairvoyant bound does not cover " + what, ran.stderr)
+                self.assertEqual("bound by work does not cover " + what in ran.stderr, not arguments)
         self.assertEqual(self.run_it("--worlds", "simulated,emulated").returncode, 2)
 
 

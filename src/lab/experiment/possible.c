@@ -49,12 +49,19 @@ struct requests {
     bool is_given, has_work; /* a run has at least one of them */
 };
 
+/* Neither bound holds: adds why the second one does not. */
+static enum tt_err neither(const struct tt_error *of_work, struct tt_error *why) {
+    struct tt_error of_case = *why;
+    return tt_fail(TT_ERR_INVALID, why, "%s; %s", of_case.text, of_work->text);
+}
+
 enum tt_err tt_possible_covers(const struct tt_scenario *scenario, enum tt_possible_of of,
                                struct tt_error *why) {
     struct tt_error of_work;
-    if (of == TT_POSSIBLE_OF_RUN && tt_work_bound_covers(scenario, &of_work) == TT_OK)
-        return TT_OK;
-    return tt_clairvoyant_case_covers(scenario, why);
+    enum tt_err err = tt_clairvoyant_case_covers(scenario, why);
+    if (of == TT_POSSIBLE_OF_RATE || err != TT_ERR_INVALID)
+        return err;
+    return tt_work_bound_covers(scenario, &of_work) == TT_OK ? TT_OK : neither(&of_work, why);
 }
 
 static void close_requests(struct requests *self) {
@@ -75,7 +82,7 @@ static enum tt_err open_requests(struct requests *self, const struct tt_scenario
     enum tt_err work_err = tt_work_bound_init(&self->work, scenario, &of_work);
     self->has_work = !work_err;
     if (work_err == TT_ERR_INVALID)
-        return err;
+        return err ? neither(&of_work, why) : TT_OK;
     if (work_err) {
         close_requests(self);
         *why = of_work;
