@@ -16,6 +16,7 @@ enum tt_err tt_heap_init(struct tt_heap *self, int32_t capacity) {
     }
     for (size_t i = 0; i < slots; i++)
         position[i] = -1;
+    entries[0].key = INT64_MAX;
     *self = (struct tt_heap){.entries = entries, .position = position, .capacity = capacity};
     return TT_OK;
 }
@@ -48,26 +49,35 @@ static void rise(struct tt_heap *self, int32_t at, struct tt_heap_entry entry) {
     place(self, at, entry);
 }
 
+/* Of the entries from `first` to `end` - 1. Which one it is cannot be predicted: the keys are
+ * compared such that the compiler needs no branch for it. */
+static int32_t smallest_of(const struct tt_heap *self, int32_t first, int32_t end) {
+    int32_t smallest = first;
+    for (int32_t i = first + 1; i < end; i++) {
+        const struct tt_heap_entry *a = &self->entries[i], *b = &self->entries[smallest];
+        if (a->key != b->key ? a->key < b->key : a->tie < b->tie)
+            smallest = i;
+    }
+    return smallest;
+}
+
 static void sink(struct tt_heap *self, int32_t at, struct tt_heap_entry entry) {
     for (;;) {
         int32_t first = at * ARITY + 1;
         if (first >= self->count)
             break;
         int32_t end = first + ARITY < self->count ? first + ARITY : self->count;
-        const struct tt_heap_entry *smallest = &self->entries[first];
-        for (const struct tt_heap_entry *child = smallest + 1; child < &self->entries[end]; child++)
-            if (before(child, smallest))
-                smallest = child;
-        if (!before(smallest, &entry))
+        int32_t smallest = smallest_of(self, first, end);
+        if (!before(&self->entries[smallest], &entry))
             break;
-        place(self, at, *smallest);
-        at = (int32_t)(smallest - self->entries);
+        place(self, at, self->entries[smallest]);
+        at = smallest;
     }
     place(self, at, entry);
 }
 
 void tt_heap_set(struct tt_heap *self, int32_t id, int64_t key, int32_t tie) {
-    tt_assert(id >= 0 && id < self->capacity);
+    tt_assert((uint32_t)id < (uint32_t)self->capacity);
     struct tt_heap_entry entry = {.key = key, .tie = tie, .id = id};
     int32_t at = self->position[id];
     if (at < 0) {
@@ -94,8 +104,11 @@ void tt_heap_take_out(struct tt_heap *self, int32_t id) {
     tt_assert(at >= 0);
     self->position[id] = -1;
     struct tt_heap_entry last = self->entries[--self->count];
-    if (last.id == id)
+    if (last.id == id) {
+        if (self->count == 0)
+            self->entries[0].key = INT64_MAX;
         return;
+    }
     if (at > 0 && before(&last, &self->entries[parent_of(at)]))
         rise(self, at, last);
     else
@@ -103,6 +116,7 @@ void tt_heap_take_out(struct tt_heap *self, int32_t id) {
 }
 
 void tt_heap_check(const struct tt_heap *self) {
+    tt_assert(self->count > 0 || self->entries[0].key == INT64_MAX);
     for (int32_t at = 0; at < self->count; at++) {
         tt_assert(self->position[self->entries[at].id] == at);
         if (at > 0)

@@ -19,8 +19,8 @@ struct tt_heap_entry {
 };
 
 struct tt_heap {
-    struct tt_heap_entry *entries;
-    int32_t *position; /* of each id in entries; -1 when absent */
+    struct tt_heap_entry *entries; /* when empty the first one has the key INT64_MAX */
+    int32_t *position;             /* of each id in entries; -1 when absent */
     int32_t count;
     int32_t capacity; /* ids are 0 .. capacity - 1 */
 };
@@ -38,10 +38,12 @@ static inline bool tt_heap_contains(const struct tt_heap *self, int32_t id) {
 }
 /* Removes `id` if it is a member. */
 static inline void tt_heap_remove(struct tt_heap *self, int32_t id) {
-    tt_assert(id >= 0 && id < self->capacity);
+    tt_assert((uint32_t)id < (uint32_t)self->capacity);
     if (tt_heap_contains(self, id)) /* usually it is not, and there is no call */
         tt_heap_take_out(self, id);
 }
+/* The smallest key; INT64_MAX when empty. */
+static inline int64_t tt_heap_next_key(const struct tt_heap *self) { return self->entries[0].key; }
 /* The smallest entry; NULL when empty. Borrowed until the next change. */
 static inline const struct tt_heap_entry *tt_heap_top(const struct tt_heap *self) {
     return self->count ? &self->entries[0] : NULL;

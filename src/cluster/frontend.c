@@ -382,10 +382,7 @@ void tt_frontend_tick(struct tt_frontend *self, int64_t now) {
     }
 }
 
-int64_t tt_frontend_next_at(const struct tt_frontend *self) {
-    const struct tt_heap_entry *top = tt_heap_top(&self->due);
-    return top ? top->key : TT_NEVER;
-}
+int64_t tt_frontend_next_at(const struct tt_frontend *self) { return tt_heap_next_key(&self->due); }
 
 void tt_frontend_check(const struct tt_frontend *self) {
     int32_t live = 0;

@@ -497,6 +497,5 @@ uint16_t tt_scheduler_grants_overdue(const struct tt_scheduler_role *self, int64
 }
 
 int64_t tt_scheduler_grants_overdue_at(const struct tt_scheduler_role *self) {
-    const struct tt_heap_entry *first = tt_heap_top(&self->due);
-    return first ? first->key : TT_NEVER;
+    return tt_heap_next_key(&self->due);
 }

@@ -95,9 +95,7 @@ static void begin(struct tt_async_emulated *self, struct tt_async_emulated_strea
 /* ---- time ---- */
 
 int64_t tt_async_emulated_next_end(const struct tt_async_emulated *self) {
-    const struct tt_heap_entry *top = tt_heap_top(&self->moving);
-    int64_t computed_at = tt_device_next_at(&self->compute);
-    return top ? tt_instant_min(top->key, computed_at) : computed_at;
+    return tt_instant_min(tt_heap_next_key(&self->moving), tt_device_next_at(&self->compute));
 }
 
 /* Ends what is due at `now_at`: copies first, then kernels; of equals the smaller stream first. */

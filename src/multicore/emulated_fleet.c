@@ -47,8 +47,7 @@ static struct tt_device_task *ended(void *context, int64_t now) {
 
 static int64_t next_at(void *context) {
     const struct tt_emulated_fleet *self = context;
-    const struct tt_heap_entry *top = tt_heap_top(&self->ends);
-    return top ? top->key : TT_NEVER;
+    return tt_heap_next_key(&self->ends);
 }
 
 static void lose(void *context, int64_t now, int32_t executor) {

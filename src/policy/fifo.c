@@ -261,8 +261,7 @@ void tt_queues_drop_hopeless(struct tt_queues *self, int64_t now, struct tt_mech
 }
 
 int64_t tt_queues_hopeless_at(const struct tt_queues *self) {
-    const struct tt_heap_entry *top = tt_heap_top(&self->hopeless);
-    return top ? tt_instant_add(top->key, 1) : TT_NEVER;
+    return tt_instant_add(tt_heap_next_key(&self->hopeless), 1);
 }
 
 struct tt_batch tt_queues_prefix(const struct tt_queues *self, const struct tt_fifo *fifo,

@@ -98,8 +98,7 @@ void tt_queues_model_changed(struct tt_queues *self, int32_t model, enum tt_chan
 void tt_queues_executor_freed(struct tt_queues *self, int32_t executor);
 /* True if a head is hopeless, and the policy drops it. */
 static inline bool tt_queues_has_hopeless(const struct tt_queues *self, int64_t now) {
-    const struct tt_heap_entry *top = tt_heap_top(&self->hopeless);
-    return top && top->key < now;
+    return tt_heap_next_key(&self->hopeless) < now;
 }
 /* Drops one hopeless head. Returns its model; -1: no head is hopeless. */
 int32_t tt_queues_drop_one(struct tt_queues *self, int64_t now, struct tt_mechanism *actions);

@@ -259,8 +259,7 @@ static void window_decide(struct tt_policy *self, int64_t now, struct tt_mechani
 }
 
 static int64_t window_next_at(const struct tt_policy *self) {
-    const struct tt_heap_entry *top = tt_heap_top(&self->waiting);
-    int64_t due_at = top && tt_heap_top(&self->queues.idle) ? top->key : TT_NEVER;
+    int64_t due_at = self->queues.idle.count > 0 ? tt_heap_next_key(&self->waiting) : TT_NEVER;
     return tt_instant_min(due_at, tt_queues_hopeless_at(&self->queues));
 }
 

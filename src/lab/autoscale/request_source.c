@@ -51,8 +51,7 @@ void tt_request_source_set_rates(struct tt_request_source *self, int64_t now, co
 }
 
 int64_t tt_request_source_next_at(const struct tt_request_source *self) {
-    const struct tt_heap_entry *top = tt_heap_top(&self->due);
-    return top ? top->key : TT_NEVER;
+    return tt_heap_next_key(&self->due);
 }
 
 bool tt_request_source_next(struct tt_request_source *self, int32_t *out_model, int64_t *out_at) {

@@ -43,6 +43,8 @@ static void agrees_with_an_array(void **state) {
             const struct tt_heap_entry *top = tt_heap_top(&heap);
             if ((top ? top->id : -1) != best)
                 fail_msg("seed %d step %d", (int)seed, step);
+            if (tt_heap_next_key(&heap) != (top ? top->key : INT64_MAX))
+                fail_msg("seed %d step %d: the smallest key", (int)seed, step);
         }
         tt_heap_fini(&heap);
     }
