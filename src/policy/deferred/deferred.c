@@ -24,9 +24,8 @@ static void mark(struct tt_policy *self, int32_t model) {
 }
 
 static void publish(struct tt_policy *self, int64_t now, int32_t model) {
-    struct tt_deferred_candidate candidate;
-    tt_deferred_model_form(&self->model, model, now, &candidate);
-    tt_deferred_rank_candidate(&self->rank, now, &candidate);
+    tt_deferred_model_form(&self->model, model, now, &self->rank.candidates[model]);
+    tt_deferred_rank_renewed(&self->rank, now, model);
 }
 
 TT_APART static void measure(struct tt_policy *self, int64_t now) {
@@ -57,8 +56,8 @@ static inline void drop_given_up(struct tt_policy *self, struct tt_mechanism *ac
         drop_all(self, actions);
 }
 
-TT_APART static void grant(struct tt_policy *self, int64_t now, struct tt_deferred_grant *granted,
-                           struct tt_mechanism *actions) {
+static void grant(struct tt_policy *self, int64_t now, struct tt_deferred_grant *granted,
+                  struct tt_mechanism *actions) {
     struct tt_deferred_batch batch;
     struct tt_deferred_dispatched answer;
     granted->delay = tt_mechanism_delay(self->domain, granted->executor, self->model.options.delay);
@@ -85,6 +84,15 @@ TT_APART static void grant(struct tt_policy *self, int64_t now, struct tt_deferr
     drop_given_up(self, actions);
 }
 
+TT_APART static void grant_all(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
+    struct tt_deferred_grant granted;
+    while (tt_deferred_rank_next(&self->rank, now, &granted)) {
+        grant(self, now, &granted, actions);
+        if (tt_deferred_rank_quiet(&self->rank, now))
+            return;
+    }
+}
+
 static void deferred_decide(struct tt_policy *self, int64_t now, struct tt_mechanism *actions) {
     if (self->domain->beliefs)
         self->model.options.lateness_ns = self->domain->lateness.believed_ns;
@@ -99,10 +107,8 @@ static void deferred_decide(struct tt_policy *self, int64_t now, struct tt_mecha
     while ((due = tt_deferred_model_due(&self->model, now)) >= 0)
         publish(self, now, due);
     drop_given_up(self, actions);
-    struct tt_deferred_grant granted;
-    while (!tt_deferred_rank_quiet(&self->rank, now) &&
-           tt_deferred_rank_next(&self->rank, now, &granted))
-        grant(self, now, &granted, actions);
+    if (!tt_deferred_rank_quiet(&self->rank, now))
+        grant_all(self, now, actions);
 }
 
 static int64_t deferred_next_at(const struct tt_policy *self) {

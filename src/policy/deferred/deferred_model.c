@@ -127,6 +127,20 @@ void tt_deferred_model_remove(struct tt_deferred_model *self, int32_t model) {
     self->queues[model].rate_mhz = 0;
 }
 
+/* ---- what candidates are computed from ----
+ * It changes less often than they are formed, so its products are kept. */
+
+static void set_credit(const struct tt_deferred_model *self, struct tt_deferred_queue *q,
+                       int32_t credit) {
+    q->credit = credit;
+    if (self->options.credit)
+        q->credit_ns = credit * self->options.credit_step_ns / CREDIT_DROP;
+}
+
+static void set_gap(struct tt_deferred_model *self, int64_t gap_ns) {
+    self->kept_gap_ns = gap_ns * self->options.gap_permille / 1000;
+}
+
 /* ---- the queue ---- */
 
 static void clear_skips(struct tt_deferred_queue *q) {
@@ -242,7 +256,7 @@ void tt_deferred_model_arrived(struct tt_deferred_model *self, struct tt_ticket 
     }
     q->arrived_rows += ticket->rows;
     if (q->credit > -CREDIT_LIMIT)
-        q->credit--;
+        set_credit(self, q, q->credit - 1);
     settle_length(q, ticket->length);
 }
 
@@ -267,9 +281,7 @@ static void drop_head(struct tt_deferred_model *self, struct tt_deferred_queue *
         q->cursor = NULL;
     }
     unlink_ticket(q, head);
-    q->credit += CREDIT_DROP;
-    if (q->credit > CREDIT_LIMIT)
-        q->credit = CREDIT_LIMIT;
+    set_credit(self, q, (int32_t)tt_instant_min(q->credit + CREDIT_DROP, CREDIT_LIMIT));
     head->drop_reason = (int32_t)reason;
     tt_list_push_back(&self->dropped, &head->link);
 }
@@ -451,9 +463,10 @@ static int64_t deferred_start(const struct tt_deferred_model *self,
     case TT_DEFER_FULL: return frontrun;
     case TT_DEFER_PARTIAL: {
         int64_t slack = tt_instant_min(tt_instant_max(0, frontrun - a), SLACK_MAX_S * TT_S);
-        int64_t kept =
-            tt_instant_min(self->gap_ns * o->gap_permille / 1000, slack * o->slack_permille / 1000);
-        int64_t wait = tt_instant_min(slack - kept, q->beta_limit_ns) * q->wait_ppm / PPM;
+        int64_t kept = tt_instant_min(self->kept_gap_ns, slack * o->slack_permille / 1000);
+        int64_t wait = tt_instant_min(slack - kept, q->beta_limit_ns);
+        if (q->wait_ppm != PPM)
+            wait = wait * q->wait_ppm / PPM;
         if (awaits_clients(self, q))
             wait = tt_instant_max(wait, tt_instant_min(slack - kept, q->back_at - a));
         if (overloaded(self, q)) /* from partial to full deferral, in proportion to the overload */
@@ -545,8 +558,7 @@ static void form(struct tt_deferred_model *self, struct tt_deferred_queue *q,
         out->exec_at = tt_instant_max(start_at, start_before_rest(self, q, head, size));
     out->latest_at = head->deadline_at - q->latency[size];
     out->key = o->key == TT_KEY_LATEST ? out->latest_at : head->deadline_at;
-    if (o->credit)
-        out->key -= q->credit * o->credit_step_ns / CREDIT_DROP;
+    out->key -= q->credit_ns;
 }
 
 /* The instant at which the candidate must be formed anew if no event comes before: when it can no
@@ -666,7 +678,7 @@ void tt_deferred_model_granted(struct tt_deferred_model *self, int64_t now,
     struct tt_deferred_queue *q = &self->queues[grant->model];
     struct tt_deferred_candidate c = {.model = grant->model};
     struct moment t = moment_of(now, grant->free_at, grant->delay);
-    self->gap_ns = grant->gap_ns;
+    set_gap(self, grant->gap_ns);
     *out_batch = (struct tt_deferred_batch){0};
     *out_dispatched = (struct tt_deferred_dispatched){.executor = grant->executor};
     if (!form_granted(self, q, &t, &c)) {
@@ -808,7 +820,7 @@ void tt_deferred_model_executors(struct tt_deferred_model *self, int32_t executo
 
 void tt_deferred_model_fleet(struct tt_deferred_model *self,
                              const struct tt_deferred_fleet *fleet) {
-    self->gap_ns = fleet->gap_ns;
+    set_gap(self, fleet->gap_ns);
     self->executors = fleet->executors;
     self->overload_ppm = 0;
     if (self->options.overload && fleet->need_ppm > OVERLOAD_FROM_PPM)

@@ -183,6 +183,7 @@ struct tt_deferred_queue {
     int32_t length;
     uint32_t generation;       /* of the newest candidate */
     uint32_t first_generation; /* that of the last candidate before the model was added */
+    int64_t credit_ns;         /* what the credit subtracts from the key */
     int64_t beta_limit_ns;
     int64_t wait_ppm; /* the share of its wait that `partial` keeps */
     int32_t few_rows; /* ceil(20 beta / alpha), at least 1 */
@@ -209,8 +210,8 @@ struct tt_deferred_model {
     struct tt_heap timers;  /* model -> the instant at which it must be formed anew */
     struct tt_list dropped; /* tickets to drop, with the reason; the caller empties the list */
     int32_t executors;      /* that are up, as last reported */
-    int64_t gap_ns;
-    int64_t overload_ppm; /* 0: none; 1000000: the full effect of `overload` */
+    int64_t kept_gap_ns;    /* gap_factor gap */
+    int64_t overload_ppm;   /* 0: none; 1000000: the full effect of `overload` */
     int64_t tick_at, next_tick_at;
     struct tt_deferred_candidate refused; /* size > 0: the next `form` of its model gives it */
 };
@@ -249,14 +250,12 @@ static inline void tt_deferred_fetch_ahead(const struct tt_ticket *ticket) {
 
 /* The next model whose timer is due; -1: none. `form` sets the timer anew. */
 static inline int32_t tt_deferred_model_due(const struct tt_deferred_model *self, int64_t now) {
-    const struct tt_heap_entry *top = tt_heap_top(&self->timers);
-    return top && top->key <= now ? top->id : -1;
+    return tt_heap_next_key(&self->timers) <= now ? self->timers.entries[0].id : -1;
 }
 /* The instant of the next timer; TT_NEVER: none. Rates need no timer: the next event updates them.
  */
 static inline int64_t tt_deferred_model_next_at(const struct tt_deferred_model *self) {
-    const struct tt_heap_entry *top = tt_heap_top(&self->timers);
-    return top ? top->key : TT_NEVER;
+    return tt_heap_next_key(&self->timers);
 }
 
 /* True if `measure` is due. Its instants are the multiples of 100 ms; 100 ms are added for every

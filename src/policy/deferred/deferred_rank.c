@@ -62,21 +62,25 @@ static void unready(struct tt_deferred_rank *self, int32_t model) {
 
 void tt_deferred_rank_candidate(struct tt_deferred_rank *self, int64_t now,
                                 const struct tt_deferred_candidate *candidate) {
-    int32_t m = candidate->model;
-    tt_assert(m >= 0 && m < self->model_count);
-    self->candidates[m] = *candidate;
+    tt_assert(candidate->model >= 0 && candidate->model < self->model_count);
+    self->candidates[candidate->model] = *candidate;
+    tt_deferred_rank_renewed(self, now, candidate->model);
+}
+
+void tt_deferred_rank_renewed(struct tt_deferred_rank *self, int64_t now, int32_t model) {
+    const struct tt_deferred_candidate *candidate = &self->candidates[model];
     if (self->ahead)
-        tt_heap_remove(&self->passed, m);
+        tt_heap_remove(&self->passed, model);
     if (candidate->size > 0 && send_at(candidate) <= now) {
-        tt_heap_remove(&self->waiting, m);
-        make_ready(self, m);
+        tt_heap_remove(&self->waiting, model);
+        make_ready(self, model);
         return;
     }
-    unready(self, m);
+    unready(self, model);
     if (candidate->size > 0)
-        tt_heap_set(&self->waiting, m, send_at(candidate), m);
+        tt_heap_set(&self->waiting, model, send_at(candidate), model);
     else
-        tt_heap_remove(&self->waiting, m);
+        tt_heap_remove(&self->waiting, model);
 }
 
 /* Puts an executor that may take one more task into `free` or `soon`; one that was granted ahead
@@ -148,8 +152,8 @@ void tt_deferred_rank_remove(struct tt_deferred_rank *self, int32_t executor) {
 /* The candidate of the smallest key that is still in time; NULL: none. */
 static const struct tt_deferred_candidate *first_ready(struct tt_deferred_rank *self, int64_t now) {
     const struct tt_heap_entry *top;
-    while ((top = tt_heap_top(&self->waiting)) && top->key <= now) {
-        int32_t m = top->id;
+    while (tt_heap_next_key(&self->waiting) <= now) {
+        int32_t m = tt_heap_top(&self->waiting)->id;
         tt_heap_remove(&self->waiting, m);
         make_ready(self, m);
     }
@@ -168,8 +172,7 @@ static const struct tt_deferred_candidate *first_ready(struct tt_deferred_rank *
 static int64_t first_free_at(const struct tt_deferred_rank *self, int64_t now) {
     if (self->free.count > 0)
         return now;
-    const struct tt_heap_entry *top = tt_heap_top(&self->soon);
-    return top ? tt_instant_max(now, top->key) : TT_NEVER;
+    return tt_instant_max(now, tt_heap_next_key(&self->soon));
 }
 
 /* Passes the candidates that no executor can reach in time, and takes back those that one can. */
@@ -278,15 +281,11 @@ bool tt_deferred_rank_next(struct tt_deferred_rank *self, int64_t now,
 }
 
 int64_t tt_deferred_rank_next_at(const struct tt_deferred_rank *self) {
-    int64_t at = TT_NEVER;
-    const struct tt_heap_entry *soon = tt_heap_top(&self->soon);
-    if (!soon && self->free.count == 0)
-        return at; /* the next task that ends wakes the policy */
-    const struct tt_heap_entry *top = tt_heap_top(&self->waiting);
-    if (top)
-        at = top->key;
-    if (self->ahead && soon && (top = tt_heap_top(&self->leads)))
-        at = tt_instant_min(at, soon->key + top->key); /* the key is - lead */
+    if (self->soon.count == 0 && self->free.count == 0)
+        return TT_NEVER; /* the next task that ends wakes the policy */
+    int64_t at = tt_heap_next_key(&self->waiting);
+    if (self->soon.count > 0 && self->leads.count > 0) /* the key of leads is - lead */
+        at = tt_instant_min(at, tt_heap_next_key(&self->soon) + tt_heap_next_key(&self->leads));
     return at;
 }
 

@@ -75,6 +75,8 @@ void tt_deferred_rank_fini(struct tt_deferred_rank *self);
 /* Replaces the candidate of a model; size 0 removes it. */
 void tt_deferred_rank_candidate(struct tt_deferred_rank *self, int64_t now,
                                 const struct tt_deferred_candidate *candidate);
+/* The same for one that was written to `candidates` in place. */
+void tt_deferred_rank_renewed(struct tt_deferred_rank *self, int64_t now, int32_t model);
 /* Takes the answer to a grant. */
 void tt_deferred_rank_dispatched(struct tt_deferred_rank *self, int64_t now,
                                  const struct tt_deferred_dispatched *dispatched);
@@ -87,8 +89,8 @@ void tt_deferred_rank_remove(struct tt_deferred_rank *self, int32_t executor);
 
 /* True if no candidate waits for an executor at this instant, so that `next` has no grant. */
 static inline bool tt_deferred_rank_quiet(const struct tt_deferred_rank *self, int64_t now) {
-    const struct tt_heap_entry *top = tt_heap_top(&self->waiting);
-    return self->ready.count == 0 && self->passed.count == 0 && (!top || top->key > now);
+    return self->ready.count == 0 && self->passed.count == 0 &&
+           tt_heap_next_key(&self->waiting) > now;
 }
 /* Returns the next grant of this instant; false: none. Before the next call, the caller must answer
  * with `dispatched` and, if the model has requests left, with a new candidate. */
