@@ -100,21 +100,22 @@ static struct extent measure(const struct tt_cell_spec *specs, int32_t spec_coun
     return extent;
 }
 
-/* Allocates the graph and its arrays in one piece. */
+/* Allocates the graph and its arrays in one piece. Graph and cells are zeroed; place_specs() and
+ * connect() write all of the rest. */
 static struct tt_cell_graph *graph_new(int32_t spec_count, const struct extent *extent) {
     size_t head = tt_line_up(sizeof(struct tt_cell_graph));
     size_t subgraphs = (size_t)extent->subgraphs * sizeof(struct tt_cell_subgraph);
     size_t cells = extent->has_cells ? (size_t)spec_count * sizeof(struct tt_cell) : 0;
     size_t numbers = (size_t)spec_count + (size_t)extent->followers + (size_t)extent->readers;
-    struct tt_cell_graph *self =
-        tt_line_alloc(head + subgraphs + cells + numbers * sizeof(int32_t));
+    struct tt_cell_graph *self = tt_line_room(head + subgraphs + cells + numbers * sizeof(int32_t));
     if (!self)
         return NULL;
+    *self = (struct tt_cell_graph){0};
     self->subgraph_count = extent->subgraphs;
     self->spec_count = spec_count;
     self->subgraphs = (struct tt_cell_subgraph *)((char *)self + head);
     char *after = (char *)self->subgraphs + subgraphs;
-    self->cells = extent->has_cells ? (struct tt_cell *)after : NULL;
+    self->cells = extent->has_cells ? memset(after, 0, cells) : NULL;
     self->subgraph_of = (int32_t *)(after + cells);
     self->followers = self->subgraph_of + spec_count;
     self->readers = self->followers + extent->followers;
@@ -142,16 +143,17 @@ static void place_specs(struct tt_cell_graph *self, const struct tt_cell_spec *s
         struct tt_cell_subgraph *subgraph = &self->subgraphs[number];
         self->subgraph_of[i] = number;
         self->cell_count += specs[i].repeat;
+        if (first)
+            *subgraph =
+                (struct tt_cell_subgraph){.first_step = specs[i].first_step,
+                                          .last_step = specs[i].last_step,
+                                          .open_ended = specs[i].open_ended && specs[i].repeat > 1,
+                                          .executor = -1,
+                                          .spec = i,
+                                          .first_ready = -1,
+                                          .last_ready = -1};
         subgraph->count += specs[i].repeat;
         subgraph->is_chain = first;
-        if (first) {
-            subgraph->first_step = specs[i].first_step;
-            subgraph->last_step = specs[i].last_step;
-            subgraph->open_ended = specs[i].open_ended && specs[i].repeat > 1;
-            subgraph->executor = -1;
-            subgraph->spec = i;
-            subgraph->first_ready = subgraph->last_ready = -1;
-        }
     }
 }
 

@@ -13,6 +13,8 @@ static void enter(struct tt_walk *self, const struct tt_walk_members *members) {
     if (kind == TT_STEP_STATIC)
         return;
     self->block = tt_step_block_of(self->model, self->step);
+    if (self->route.walk == TT_WALK_ONCE) /* whatever the members have left */
+        return;
     self->shortest = INT32_MAX;
     self->longest = 1;
     int32_t behind = 0;

@@ -7,7 +7,8 @@
  * continues: at the next step, at the first step of the block, or after it.
  *
  * The world provides the true lengths of a member's input and output through `tt_walk_members`;
- * policies never see them. Entering a block costs O(members), a step O(1). Nothing is allocated. */
+ * policies never see them. Entering a block costs O(members), or O(1) if it is walked once; a step
+ * costs O(1). Nothing is allocated. */
 #ifndef TT_CORE_WALK_H
 #define TT_CORE_WALK_H
 
