@@ -67,8 +67,23 @@ void tt_histogram_add(struct tt_histogram *self, int64_t value) {
         add_times(self, bucket, 1);
 }
 
+/* All values are in the buckets from the first to the last one; none if the first is behind the
+ * last. What is beyond the memory counts in its last bucket. */
+struct filled {
+    int32_t first, last;
+};
+
+static struct filled filled_of(const struct tt_histogram *self) {
+    if (self->count == 0 || self->capacity == 0)
+        return (struct filled){0, -1};
+    int32_t first = bucket_of(self->minimum), last = bucket_of(self->maximum);
+    int32_t limit = self->capacity - 1;
+    return (struct filled){first < limit ? first : limit, last < limit ? last : limit};
+}
+
 void tt_histogram_merge(struct tt_histogram *self, const struct tt_histogram *other) {
-    for (int32_t i = other->capacity - 1; i >= 0; i--)
+    struct filled filled = filled_of(other);
+    for (int32_t i = filled.last; i >= filled.first; i--)
         if (other->counts[i])
             add_times(self, i, other->counts[i]);
     self->count += other->count;
@@ -93,7 +108,8 @@ int64_t tt_histogram_quantile(const struct tt_histogram *self, int64_t numerator
         rank = 1;
     uint64_t seen = 0;
     int64_t value = self->maximum;
-    for (int32_t i = 0; i < self->capacity; i++) {
+    struct filled filled = filled_of(self);
+    for (int32_t i = filled.first; i <= filled.last; i++) {
         seen += self->counts[i];
         if (seen >= (uint64_t)rank) {
             value = middle_of(i);

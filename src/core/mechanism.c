@@ -32,7 +32,7 @@ static enum tt_err executor_init(struct tt_executor *executor,
     for (int32_t i = 0; i < options->depth; i++) {
         struct tt_task *task = &executor->tasks[i];
         task->capacity = options->max_batch;
-        task->items = calloc((size_t)options->max_batch, sizeof(*task->items));
+        task->items = malloc((size_t)options->max_batch * sizeof(*task->items));
         if (!task->items)
             return TT_ERR_NO_MEMORY;
     }
@@ -412,7 +412,7 @@ enum tt_err tt_mechanism_arrived(struct tt_mechanism *self, int64_t now,
                                  const struct tt_arrival *arrival,
                                  struct tt_request **out_request) {
     advance(self, now);
-    tt_assert(arrival->model >= 0 && arrival->model < self->model_capacity);
+    tt_assert((uint32_t)arrival->model < (uint32_t)self->model_capacity);
     const struct tt_step_model *model = self->models[arrival->model];
     tt_assert(model != NULL);
     tt_assert(arrival->rows >= 1 && arrival->rows <= model->max_batch);
@@ -593,6 +593,23 @@ TT_APART static void end_cells(struct tt_mechanism *self, const struct tt_task *
     }
 }
 
+/* Moves the requests of a finished task on. */
+static void settle_requests(struct tt_mechanism *self, struct tt_task *task) {
+    for (int32_t i = 0, count = task->count; i < count; i++) {
+        task->items[i].ending = settle(self, task, &task->items[i]);
+        tt_slot_quota_settle(self, task->items[i].request);
+        if (task->outcome == TT_OUTCOME_ABORTED)
+            wait_again(self, task->items[i].request);
+    }
+}
+
+/* Called after the policy's `finished`: ends the requests that left. */
+static void end_requests(struct tt_mechanism *self, const struct tt_task *task) {
+    for (int32_t i = 0, count = task->count; i < count; i++)
+        if (task->items[i].request->state == TT_REQUEST_LEAVING)
+            end_with_task(self, task->items[i].request, task->items[i].ending);
+}
+
 void tt_mechanism_finished(struct tt_mechanism *self, int64_t now, struct tt_task *task) {
     advance(self, now);
     tt_assert(task->state == TT_TASK_QUEUED);
@@ -613,20 +630,15 @@ void tt_mechanism_finished(struct tt_mechanism *self, int64_t now, struct tt_tas
     bool by_cells = task->items[0].subgraph != NULL;
     if (by_cells)
         settle_cells(self, task);
-    if (task->follower)
+    else if (task->follower)
         tt_follow_finished(self, task);
-    for (int32_t i = 0; !by_cells && !task->follower && i < task->count; i++) {
-        task->items[i].ending = settle(self, task, &task->items[i]);
-        tt_slot_quota_settle(self, task->items[i].request);
-        if (task->outcome == TT_OUTCOME_ABORTED)
-            wait_again(self, task->items[i].request);
-    }
+    else
+        settle_requests(self, task);
     self->ops->finished(self->policy, now, task);
     if (by_cells)
         end_cells(self, task);
-    for (int32_t i = 0; !by_cells && i < task->count; i++)
-        if (task->items[i].request->state == TT_REQUEST_LEAVING)
-            end_with_task(self, task->items[i].request, task->items[i].ending);
+    else
+        end_requests(self, task);
     task->state = TT_TASK_FREE;
 }
 
@@ -773,20 +785,24 @@ TT_APART static void give_turns(struct tt_mechanism *self, int64_t now) {
     }
 }
 
-/* Lets the requests that were made late during decide arrive again. */
-TT_APART static void readmit(struct tt_mechanism *self, int64_t now) {
-    struct tt_list_node *node;
-    while ((node = tt_list_first(&self->late))) {
-        tt_list_remove(node);
-        arrive_again(self, now, TT_CONTAINER_OF(node, struct tt_request, link));
-    }
-}
-
 static void decide(struct tt_mechanism *self, int64_t now) {
     self->deciding = true;
     self->ops->decide(self->policy, now, self);
     self->deciding = false;
     tt_assert(self->building == NULL);
+}
+
+/* Lets the requests that were made late during decide arrive again, and decides on them. Ends,
+ * since a request is made late only once. */
+TT_APART static void readmit(struct tt_mechanism *self, int64_t now) {
+    struct tt_list_node *node;
+    while ((node = tt_list_first(&self->late))) {
+        do {
+            tt_list_remove(node);
+            arrive_again(self, now, TT_CONTAINER_OF(node, struct tt_request, link));
+        } while ((node = tt_list_first(&self->late)));
+        decide(self, now);
+    }
 }
 
 void tt_mechanism_decide(struct tt_mechanism *self, int64_t now) {
@@ -799,10 +815,8 @@ void tt_mechanism_decide(struct tt_mechanism *self, int64_t now) {
     if (self->by_age.count > 0)
         give_turns(self, now);
     decide(self, now);
-    while (!tt_list_empty(&self->late)) { /* ends, since a request is made late only once */
+    if (!tt_list_empty(&self->late))
         readmit(self, now);
-        decide(self, now);
-    }
     if (self->beliefs) {
         self->lateness.due_at = tt_mechanism_next_at(self);
         self->due_known = true;

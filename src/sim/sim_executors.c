@@ -200,11 +200,11 @@ static void count_cells(struct tt_simulation *self, const struct tt_task *task) 
 static void find_ends(struct tt_simulation *self, struct tt_task *task) {
     for (int32_t i = 0; i < task->count; i++) {
         struct tt_task_item *item = &task->items[i];
-        const struct tt_step_model *model = self->models[item->request->model].step_model;
-        enum tt_step_kind kind = model->steps[item->subgraph->first_step].kind;
         item->fate = TT_FATE_GOES_ON;
         if (!item->subgraph->open_ended)
             continue;
+        const struct tt_step_model *model = self->models[item->request->model].step_model;
+        enum tt_step_kind kind = model->steps[item->subgraph->first_step].kind;
         const int32_t *ends = self->requests[item->request->handle.index].ends;
         int32_t rounds = ends ? ends[item->subgraph->spec] : rounds_of(self, item->request, kind);
         if (item->cell + 1 == rounds)
@@ -447,19 +447,19 @@ static void executor_due(struct tt_simulation *self, int32_t number) {
 }
 
 void tt_sim_executors_report(struct tt_simulation *self) {
-    while (tt_sim_next_at(&self->appearing) <= self->now) {
+    while (tt_heap_next_key(&self->appearing) <= self->now) {
         int32_t number = tt_heap_top(&self->appearing)->id;
         tt_heap_remove(&self->appearing, number);
         tt_mechanism_add_executor(&self->mechanism, self->now, number,
                                   self->executors[number].device);
         self->reported = true;
     }
-    while (tt_sim_next_at(&self->due) <= self->now) {
+    while (tt_heap_next_key(&self->due) <= self->now) {
         int32_t number = tt_heap_top(&self->due)->id;
         tt_heap_remove(&self->due, number);
         executor_due(self, number);
     }
-    while (tt_sim_next_at(&self->device_ends) <= self->now) {
+    while (tt_heap_next_key(&self->device_ends) <= self->now) {
         int32_t device = tt_heap_top(&self->device_ends)->id;
         int32_t number = tt_device_take_ended(&self->devices[device], self->now);
         refresh_device(self, device);

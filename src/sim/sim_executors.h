@@ -23,8 +23,9 @@ void tt_sim_executor_abort(void *context, int64_t now, int32_t number);
 void tt_sim_executors_report(struct tt_simulation *self);
 /* False if it has nothing to report now, which is so at most arrivals. */
 static inline bool tt_sim_executors_report_due(const struct tt_simulation *self) {
-    return self->has_server || tt_sim_next_at(&self->device_ends) <= self->now ||
-           tt_sim_next_at(&self->due) <= self->now || tt_sim_next_at(&self->appearing) <= self->now;
+    return self->has_server || tt_heap_next_key(&self->device_ends) <= self->now ||
+           tt_heap_next_key(&self->due) <= self->now ||
+           tt_heap_next_key(&self->appearing) <= self->now;
 }
 /* Called after the policy's decision: tasks between two steps continue, unless they must yield.
  * True: nothing else happened until the last of further steps ended, and that is now. */

@@ -33,17 +33,23 @@ static void on_gone(void *context, struct tt_request *request) {
     self->requests[request->handle.index].ends = NULL;
 }
 
+/* E1: the request leaves the pool, and its output returns on its own. Returns when it is there. */
+TT_APART static int64_t leave_pool(struct tt_simulation *self, int64_t now,
+                                   struct tt_request *request, enum tt_ending ending) {
+    int64_t bytes = self->models[request->model].output_bytes * request->rows;
+    int64_t ended_at = now;
+    if (ending == TT_ENDING_DONE && bytes > 0)
+        ended_at = tt_copy_engine_add(&self->copies_out[0], now, bytes);
+    tt_input_pool_left(&self->pool, now, request);
+    return ended_at;
+}
+
 static void on_ended(void *context, int64_t now, struct tt_request *request, enum tt_ending ending,
                      enum tt_drop_reason reason) {
     struct tt_simulation *self = context;
     self->events++;
-    int64_t ended_at = now;
-    if (self->pooled && !self->admitting) { /* E1: the output returns on its own */
-        int64_t bytes = self->models[request->model].output_bytes * request->rows;
-        if (ending == TT_ENDING_DONE && bytes > 0)
-            ended_at = tt_copy_engine_add(&self->copies_out[0], now, bytes);
-        tt_input_pool_left(&self->pool, now, request);
-    }
+    bool pooled = self->pooled && !self->admitting;
+    int64_t ended_at = pooled ? leave_pool(self, now, request, ending) : now;
     const struct tt_sim_request *known =
         self->admitting ? &self->admitted : &self->requests[request->handle.index];
     bool is_done = ending == TT_ENDING_DONE;
@@ -59,9 +65,11 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
         .model = request->model,
         .ending = ending,
         .reason = reason,
-        .cut_short = is_done && known->output_length > tt_sim_max_output(self, request->model),
-        .tokens = tt_token_slo_given(slo) ? known->tokens : (struct tt_token_times){0}};
-    report.tokens_late = is_done && !tt_token_slo_kept(slo, report.arrived_at, &report.tokens);
+        .cut_short = is_done && known->output_length > tt_sim_max_output(self, request->model)};
+    if (tt_token_slo_given(slo)) {
+        report.tokens = known->tokens;
+        report.tokens_late = is_done && !tt_token_slo_kept(slo, report.arrived_at, &report.tokens);
+    }
     report_ending(self, &report);
 }
 
@@ -82,8 +90,12 @@ TT_APART static void turn_away(struct tt_simulation *self, const struct tt_sim_a
     report_ending(self, &report);
 }
 
-static void grow_requests(struct tt_simulation *self, int64_t index) {
-    bool reserved = TT_ARRAY_RESERVE(self->requests, &self->request_capacity, index + 1);
+/* The mechanism hands out indices itself: there is room for all that its pool can have when it
+ * takes its next chunk. */
+TT_APART static void grow_requests(struct tt_simulation *self) {
+    int64_t chunks = self->mechanism.requests.chunk_count + 1;
+    bool reserved = TT_ARRAY_RESERVE(self->requests, &self->request_capacity,
+                                     chunks * (int64_t)TT_REQUEST_CHUNK);
     tt_assert(reserved);
 }
 
@@ -126,11 +138,8 @@ static int32_t *unfold(struct tt_simulation *self, const struct tt_sim_arrival *
 /* The arrival enters the domain, or is dropped. */
 static void admit(struct tt_simulation *self, const struct tt_sim_arrival *arrival,
                   int64_t number) {
-    /* The mechanism hands out pool indices itself, so room for the largest possible next index is
-     * made ahead. */
-    int64_t highest = (int64_t)self->mechanism.requests.chunk_count * 1024 + 1024;
-    if (highest > self->request_capacity)
-        grow_requests(self, highest);
+    if (tt_list_empty(&self->mechanism.requests.free))
+        grow_requests(self);
     struct tt_arrival arrived = {.model = arrival->model,
                                  .rows = arrival->rows,
                                  .length = arrival->length,
@@ -205,20 +214,27 @@ static void cancel_due(struct tt_simulation *self) {
     self->reported = true;
 }
 
-int64_t tt_simulation_next_at(const struct tt_simulation *self) {
-    int64_t at = self->more ? self->next.at : TT_NEVER;
-    at = tt_instant_min(at, tt_sim_next_at(&self->device_ends));
+/* The same with what most simulations do not have. */
+TT_APART static int64_t special_next_at(const struct tt_simulation *self, int64_t at) {
     if (self->has_server)
         at = tt_instant_min(at, tt_device_next_at(&self->threads.processors));
-    at = tt_instant_min(at, tt_sim_next_at(&self->due));
-    at = tt_instant_min(at, tt_sim_next_at(&self->appearing));
-    at = tt_instant_min(at, tt_cancel_heap_next_at(&self->cancels));
     at = tt_instant_min(at, tt_sim_insides_next_at(self));
     if (self->pooled)
         at = tt_instant_min(at, tt_input_pool_next_at(&self->pool));
-    at = tt_instant_min(at, self->timer_at);
     if (self->perturbation_count > 0)
         at = tt_perturbation_seen_at(self->perturbations, self->perturbation_count, at);
+    return at;
+}
+
+int64_t tt_simulation_next_at(const struct tt_simulation *self) {
+    int64_t at = self->more ? self->next.at : TT_NEVER;
+    at = tt_instant_min(at, tt_heap_next_key(&self->device_ends));
+    at = tt_instant_min(at, tt_heap_next_key(&self->due));
+    at = tt_instant_min(at, tt_heap_next_key(&self->appearing));
+    at = tt_instant_min(at, tt_cancel_heap_next_at(&self->cancels));
+    at = tt_instant_min(at, self->timer_at);
+    if (self->is_special)
+        at = special_next_at(self, at);
     return tt_instant_max(at, self->now);
 }
 
@@ -440,6 +456,8 @@ enum tt_err tt_simulation_new(const struct tt_sim_options *options,
     self->noise = options->noise;
     self->perturbations = options->perturbations;
     self->perturbation_count = options->perturbation_count;
+    self->is_special = self->has_server || options->inside || options->devices[0].pool_slots > 0 ||
+                       options->perturbation_count > 0;
     self->admitted.started_at = -1;
     self->timer_at = TT_NEVER;
     self->seed = options->seed;

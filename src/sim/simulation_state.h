@@ -91,6 +91,7 @@ struct tt_simulation {
     int64_t task_ns;
     struct tt_server_threads threads; /* if has_server */
     bool has_server, closing;         /* closing: what is left is cancelled */
+    bool is_special; /* it has a server, a pool, perturbations, or devices with policies inside */
     struct tt_noise noise;
     const struct tt_perturbation *perturbations;
     int32_t perturbation_count;
@@ -102,11 +103,5 @@ struct tt_simulation {
 int64_t tt_simulation_next_at(const struct tt_simulation *self);
 /* The source, which had no more requests, has some. */
 void tt_simulation_wake(struct tt_simulation *self);
-
-/* The smallest key of the heap; TT_NEVER if it is empty. */
-static inline int64_t tt_sim_next_at(const struct tt_heap *heap) {
-    const struct tt_heap_entry *top = tt_heap_top(heap);
-    return top ? top->key : TT_NEVER;
-}
 
 #endif

@@ -22,6 +22,7 @@ struct run {
     struct tt_tasks_csv tasks;
     struct tt_outcomes_csv outcomes;
     const struct tt_sim_observer *also;
+    bool has_others; /* besides `measure`, that want the ends of requests */
     struct tt_trace *trace;
     struct tt_trace_tap *tap; /* NULL: no trace */
     int64_t bad_limit;
@@ -31,13 +32,18 @@ struct run {
     struct tt_sim_model *models;
 };
 
-static void on_ended(void *context, const struct tt_sim_ending *ending) {
-    struct run *run = context;
-    tt_measure_ended(&run->measure, ending);
+TT_APART static void tell_others(struct run *run, const struct tt_sim_ending *ending) {
     if (run->outcomes.out.file)
         tt_outcomes_csv_ended(&run->outcomes, ending);
     if (run->also && run->also->ended)
         run->also->ended(run->also->context, ending);
+}
+
+static void on_ended(void *context, const struct tt_sim_ending *ending) {
+    struct run *run = context;
+    if (run->has_others)
+        tell_others(run, ending);
+    tt_measure_ended(&run->measure, ending);
 }
 
 static void on_step_started(void *context, int64_t now, const struct tt_task *task, int32_t step,
@@ -57,16 +63,6 @@ static void on_step_ended(void *context, int64_t now, const struct tt_task *task
         tt_tasks_csv_ended(&run->tasks, now, task, step);
     if (run->also && run->also->step_ended)
         run->also->step_ended(run->also->context, now, task, step);
-}
-
-static bool next_arrival(void *context, struct tt_sim_arrival *out_arrival) {
-    struct run *run = context;
-    return tt_arrival_source_next(&run->source, out_arrival);
-}
-
-static bool given_cells(void *context, int64_t number, struct tt_sim_given *out_given) {
-    struct run *run = context;
-    return tt_arrival_source_given(&run->source, number, out_given);
 }
 
 static enum tt_err create_policy(void *context, struct tt_mechanism *mechanism,
@@ -122,6 +118,7 @@ static enum tt_err open_run(struct run *run, const struct tt_scenario_outputs *o
                                 run->measure.executor_count, why);
     if (!err && outputs && outputs->outcomes_path)
         err = tt_outcomes_csv_open(&run->outcomes, outputs->outcomes_path, run->names, why);
+    run->has_others = run->outcomes.out.file || (run->also && run->also->ended);
     return err;
 }
 
@@ -177,7 +174,9 @@ static enum tt_err simulate(struct run *run, bool check, const volatile sig_atom
         .perturbations = s->perturbations,
         .perturbation_count = s->perturbation_count,
         .check = check,
-        .source = {.context = run, .next = next_arrival, .given = given_cells},
+        .source = {.context = &run->source,
+                   .next = tt_arrival_source_next,
+                   .given = tt_arrival_source_given},
         .observer = {.context = run,
                      .ended = on_ended,
                      .step_started = on_step_started,

@@ -50,10 +50,11 @@ void tt_measure_fini(struct tt_measure *self) {
 
 static void add_tokens(struct tt_measure_model *model, const struct tt_sim_ending *ending) {
     const struct tt_token_times *tokens = &ending->tokens;
-    model->tokens += tokens->count;
     model->tokens_late += ending->tokens_late;
-    if (tokens->count > 0)
-        tt_histogram_add(&model->ttft_ns, tokens->first_at - ending->arrived_at);
+    if (tokens->count == 0)
+        return;
+    model->tokens += tokens->count;
+    tt_histogram_add(&model->ttft_ns, tokens->first_at - ending->arrived_at);
     if (tokens->count > 1)
         tt_histogram_add(&model->tpot_ns, tt_token_times_tpot(tokens));
 }
