@@ -1,6 +1,7 @@
 #include "net/http2/http2_session.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* --- limits against abuse --- */
 
@@ -376,6 +377,10 @@ void tt_http2_session_fini(struct tt_http2_session *self) {
 static size_t frame_rest(struct tt_http2_session *self, const char *bytes, size_t count) {
     size_t at = 0;
     if (self->frame_left == 0) {
+        if (self->frame_head_bytes == 0 && count >= TT_HTTP2_FRAME_HEAD) {
+            memcpy(self->frame_head, bytes, TT_HTTP2_FRAME_HEAD);
+            at = self->frame_head_bytes = TT_HTTP2_FRAME_HEAD;
+        }
         while (at < count && self->frame_head_bytes < TT_HTTP2_FRAME_HEAD)
             self->frame_head[self->frame_head_bytes++] = (uint8_t)bytes[at++];
         if (self->frame_head_bytes < TT_HTTP2_FRAME_HEAD)
@@ -389,13 +394,33 @@ static size_t frame_rest(struct tt_http2_session *self, const char *bytes, size_
     return at + some;
 }
 
+/* True if the frame with this head may complete a request or a message. */
+static bool may_begin_work(const uint8_t *head) {
+    uint8_t type = head[3], flags = head[4];
+    return type == NGHTTP2_DATA ||
+           (type == NGHTTP2_HEADERS && (flags & NGHTTP2_FLAG_END_STREAM) != 0);
+}
+
+/* How many of the bytes to take at once: frames of which one may begin work, few in any case. */
+static size_t next_frames(struct tt_http2_session *self, const char *bytes, size_t count) {
+    size_t some = 0;
+    bool begins = false, has_next;
+    do {
+        some += frame_rest(self, bytes + some, count - some);
+        begins |= may_begin_work(self->frame_head);
+        has_next = self->frame_left == 0 && count - some >= TT_HTTP2_FRAME_HEAD;
+    } while (has_next && some < TT_HTTP2_FRAMES_BYTES &&
+             !(begins && may_begin_work((const uint8_t *)bytes + some)));
+    return some;
+}
+
 enum tt_err tt_http2_session_receive(struct tt_http2_session *self, const char *bytes, size_t count,
                                      size_t *out_used) {
     size_t used = 0;
     ssize_t taken = 0;
     refill(self);
     do {
-        size_t some = self->turn ? frame_rest(self, bytes + used, count - used) : count;
+        size_t some = self->turn ? next_frames(self, bytes + used, count - used) : count;
         taken = nghttp2_session_mem_recv(self->nghttp2, (const uint8_t *)bytes + used, some);
         used += some;
     } while (taken >= 0 && used < count && !self->is_calmed && !tt_loop_turn_is_over(self->turn));

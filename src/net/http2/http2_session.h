@@ -33,7 +33,8 @@
 #include <nghttp2/nghttp2.h>
 
 enum {
-    TT_HTTP2_FRAME_HEAD = 9, /* bytes */
+    TT_HTTP2_FRAME_HEAD = 9,      /* bytes */
+    TT_HTTP2_FRAMES_BYTES = 1024, /* small frames taken before the turn is looked at */
     TT_HTTP2_STREAM_WINDOW = 1 << 20,
     TT_HTTP2_CONNECTION_WINDOW = 16 << 20,
     TT_HTTP2_TOKENS = 4000,           /* of each bucket, full */
@@ -135,7 +136,8 @@ TT_MUST_CHECK enum tt_err tt_http2_session_init(struct tt_http2_session *self,
                                                 struct tt_http2_memory *memory, void *context);
 /* Reports every stream as closed. */
 void tt_http2_session_fini(struct tt_http2_session *self);
-/* Takes whole frames until the turn of the loop is over, and at least one; `*out_used`: fewer than
+/* Takes whole frames until the turn of the loop is over, and at least one. It looks at the turn
+ * before each further frame that may complete a request or a message. `*out_used`: fewer than
  * `count` if the rest is to come again in a later turn. INVALID: the bytes are not HTTP/2; send
  * what is left, then close. */
 TT_MUST_CHECK enum tt_err tt_http2_session_receive(struct tt_http2_session *self, const char *bytes,
