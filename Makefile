@@ -4,8 +4,10 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 SERVE_ARGS ?=
 JOBS ?= $(shell nproc)
+# Tests wait more than they compute.
+TEST_JOBS ?= $(shell expr 2 '*' $(JOBS))
 # A test's own limit; a hang is a failure, not a wait. Sanitizers make a test up to 30 times as long.
-CTEST = ctest --output-on-failure --timeout $(if $(filter asan tsan,$@),900,300) -j $(JOBS) \
+CTEST = ctest --output-on-failure --timeout $(if $(filter asan tsan,$@),900,300) -j $(TEST_JOBS) \
 	--output-junit test-results.xml
 
 .PHONY: help build program test quick serve demo-models cluster bench format lint tidy clang asan tsan coverage fuzz soak report clean install package release setup python cuda

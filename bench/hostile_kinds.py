@@ -4,8 +4,8 @@ of this machine, and beside it, in turns.
 
 usage: hostile_kinds.py [--tutti PROGRAM] [--seconds S] [--rounds N] [--rate R] [--slo-ms MS] [--kinds KIND,...] [--out FILE]
 
-The kinds are those of tests/soak/hostile.py, without the faults of the system, and `idle_burner`, which computes and sends
-nothing: what its processor time costs, no server can save. Of each, N rounds of S seconds calm, S
+The kinds are those of tests/soak/hostile.py, without the faults of the system; `all`, a client of each of them at once; and
+`idle_burner`, which computes and sends nothing: what its processor time costs, no server can save. Of each, N rounds of S seconds calm, S
 seconds while one such client talks to another server here, and S seconds beside it; a round compares them, and the medians over
 the rounds are shown. The hostile client runs only where no other thread wants a processor (SCHED_IDLE), because a real one has
 processors of its own; but its packets and memory take the same machine, which is what the other server shows: no limit of a
@@ -30,7 +30,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "soak"))
 
 KINDS = ["slow_loris", "promise", "bomb", "answers", "smuggle", "reset", "flood", "reload", "h2_reset", "h2_deaf", "h2_endless", "h2_promise",
-         "messages", "pages", "idle_burner"]  # fmt: skip
+         "messages", "pages"]  # fmt: skip
+WORDS = KINDS + ["all", "idle_burner"]
 
 
 def arguments():
@@ -40,7 +41,7 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--rate", type=float, default=200)
     parser.add_argument("--slo-ms", type=float, default=50)
-    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--kinds", default=",".join(WORDS))
     parser.add_argument("--out")
     return parser.parse_args()
 
@@ -60,27 +61,31 @@ def burn(_draw):
 
 
 class Hostile:
-    """One client of a kind, on a thread of its own, from begin to end."""
+    """One client of a kind, or one of each, on a thread of its own, from begin to end."""
 
     def __init__(self, soak, kind):
-        self.work = burn if kind == "idle_burner" else getattr(soak, kind)
-        self.draw, self.is_over, self.count = random.Random(kind), False, 0
-        self.thread = threading.Thread(target=self.run, daemon=True)
-        self.thread.start()
+        self.is_over, self.counts = False, {}
+        kinds = KINDS if kind == "all" else [kind]
+        works = [burn if one == "idle_burner" else getattr(soak, one) for one in kinds]
+        self.threads = [threading.Thread(target=self.run, args=pair, daemon=True) for pair in zip(kinds, works)]
+        for thread in self.threads:
+            thread.start()
 
-    def run(self):
+    def run(self, kind, work):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))  # of this thread
+        draw = random.Random(kind)
         while not self.is_over:
             try:
-                self.work(self.draw)
+                work(draw)
             except OSError:
                 time.sleep(0.01)
-            self.count += 1
+            self.counts[kind] = self.counts.get(kind, 0) + 1
 
     def end(self):
         self.is_over = True
-        self.thread.join(60)
-        return self.count
+        for thread in self.threads:
+            thread.join(60)
+        return sum(self.counts.values())
 
 
 def row(options, soak, other, kind):
@@ -119,8 +124,8 @@ def main():
 
     kinds = options.kinds.split(",")
     for kind in kinds:
-        if kind not in KINDS:
-            sys.exit("hostile_kinds: --kinds %s: the kinds are %s" % (kind, ", ".join(KINDS)))
+        if kind not in WORDS:
+            sys.exit("hostile_kinds: --kinds %s: the kinds are %s" % (kind, ", ".join(WORDS)))
     before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other_folder:
         soak, other = (Soak(name, has_faults=False) for name in (folder, other_folder))

@@ -17,6 +17,11 @@ def literal(name, value):
     return b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
 
 
+def message_head(message_bytes):
+    """It comes before a message of that length, which is not packed."""
+    return b"\0" + struct.pack(">I", message_bytes)
+
+
 class PlainGrpc:
     def __init__(self, port, source="127.0.0.1"):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=60, source_address=(source, 0))
@@ -32,10 +37,13 @@ class PlainGrpc:
 
     def begin(self, path, message_bytes):
         """The headers of stream 1, and the head of a message of that length."""
+        self.headers(path)
+        self.put(message_head(message_bytes))
+
+    def headers(self, path):
         headers = {":method": "POST", ":scheme": "http", ":path": path, ":authority": "x", "te": "trailers",
                    "content-type": "application/grpc"}  # fmt: skip
         self.frame(HEADERS, 4, 1, b"".join(literal(n, v) for n, v in headers.items()))
-        self.put(b"\0" + struct.pack(">I", message_bytes))
 
     def send(self, count):
         """So many bytes of the message, as the server gives room for them."""
