@@ -22,7 +22,7 @@ struct run {
     struct tt_tasks_csv tasks;
     struct tt_outcomes_csv outcomes;
     const struct tt_sim_observer *also;
-    bool has_others; /* besides `measure`, that want the ends of requests */
+    bool has_others; /* not only `measure` observes the ends of requests */
     struct tt_trace *trace;
     struct tt_trace_tap *tap; /* NULL: no trace */
     int64_t bad_limit;
