@@ -139,9 +139,8 @@ static const struct tt_flag_row flag_rows[] = {
         "auto",
         "time for which these threads watch their connections before they sleep: a client with one "
         "request at a time gets its answers sooner, for processor time; a number: after a wait "
-        "that "
-        "was about as short; 0: never; auto: 50, while nearly all recent waits for clients were "
-        "shorter, and only if there are several processors",
+        "that was about as short; 0: never; auto: 50 while nearly all recent waits for clients "
+        "were shorter, 200 while nearly all were even, and only if there are several processors",
         .choices = "auto"),
     TT_HEADING("Access"),
     TT_TEXT("tls-cert", "FILE", access.tls_cert, NULL,

@@ -22,39 +22,65 @@ void tt_busy_poll_in_vain(struct tt_busy_poll *self) {
     self->is_in_vain = true;
 }
 
-static void turn_on(struct tt_busy_poll *self) {
+static void turn_on(struct tt_busy_poll *self, int64_t limit_ns) {
     self->is_on = true;
+    self->limit_ns = limit_ns;
     self->recent = UINT32_MAX; /* a sleeper's waits are no measure of a watcher's */
+    self->usual_ns = 0;
     self->in_a_row = 0;
 }
 
 static void turn_off(struct tt_busy_poll *self) {
     bool has_lasted = self->in_a_row >= TT_BUSY_POLL_LASTED;
     self->is_on = false;
-    self->recent = 0;
+    self->limit_ns = TT_BUSY_POLL_ADAPTIVE_NS;
+    self->recent = self->even = 0;
+    self->usual_ns = 0;
     self->pause = has_lasted ? TT_BUSY_POLL_PAUSE : self->next_pause;
     self->next_pause =
         2 * self->pause < TT_BUSY_POLL_MAX_PAUSE ? 2 * self->pause : TT_BUSY_POLL_MAX_PAUSE;
 }
 
+/* True if the wait is within a factor of two of the usual one, which it moves; a long one by no
+ * more than twice the usual one would. */
+static bool is_even(struct tt_busy_poll *self, int64_t wait_ns) {
+    if (self->usual_ns == 0)
+        self->usual_ns = wait_ns;
+    int64_t usual_ns = self->usual_ns;
+    self->usual_ns += (tt_instant_min(wait_ns, 2 * usual_ns) - usual_ns) / TT_BUSY_POLL_WEIGHT;
+    return wait_ns <= 2 * usual_ns && usual_ns <= 2 * wait_ns;
+}
+
+/* True if nearly all recent waits have the bit. */
+static bool pays(uint32_t bits) {
+    return __builtin_popcount(bits) >= TT_BUSY_POLL_WAITS - TT_BUSY_POLL_LONG;
+}
+
 void tt_busy_poll_after(struct tt_busy_poll *self, int64_t now) {
     /* The time to wake up is a part of what a sleeper waited. */
-    bool is_short = now - self->since <= 2 * self->limit_ns;
+    int64_t wait_ns = now - self->since;
+    bool is_short = wait_ns <= 2 * self->limit_ns;
     if (!self->is_adaptive) {
         self->is_on = self->limit_ns > 0 && is_short;
         return;
     }
     if (!self->is_counted)
         return;
-    self->recent = self->recent << 1 | (self->is_on ? !self->is_in_vain : is_short);
-    bool pays = __builtin_popcount(self->recent) >= TT_BUSY_POLL_WAITS - TT_BUSY_POLL_LONG;
     if (self->pause > 0)
         self->pause--;
     if (self->is_on) {
+        bool may_be_uneven = self->limit_ns == TT_BUSY_POLL_ADAPTIVE_NS;
+        bool is_good = !self->is_in_vain && (is_even(self, wait_ns) || may_be_uneven);
+        self->recent = self->recent << 1 | is_good;
         self->in_a_row += self->in_a_row < TT_BUSY_POLL_LASTED;
-        if (!pays)
+        if (!pays(self->recent))
             turn_off(self);
-    } else if (pays && self->pause == 0) {
-        turn_on(self);
+        return;
     }
+    self->recent = self->recent << 1 | is_short;
+    self->even = self->even << 1 | (is_even(self, wait_ns) && wait_ns <= 2 * TT_BUSY_POLL_EVEN_NS);
+    if (self->pause == 0 && pays(self->even))
+        turn_on(self, TT_BUSY_POLL_EVEN_NS);
+    else if (self->pause == 0 && pays(self->recent))
+        turn_on(self, TT_BUSY_POLL_ADAPTIVE_NS);
 }

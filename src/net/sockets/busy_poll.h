@@ -4,9 +4,11 @@
  * Fixed, it watches after each wait that was about as short as the time it may watch. Adaptive, it
  * watches while nearly all of its recent waits were short, as those for the next request of one
  * client are. Requests that come at random times have long waits among them, however many there
- * are: watching finds nothing then. Once it has stopped it does not try again for a number of
- * waits, which doubles each time that watching did not last. Waits for a run are neither watched
- * nor counted: the run needs the processor more.
+ * are: watching finds nothing then. Where a wake-up takes long, the waits for one client are not
+ * short, but they are even: nearly all are within a factor of two of the usual one, which those of
+ * random times never are. It watches for longer then. Once it has stopped it does not try again for
+ * a number of waits, which doubles each time that watching did not last. Waits for a run are
+ * neither watched nor counted: the run needs the processor more.
  *
  * Life: init, then _before and _after around each wait, and _in_vain between them if nothing came
  * while it watched. It reads no clock and makes no call. One thread. Implemented in busy_poll.c. */
@@ -19,10 +21,12 @@
 #include <stdint.h>
 
 #define TT_BUSY_POLL_ADAPTIVE_NS (50 * TT_US)
+#define TT_BUSY_POLL_EVEN_NS (200 * TT_US) /* while waits are even */
 
 enum {
     TT_BUSY_POLL_WAITS = 32,   /* that it remembers */
-    TT_BUSY_POLL_LONG = 4,     /* as many of them may be long */
+    TT_BUSY_POLL_LONG = 4,     /* as many of them may be long, or uneven */
+    TT_BUSY_POLL_WEIGHT = 16,  /* a wait moves the usual one by 1 / so much */
     TT_BUSY_POLL_LASTED = 128, /* waits that it watched without a stop: the next pause is short */
     TT_BUSY_POLL_PAUSE = 32,   /* waits until it tries again, at first */
     TT_BUSY_POLL_MAX_PAUSE = 2048 /* and at most */
@@ -35,6 +39,8 @@ struct tt_busy_poll {
     bool is_counted;  /* the present wait is for clients alone; fixed: always */
     bool is_in_vain;  /* nothing came while it watched */
     uint32_t recent;  /* adaptive: a bit per wait, 1: it was short; the last one is bit 0 */
+    uint32_t even;    /* the same, 1: it was even and not too long */
+    int64_t usual_ns; /* adaptive: a wait; 0: not known */
     int32_t in_a_row; /* adaptive: waits that it watched since it was turned on */
     int32_t pause;    /* adaptive: waits until it may watch again */
     int32_t next_pause;

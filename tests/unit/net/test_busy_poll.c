@@ -135,13 +135,13 @@ static void test_pauses(void **state) {
     for (int round = 0; round < 12; round++) {
         int64_t slept = 0;
         while (!thread.poll.is_on) {
-            assert_false(waits(&thread, 60 * TT_US)); /* looks short to a sleeper alone */
+            assert_false(waits(&thread, 60 * TT_US)); /* for a sleeper alone */
             slept++;
         }
         int64_t pause = expected ? expected : TT_BUSY_POLL_WAITS - TT_BUSY_POLL_LONG;
         assert_int_equal(slept, pause);
         for (int i = 0; i <= TT_BUSY_POLL_LONG; i++)
-            assert_false(waits(&thread, 60 * TT_US));
+            assert_false(waits(&thread, TT_MS));
         assert_false(thread.poll.is_on);
         expected = expected ? 2 * expected : TT_BUSY_POLL_PAUSE;
         expected = expected < TT_BUSY_POLL_MAX_PAUSE ? expected : TT_BUSY_POLL_MAX_PAUSE;
@@ -151,8 +151,25 @@ static void test_pauses(void **state) {
     for (int i = 0; i < TT_BUSY_POLL_LASTED; i++)
         assert_true(waits(&thread, 30 * TT_US));
     for (int i = 0; i <= TT_BUSY_POLL_LONG; i++)
-        (void)waits(&thread, 60 * TT_US);
+        (void)waits(&thread, TT_MS);
     assert_int_equal(thread.poll.pause, TT_BUSY_POLL_PAUSE);
+}
+
+/* One client where wake-ups take long: its waits are longer, but even. */
+static void test_even_waits(void **state) {
+    (void)state;
+    struct thread thread = thread_of(-1);
+    for (int i = 0; i < TT_BUSY_POLL_WAITS - TT_BUSY_POLL_LONG; i++)
+        assert_false(waits(&thread, 150 * TT_US));
+    for (int i = 0; i < 10000; i++)
+        assert_true(waits(&thread, (i % 2 ? 100 : 150) * TT_US));
+    for (int i = 0; i <= TT_BUSY_POLL_LONG; i++) /* they become uneven: it sleeps */
+        assert_true(waits(&thread, 20 * TT_US));
+    assert_false(thread.poll.is_on);
+    struct thread slow = thread_of(-1);
+    for (int i = 0; i < 10000; i++)
+        (void)waits(&slow, 450 * TT_US);
+    assert_int_equal(slow.watched, 0);
 }
 
 /* The time to the next of requests that come at random, `mean_ns` apart, after a turn of 10 us. */
@@ -201,6 +218,7 @@ int main(void) {
         cmocka_unit_test(test_runs),
         cmocka_unit_test(test_idle),
         cmocka_unit_test(test_pauses),
+        cmocka_unit_test(test_even_waits),
         cmocka_unit_test(test_random_arrivals),
         cmocka_unit_test(test_disturbed_client),
     };
