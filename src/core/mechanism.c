@@ -796,11 +796,11 @@ static void decide(struct tt_mechanism *self, int64_t now) {
  * since a request is made late only once. */
 TT_APART static void readmit(struct tt_mechanism *self, int64_t now) {
     struct tt_list_node *node;
-    while ((node = tt_list_first(&self->late))) {
-        do {
+    while (!tt_list_empty(&self->late)) {
+        while ((node = tt_list_first(&self->late))) {
             tt_list_remove(node);
             arrive_again(self, now, TT_CONTAINER_OF(node, struct tt_request, link));
-        } while ((node = tt_list_first(&self->late)));
+        }
         decide(self, now);
     }
 }

@@ -456,8 +456,6 @@ enum tt_err tt_simulation_new(const struct tt_sim_options *options,
     self->noise = options->noise;
     self->perturbations = options->perturbations;
     self->perturbation_count = options->perturbation_count;
-    self->is_special = self->has_server || options->inside || options->devices[0].pool_slots > 0 ||
-                       options->perturbation_count > 0;
     self->admitted.started_at = -1;
     self->timer_at = TT_NEVER;
     self->seed = options->seed;
@@ -473,6 +471,8 @@ enum tt_err tt_simulation_new(const struct tt_sim_options *options,
         tt_simulation_free(self);
         return err;
     }
+    self->is_special =
+        self->has_server || self->pooled || self->insides || self->perturbation_count > 0;
     self->more = self->source.next(self->source.context, &self->next);
     *out_simulation = self;
     return TT_OK;

@@ -377,12 +377,10 @@ void tt_http2_session_fini(struct tt_http2_session *self) {
 static size_t frame_rest(struct tt_http2_session *self, const char *bytes, size_t count) {
     size_t at = 0;
     if (self->frame_left == 0) {
-        if (self->frame_head_bytes == 0 && count >= TT_HTTP2_FRAME_HEAD) {
-            memcpy(self->frame_head, bytes, TT_HTTP2_FRAME_HEAD);
-            at = self->frame_head_bytes = TT_HTTP2_FRAME_HEAD;
-        }
-        while (at < count && self->frame_head_bytes < TT_HTTP2_FRAME_HEAD)
-            self->frame_head[self->frame_head_bytes++] = (uint8_t)bytes[at++];
+        size_t wanted = TT_HTTP2_FRAME_HEAD - self->frame_head_bytes;
+        at = count < wanted ? count : wanted;
+        memcpy(self->frame_head + self->frame_head_bytes, bytes, at);
+        self->frame_head_bytes += at;
         if (self->frame_head_bytes < TT_HTTP2_FRAME_HEAD)
             return at;
         const uint8_t *head = self->frame_head;

@@ -250,7 +250,7 @@ static inline void tt_deferred_fetch_ahead(const struct tt_ticket *ticket) {
 
 /* The next model whose timer is due; -1: none. `form` sets the timer anew. */
 static inline int32_t tt_deferred_model_due(const struct tt_deferred_model *self, int64_t now) {
-    return tt_heap_next_key(&self->timers) <= now ? self->timers.entries[0].id : -1;
+    return tt_heap_next_key(&self->timers) <= now ? tt_heap_top(&self->timers)->id : -1;
 }
 /* The instant of the next timer; TT_NEVER: none. Rates need no timer: the next event updates them.
  */

@@ -135,7 +135,7 @@ static void test_pauses(void **state) {
     for (int round = 0; round < 12; round++) {
         int64_t slept = 0;
         while (!thread.poll.is_on) {
-            assert_false(waits(&thread, 60 * TT_US)); /* for a sleeper alone */
+            assert_false(waits(&thread, 60 * TT_US));
             slept++;
         }
         int64_t pause = expected ? expected : TT_BUSY_POLL_WAITS - TT_BUSY_POLL_LONG;
