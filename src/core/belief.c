@@ -4,13 +4,26 @@
 
 #include <stdlib.h>
 
-enum { ONE_BITS = 16, MEDIAN = 50, TAIL_LIMIT = 2 };
+enum { ONE_BITS = 16, MEDIAN = 50, TAIL_LIMIT = 2, RARE = 2 * TT_QUANTILE_WINDOW };
 _Static_assert(1 << ONE_BITS == TT_BELIEF_ONE, "one");
 
 /* The longest duration that counts, and the longest believed latency. */
 static const int64_t limit_ns = INT64_MAX / 4;
 
 static int32_t class_of(int32_t rows) { return 31 - __builtin_clz((unsigned)rows); }
+
+/* 1, 2, 3-4, 5-8, ...: measured lengths are often powers of two, and those below round up. */
+static int32_t class_of_length(int32_t length) { return length < 2 ? 0 : class_of(length - 1) + 1; }
+
+/* The class of the lengths of a row of a profile: 0 is the one of the shortest. */
+static int32_t length_class_of(const struct tt_profile *profile, int32_t row) {
+    return row == 0 ? 0
+                    : class_of_length(profile->lengths[row]) - class_of_length(profile->lengths[0]);
+}
+
+static int32_t length_class_count(const struct tt_profile *profile) {
+    return 1 + length_class_of(profile, profile->length_count - 1);
+}
 
 static uint32_t product(uint32_t a, uint32_t b) {
     uint64_t value = ((uint64_t)a * b + TT_BELIEF_ONE / 2) >> ONE_BITS;
@@ -55,12 +68,14 @@ static uint32_t highest(uint32_t written) {
 
 static void write_row(const struct tt_belief *self, struct tt_belief_unit *unit, int32_t length) {
     ptrdiff_t at = (ptrdiff_t)length * (unit->prior->max_batch + 1);
+    const struct tt_belief_cell *cells =
+        unit->cells + (ptrdiff_t)length_class_of(unit->prior, length) * unit->class_count;
     const int64_t *prior = unit->prior->latency_ns + at;
     int64_t *centre = unit->believed.latency_ns + at, *tail = unit->believed.tail_ns + at;
     uint32_t speed = 0, tail_speed = 0;
     for (int32_t b = 1; b <= unit->prior->max_batch; b++) {
         if ((b & (b - 1)) == 0) { /* a class begins */
-            uint32_t shape = unit->cells[length * unit->class_count + class_of(b)].shape;
+            uint32_t shape = cells[class_of(b)].shape;
             speed = product(self->speed, shape);
             tail_speed = product(self->tail_speed, shape);
         }
@@ -135,7 +150,7 @@ static enum tt_err belief_init(struct tt_belief *self) {
         class_count = class_count > class_of(rows) + 1 ? class_count : class_of(rows) + 1;
     }
     for (int32_t u = 0; u < self->unit_count; u++)
-        self->cell_count += profile_of(prior, u)->length_count * class_count;
+        self->cell_count += length_class_count(profile_of(prior, u)) * class_count;
     self->units = calloc((size_t)self->unit_count, sizeof(*self->units));
     self->cells = calloc((size_t)self->cell_count, sizeof(*self->cells));
     self->steps = calloc((size_t)prior->step_count, sizeof(*self->steps));
@@ -151,7 +166,7 @@ static enum tt_err belief_init(struct tt_belief *self) {
         const struct tt_profile *profile = profile_of(prior, u);
         if (unit_init(&self->units[u], profile, cells, class_count))
             return TT_ERR_NO_MEMORY;
-        cells += (ptrdiff_t)profile->length_count * class_count;
+        cells += (ptrdiff_t)length_class_count(profile) * class_count;
     }
     for (int32_t s = 0; s < prior->step_count; s++) {
         self->steps[s] = prior->steps[s];
@@ -243,7 +258,8 @@ static int32_t length_of(const struct tt_task *task) {
 static void add_unit(struct tt_belief_unit *unit, int32_t rows, int32_t length, struct run *run) {
     int32_t row = unit->prior->length_count == 1 ? 0 : tt_profile_length_index(unit->prior, length);
     run->prior_ns += unit->prior->latency_ns[(ptrdiff_t)row * (unit->prior->max_batch + 1) + rows];
-    run->cell = &unit->cells[row * unit->class_count + class_of(rows)];
+    run->cell =
+        &unit->cells[length_class_of(unit->prior, row) * unit->class_count + class_of(rows)];
 }
 
 /* False: the task teaches nothing. */
@@ -290,11 +306,15 @@ static bool settle_speed(struct tt_belief *self) {
     return true;
 }
 
-/* Starts the cell's window again from its shape if the speed has moved since. */
+/* Starts the cell's window again from its shape if the speed has moved since: until it did, the
+ * change of speed looked like one of the shape. But not where it filled the smaller part of the
+ * window, since most batches were of other cells: rare ones would never learn. */
 static void renew(const struct tt_belief *self, struct tt_belief_cell *cell) {
     if (cell->epoch == self->epoch)
         return;
     cell->epoch = self->epoch;
+    if (cell->last_batch - cell->half_at > RARE)
+        return;
     tt_quantile_window_fill(&cell->ratios, cell->shape);
     set_shape(cell, cell->shape);
 }
@@ -315,6 +335,10 @@ static bool learn_shape(struct tt_belief *self, struct tt_belief_cell *cell, uin
                         bool may_move) {
     renew(self, cell);
     cell->last_batch = self->batches;
+    if ((cell->ratios.next & (TT_QUANTILE_WINDOW / 2 - 1)) == 0) {
+        cell->half_at = cell->next_half_at;
+        cell->next_half_at = self->batches;
+    }
     uint32_t value = divided(ratio, self->inverse);
     tt_quantile_watch_add(&cell->watch, tt_quantile_window_add(&cell->ratios, value), value);
     if (!may_move || !tt_quantile_watch_left(&cell->watch))

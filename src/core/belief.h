@@ -11,10 +11,10 @@
  * - speed, of the model: the median of took / (prior x shape) over its last 32 batches. The tail
  *   speed is a high quantile of the same values (the option, 95 % by default), at least the speed
  *   and at most twice the speed. So two executors that stall at once cannot make all look lost.
- * - shape, of a step (or of the whole graph), an input length and a class of batch sizes (1, 2-3,
- *   4-7, ...): the median of took / (prior x speed) over the last 32 batches there. A class that
- *   512 batches of its model passed by returns to 1. When the speed moves, shapes start again from
- *   the value that they have.
+ * - shape, of a step (or of the whole graph), a class of input lengths (1, 2, 3-4, 5-8, ...) and
+ *   one of batch sizes (1, 2-3, 4-7, ...): the median of took / (prior x speed) over the last 32
+ *   batches there. A class that 512 batches of its model passed by returns to 1. When the speed
+ *   moves, shapes of frequent classes start again from the value that they have.
  *
  * The model's tables are written only when a value has left its last written one by more than 5 %,
  * and at most once per 8 batches. In between, policies see constants. A table that took exactly as
@@ -34,7 +34,7 @@
  * with recurrent blocks, unless the task is of cells: its rounds are not known. Nor where the
  * profile says less than 100 ns: the model was not profiled.
  *
- * Life: made with its model, and allocates only then: 190 bytes for each step, length and class,
+ * Life: made with its model, and allocates only then: 200 bytes for each step and pair of classes,
  * and two tables per profile. Pure; no clock, no thread. */
 #ifndef TT_CORE_BELIEF_H
 #define TT_CORE_BELIEF_H
@@ -55,7 +55,7 @@ enum {
     TT_BELIEF_MAX_PERCENT = 100,
 };
 
-/* Of one step, length and class of batch sizes. */
+/* Of one step, class of lengths and class of batch sizes. */
 struct tt_belief_cell {
     struct tt_quantile_window ratios; /* took / (prior x speed) */
     struct tt_quantile_watch watch;   /* of the median, around the shape */
@@ -63,13 +63,14 @@ struct tt_belief_cell {
     uint32_t epoch;                   /* of the speed that `ratios` are relative to */
     uint64_t inverse;                 /* 1 / shape, in 1 / 2^32 */
     int64_t last_batch;               /* number of the model's batch that was the last one here */
+    int64_t half_at, next_half_at;    /* the same of the one 16 to 31 before, and 0 to 15 before */
 };
 
 /* A profile and its cells: of a step, or of the whole graph. */
 struct tt_belief_unit {
     const struct tt_profile *prior;
     struct tt_profile believed;   /* its own latency_ns and tail_ns; the rest is the prior's */
-    struct tt_belief_cell *cells; /* [length_count][class_count] */
+    struct tt_belief_cell *cells; /* [length classes][class_count] */
     int32_t class_count;
 };
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LENGTH_PARTS = 16 }; /* of a length, to the next one of a table */
+
 static struct tt_profile *profile_new(int32_t max_batch, int32_t length_count) {
     struct tt_profile *self = calloc(1, sizeof(*self));
     if (!self)
@@ -252,6 +254,63 @@ enum tt_err tt_profile_new_table(const struct tt_profile *table, struct tt_profi
     self->static_bytes = table->static_bytes;
     self->dynamic_bytes = table->dynamic_bytes;
     *out_profile = self;
+    return TT_OK;
+}
+
+static int32_t length_after(int32_t length) {
+    return length < LENGTH_PARTS ? length + 1 : length + length / LENGTH_PARTS;
+}
+
+/* How many rows stand for lengths from that of `row` up to that of the next one. */
+static int32_t rows_between(const struct tt_profile *self, int32_t row) {
+    int32_t count = 1;
+    if (row == self->length_count - 1)
+        return count;
+    for (int32_t at = length_after(self->lengths[row]); at < self->lengths[row + 1];
+         at = length_after(at))
+        count++;
+    return count;
+}
+
+static void fill_between(const struct tt_profile *self, int32_t row, int32_t length,
+                         struct tt_profile *to, int32_t to_row) {
+    int32_t batches = self->max_batch + 1, low = self->lengths[row];
+    bool is_last = row == self->length_count - 1;
+    int64_t from = (int64_t)row * batches, next = is_last ? from : from + batches;
+    int64_t part = length - low, whole = is_last ? 1 : self->lengths[row + 1] - low;
+    to->lengths[to_row] = length;
+    for (int32_t b = 1; b < batches; b++) {
+        int64_t at = (int64_t)to_row * batches + b;
+        __int128 rise = self->latency_ns[next + b] - self->latency_ns[from + b];
+        int64_t more = self->demand_ppm[next + b] - self->demand_ppm[from + b];
+        to->latency_ns[at] = self->latency_ns[from + b] + (int64_t)(rise * part / whole);
+        /* Rounding towards zero may break the order of two batches by 1 ns. */
+        if (to->latency_ns[at] < to->latency_ns[at - 1])
+            to->latency_ns[at] = to->latency_ns[at - 1];
+        to->demand_ppm[at] = self->demand_ppm[from + b] + (int32_t)(more * part / whole);
+    }
+}
+
+enum tt_err tt_profile_new_between(const struct tt_profile *self, struct tt_profile **out_profile,
+                                   struct tt_error *why) {
+    int32_t count = 0;
+    for (int32_t row = 0; row < self->length_count; row++)
+        count += rows_between(self, row);
+    struct tt_profile *dense = profile_new(self->max_batch, count);
+    if (!dense)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a profile");
+    for (int32_t row = 0, to_row = 0; row < self->length_count; row++) {
+        int32_t length = self->lengths[row];
+        for (int32_t i = rows_between(self, row); i > 0; i--) {
+            fill_between(self, row, length, dense, to_row++);
+            length = length_after(length);
+        }
+    }
+    dense->alpha_ns = self->alpha_ns;
+    dense->beta_ns = self->beta_ns;
+    dense->static_bytes = self->static_bytes;
+    dense->dynamic_bytes = self->dynamic_bytes;
+    *out_profile = dense;
     return TT_OK;
 }
 

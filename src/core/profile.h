@@ -55,6 +55,11 @@ TT_MUST_CHECK enum tt_err tt_profile_new_points(const struct tt_profile_point *p
                                                 int32_t count, int32_t max_batch,
                                                 struct tt_profile **out_profile,
                                                 struct tt_error *why);
+/* The same with rows for lengths between its own, at most a sixteenth apart (or 1): latencies and
+ * demands lie on the line between the neighbours. For devices that know no rows. */
+TT_MUST_CHECK enum tt_err tt_profile_new_between(const struct tt_profile *self,
+                                                 struct tt_profile **out_profile,
+                                                 struct tt_error *why);
 /* The same where `tasks` tasks of as many rows are on a device at once, and a policy below puts
  * their rows into common batches: each takes as long as all of them. For `tasks` 1 a copy. */
 TT_MUST_CHECK enum tt_err tt_profile_new_shared(const struct tt_profile *self, int32_t tasks,

@@ -167,6 +167,72 @@ static enum tt_err read_file(const struct tt_find_profile_options *options,
 
 /* ---- measuring ---- */
 
+static const struct tt_calibration_point *first_of_step(const struct tt_calibration_point *points,
+                                                        int32_t step) {
+    while (points->step != step)
+        points++;
+    return points;
+}
+
+/* Adds points of another length: `at_one` was measured there with batches of one. Larger batches
+ * take more by the same factor as at the length of the first `count` points. */
+static enum tt_err add_length(struct tt_calibration_point **points, int32_t *count,
+                              const struct tt_calibration_point *at_one, int32_t usual_count,
+                              struct tt_error *why) {
+    size_t needed = (size_t)(*count + usual_count);
+    struct tt_calibration_point *grown = realloc(*points, needed * sizeof(*grown));
+    if (!grown)
+        return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a profile");
+    for (int32_t i = 0; i < usual_count; i++) {
+        const struct tt_calibration_point *first = first_of_step(grown, grown[i].step);
+        const struct tt_calibration_point *there = first_of_step(at_one, grown[i].step);
+        __int128 ns = (__int128)there->median_ns * grown[i].median_ns / first->median_ns;
+        grown[*count + i] = grown[i];
+        grown[*count + i].length = there->length;
+        grown[*count + i].median_ns = ns < INT64_MAX / 8 ? (int64_t)ns : INT64_MAX / 8;
+    }
+    *points = grown;
+    *count += usual_count;
+    return TT_OK;
+}
+
+/* Of a graph. Inputs of any length are measured at the usual one, and with batches of one at two
+ * others. A model that refuses those takes as long as at the usual one, as far as is known. */
+static enum tt_err measure_graph(const struct tt_find_profile_options *options,
+                                 const struct tt_calibrate_options *calibrate,
+                                 struct tt_calibration_point **out_points, int32_t *out_count,
+                                 struct tt_error *why) {
+    static const int32_t others[] = {1, 128}, one = 1;
+    struct tt_engine_model *loaded = options->loaded;
+    struct tt_calibration_point *points;
+    int32_t count, usual_count;
+    enum tt_err err = tt_calibrate(loaded, calibrate, &points, &usual_count, why);
+    if (err)
+        return err;
+    count = usual_count;
+    bool any = !calibrate->lengths && tt_signature_varies(loaded->engine->ops->signature(loaded));
+    for (size_t i = 0; any && !err && i < TT_COUNT(others); i++) {
+        struct tt_calibrate_options at_one = *calibrate;
+        struct tt_calibration_point *more;
+        struct tt_error ignored;
+        int32_t more_count;
+        at_one.batches = &one;
+        at_one.lengths = &others[i];
+        at_one.batch_count = at_one.length_count = 1;
+        if (tt_calibrate(loaded, &at_one, &more, &more_count, &ignored))
+            continue;
+        err = add_length(&points, &count, more, usual_count, why);
+        free(more);
+    }
+    if (err) {
+        free(points);
+        return err;
+    }
+    *out_points = points;
+    *out_count = count;
+    return TT_OK;
+}
+
 static enum tt_err measure(const struct tt_find_profile_options *options,
                            struct tt_profile **out_whole, struct tt_profile ***out_steps,
                            struct tt_error *why) {
@@ -183,10 +249,9 @@ static enum tt_err measure(const struct tt_find_profile_options *options,
                                              .by_step = true};
     struct tt_calibration_point *points;
     int32_t count;
-    enum tt_err err = options->cells
-                          ? tt_cell_profile_measure(options->loaded, options->cells, &calibrate,
-                                                    &points, &count, why)
-                          : tt_calibrate(options->loaded, &calibrate, &points, &count, why);
+    enum tt_err err = options->cells ? tt_cell_profile_measure(options->loaded, options->cells,
+                                                               &calibrate, &points, &count, why)
+                                     : measure_graph(options, &calibrate, &points, &count, why);
     if (err)
         return err;
     struct tt_profile *whole = NULL;
@@ -268,6 +333,31 @@ static enum tt_err find_graph(const struct tt_find_profile_options *options,
     return tt_profile_new_linear(0, 1, max_batch(options), out_whole, why);
 }
 
+static enum tt_err interpolate(struct tt_profile **profile, struct tt_error *why) {
+    struct tt_profile *dense;
+    enum tt_err err = tt_profile_new_between(*profile, &dense, why);
+    if (err)
+        return err;
+    tt_profile_free(*profile);
+    *profile = dense;
+    return TT_OK;
+}
+
+/* A real device takes as long as the inputs are. An emulated one has the lengths of its profile,
+ * and so have inputs that are filled up to one. */
+static enum tt_err interpolate_lengths(const struct tt_find_profile_options *options,
+                                       struct tt_profile **whole, struct tt_profile **steps,
+                                       struct tt_error *why) {
+    const struct tt_model_settings *settings = options->model->settings;
+    bool is_filled = settings->pad && settings->class_count > 0;
+    if (options->model->config->engine->needs_profile || is_filled || options->cells)
+        return TT_OK;
+    enum tt_err err = interpolate(whole, why);
+    for (int32_t s = 0; !err && steps && s < step_count(options); s++)
+        err = interpolate(&steps[s], why);
+    return err;
+}
+
 enum tt_err tt_find_profile(const struct tt_find_profile_options *options,
                             struct tt_profile **out_whole, struct tt_profile ***out_steps,
                             struct tt_error *why) {
@@ -277,6 +367,12 @@ enum tt_err tt_find_profile(const struct tt_find_profile_options *options,
                                      : find_graph(options, &whole, &steps, why);
     if (err)
         return err;
+    err = interpolate_lengths(options, &whole, steps, why);
+    if (err) {
+        tt_profile_free(whole);
+        free_steps(steps, step_count(options));
+        return err;
+    }
     tt_profile_check(whole);
     tt_assert(steps || !options->cells);
     for (int32_t s = 0; steps && s < step_count(options); s++)

@@ -183,6 +183,34 @@ static void a_class_has_its_own_shape(void **state) {
     close_world(&w);
 }
 
+/* Run times on the line between two measured lengths are no noise: the tail stays the centre. And
+ * lengths of one class, 17 to 32, share what is learnt. */
+static void lengths_between_are_no_noise(void **state) {
+    (void)state;
+    struct world w;
+    open_world(&w, 1, 95);
+    struct tt_profile *measured = w.profiles[0];
+    assert_int_equal(tt_profile_new_between(measured, &w.profiles[0], NULL), TT_OK);
+    w.prior.whole = w.steps[0].profile = w.profiles[0];
+    tt_belief_free(w.belief);
+    assert_int_equal(tt_belief_new(&w.prior, 95, &w.belief), TT_OK);
+    for (int32_t i = 0; i < 200; i++) {
+        int32_t length = 10 + i % 11;
+        int64_t took_ns = 2 * TT_MS + (length - 10) * TT_MS / 10;
+        struct tt_task task = task_of(&w, 0, 0, 1, length, took_ns);
+        (void)tt_belief_finished(w.belief, &task);
+    }
+    for (int32_t length = 10; length <= 20; length++)
+        assert_true(tail(&w, 1, length) == prior(&w, 1, length));
+    assert_int_equal(w.belief->moves, 0);
+    for (int32_t i = 0; i < 200; i++) /* 17 takes twice as long, 12 does not */
+        (void)batch(&w, 1, i % 4 ? 12 : 17, i % 4 ? 1000 : 2000);
+    assert_near(centre(&w, 1, 12), prior(&w, 1, 12), 1000);
+    assert_near(centre(&w, 1, 20), prior(&w, 1, 20), 2000);
+    close_world(&w);
+    tt_profile_free(measured);
+}
+
 static void one_step_teaches_itself(void **state) {
     (void)state;
     struct world w;
@@ -266,7 +294,7 @@ struct naive_window {
 struct naive_cell {
     struct naive_window window;
     int64_t shape;
-    int32_t epoch, last;
+    int32_t epoch, last, added, half_at, next_half_at;
 };
 struct naive {
     struct naive_window window;
@@ -332,10 +360,16 @@ static void naive_batch(struct naive *n, int32_t row, int32_t rows, int64_t prio
         n->tail = tail;
         moved = true;
     }
-    if (cell->epoch != n->epoch)
+    if (cell->epoch != n->epoch && cell->last - cell->half_at <= 64) {
         naive_fill(&cell->window, cell->shape);
+        cell->added = 0;
+    }
     cell->epoch = n->epoch;
     cell->last = n->batches;
+    if (cell->added++ % 16 == 0) {
+        cell->half_at = cell->next_half_at;
+        cell->next_half_at = n->batches;
+    }
     cell->window.values[cell->window.count++] = by_inverse(ratio, n->speed);
     int64_t shape = naive_quantile(&cell->window, 50);
     if (may && far(shape, cell->shape)) {
@@ -348,6 +382,7 @@ static void naive_batch(struct naive *n, int32_t row, int32_t rows, int64_t prio
         if (old->shape != ONE && n->batches - old->last > 512) {
             old->shape = ONE;
             naive_fill(&old->window, ONE);
+            old->added = 0;
             moved = true;
         }
     }
@@ -444,6 +479,7 @@ int main(void) {
         cmocka_unit_test(a_stall_changes_nothing),
         cmocka_unit_test(the_tail_is_the_quantile),
         cmocka_unit_test(a_class_has_its_own_shape),
+        cmocka_unit_test(lengths_between_are_no_noise),
         cmocka_unit_test(one_step_teaches_itself),
         cmocka_unit_test(what_failed_teaches_nothing),
         cmocka_unit_test(starving_asks_the_profile_again),

@@ -2,6 +2,9 @@
 
 #include "base/prng.h"
 #include "unit/breach.h"
+#include "unit/seed.h"
+
+#include <stdbool.h>
 
 static void tables_follow_their_points(void **state) {
     (void)state;
@@ -35,6 +38,68 @@ static void lengths_choose_the_row_that_holds_them(void **state) {
     assert_int_equal(tt_profile_demand(profile, 1, 16), 250000);
     assert_int_equal(tt_profile_demand(profile, 4, 17), 750000);
     tt_profile_free(profile);
+}
+
+/* Own rows stay, and those between lie on the line, no further apart than a sixteenth. */
+static void check_between(const struct tt_profile *own, const struct tt_profile *dense) {
+    int32_t found = 0;
+    for (int32_t row = 0; row < dense->length_count; row++) {
+        int32_t length = dense->lengths[row], right = tt_profile_length_index(own, length);
+        bool is_own = own->lengths[right] == length;
+        int32_t left = is_own ? right : right - 1;
+        found += is_own;
+        assert_true(left >= 0);
+        if (row > 0)
+            assert_true(length - dense->lengths[row - 1] <=
+                        (dense->lengths[row - 1] < 16 ? 1 : dense->lengths[row - 1] / 16));
+        for (int32_t b = 1; b <= own->max_batch; b++) {
+            double low = (double)tt_profile_latency(own, b, own->lengths[left]);
+            double high = (double)tt_profile_latency(own, b, own->lengths[right]);
+            double part = is_own ? 0
+                                 : (double)(length - own->lengths[left]) /
+                                       (double)(own->lengths[right] - own->lengths[left]);
+            double wanted = low + part * (high - low);
+            double off = (double)tt_profile_latency(dense, b, length) - wanted;
+            assert_true(is_own ? off == 0 : off > -2 && off < 2);
+            low = tt_profile_demand(own, b, own->lengths[left]);
+            high = tt_profile_demand(own, b, own->lengths[right]);
+            off = (double)tt_profile_demand(dense, b, length) - low - part * (high - low);
+            assert_true(is_own ? off == 0 : off > -2 && off < 2);
+        }
+    }
+    assert_int_equal(found, own->length_count);
+}
+
+static void lengths_between_lie_on_the_line(void **state) {
+    (void)state;
+    enum { BATCHES = 5, MOST_LENGTHS = 6 };
+    struct tt_prng prng;
+    for (uint64_t seed = test_seed(1), end = seed + 200; seed < end; seed++) {
+        tt_prng_init(&prng, seed, 0);
+        struct tt_profile_point points[BATCHES * MOST_LENGTHS];
+        int32_t count = 0, lengths = 1 + (int32_t)tt_prng_below(&prng, MOST_LENGTHS);
+        int32_t length = (int32_t)tt_prng_below(&prng, 3);
+        for (int32_t l = 0; l < lengths; l++) {
+            int64_t ns = 1;
+            for (int32_t b = 1; b <= BATCHES; b++) {
+                ns += (int64_t)tt_prng_below(&prng, 1000000);
+                points[count++] = (struct tt_profile_point){
+                    .length = length,
+                    .batch = b,
+                    .latency_ns = ns,
+                    .demand_ppm = 1 + (int32_t)tt_prng_below(&prng, TT_DEMAND_WHOLE)};
+            }
+            length += 1 + (int32_t)tt_prng_below(&prng, 300);
+        }
+        struct tt_profile *own, *dense;
+        assert_int_equal(tt_profile_new_points(points, count, BATCHES, &own, NULL), TT_OK);
+        assert_int_equal(tt_profile_new_between(own, &dense, NULL), TT_OK);
+        tt_profile_check(dense);
+        check_between(own, dense);
+        assert_true(dense->alpha_ns == own->alpha_ns && dense->beta_ns == own->beta_ns);
+        tt_profile_free(dense);
+        tt_profile_free(own);
+    }
 }
 
 static void a_steep_end_does_not_overflow(void **state) {
@@ -156,6 +221,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_follow_their_points),
         cmocka_unit_test(lengths_choose_the_row_that_holds_them),
+        cmocka_unit_test(lengths_between_lie_on_the_line),
         cmocka_unit_test(a_steep_end_does_not_overflow),
         cmocka_unit_test(the_largest_batch_is_found),
         cmocka_unit_test(nonsense_is_refused),
