@@ -33,7 +33,8 @@ struct tt_deferred_candidate {
 
 enum { TT_DEFERRED_FREE_TIMES = 16 };
 
-/* When executors other than the granted one are free, as expected; before now: they are. */
+/* When executors other than the granted one are free, as expected; before now: they are. One that
+ * is late is expected to take as long again as it is late by now. */
 struct tt_deferred_free_times {
     int32_t count;
     bool more;                               /* other executors are free later than these */

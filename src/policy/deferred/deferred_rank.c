@@ -224,10 +224,15 @@ static int32_t choose_executor(const struct tt_deferred_rank *self, int64_t now,
     return executor >= 0 ? executor : late;
 }
 
+/* One that should be free by now, and is not, has stalled, and will be for some more time. */
+static int64_t expected_free_at(const struct tt_deferred_executor *e, int64_t now) {
+    return e->queued > 0 && e->free_at < now ? now + (now - e->free_at) : e->free_at;
+}
+
 /* When the executors except `granted` are free. An executor that was granted to another candidate,
  * and not answered, counts as free. */
 static const struct tt_deferred_free_times *list_free_times(const struct tt_deferred_rank *self,
-                                                            int32_t granted) {
+                                                            int64_t now, int32_t granted) {
     struct tt_deferred_free_times *out = &self->free_times[granted];
     int32_t count = 0;
     out->more = false;
@@ -235,16 +240,17 @@ static const struct tt_deferred_free_times *list_free_times(const struct tt_defe
         const struct tt_deferred_executor *e = &self->executors[i];
         if (!e->up || i == granted)
             continue;
+        int64_t free_at = expected_free_at(e, now);
         if (count == TT_DEFERRED_FREE_TIMES) {
             out->more = true;
-            if (e->free_at >= out->free_at[count - 1])
+            if (free_at >= out->free_at[count - 1])
                 continue;
             count--;
         }
         int32_t place = count++;
-        for (; place > 0 && out->free_at[place - 1] > e->free_at; place--)
+        for (; place > 0 && out->free_at[place - 1] > free_at; place--)
             out->free_at[place] = out->free_at[place - 1];
-        out->free_at[place] = e->free_at;
+        out->free_at[place] = free_at;
     }
     out->count = count;
     return out;
@@ -272,7 +278,7 @@ bool tt_deferred_rank_next(struct tt_deferred_rank *self, int64_t now,
                                             .free_at = self->executors[executor].free_at,
                                             .gap_ns = tt_deferred_rank_gap(self)};
     if (self->free_times && c->left > c->size)
-        out_grant->others = list_free_times(self, executor);
+        out_grant->others = list_free_times(self, now, executor);
     self->executors[executor].granted = true;
     tt_heap_remove(&self->free, executor);
     tt_heap_remove(&self->soon, executor);

@@ -199,11 +199,46 @@ static void test_a_grant_lists_free_times(void **state) {
     assert_int_equal(listed(65, true, 2).count, -1); /* too many: not listed */
 }
 
+/* Executor 1 runs a batch until 10, as expected. */
+static int64_t expected_at(int64_t now) {
+    struct tt_deferred_rank rank;
+    struct tt_deferred_grant grant;
+    assert_int_equal(tt_deferred_rank_init(&rank, 2, 2, false), TT_OK);
+    assert_int_equal(tt_deferred_rank_free_times_reserve(&rank), TT_OK);
+    tt_deferred_rank_add(&rank, 0, 1, 1);
+    struct tt_deferred_candidate candidate = {
+        .generation = 1, .size = 1, .left = 2, .latest_at = 100};
+    tt_deferred_rank_candidate(&rank, 0, &candidate);
+    assert_true(tt_deferred_rank_next(&rank, 0, &grant));
+    assert_int_equal(grant.executor, 1);
+    struct tt_deferred_dispatched dispatched = {
+        .executor = 1, .taken = true, .start_at = 0, .free_at = 10};
+    tt_deferred_rank_dispatched(&rank, 0, &dispatched);
+    tt_deferred_rank_add(&rank, now, 0, 1);
+    candidate.model = 1;
+    tt_deferred_rank_candidate(&rank, now, &candidate);
+    assert_true(tt_deferred_rank_next(&rank, now, &grant));
+    assert_int_equal(grant.executor, 0);
+    assert_int_equal(grant.others->count, 1);
+    int64_t free_at = grant.others->free_at[0];
+    tt_deferred_rank_fini(&rank);
+    return free_at;
+}
+
+static void test_a_stalled_executor_is_expected_later(void **state) {
+    (void)state;
+    assert_int_equal(expected_at(4), 10);
+    assert_int_equal(expected_at(10), 10);
+    assert_int_equal(expected_at(13), 16);
+    assert_int_equal(expected_at(90), 170);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_worked_case),
         cmocka_unit_test(test_random_cases),
         cmocka_unit_test(test_a_grant_lists_free_times),
+        cmocka_unit_test(test_a_stalled_executor_is_expected_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
