@@ -9,10 +9,12 @@ the run time of one request, measured first). Contenders: tutti with its default
 and SLO/4 and rejection; mosec with a wait of SLO/4. Each is searched for the largest rate with at most 1 % of the requests late,
 refused or failed, by `tutti load` over HTTP with binary tensors: from an overload downwards, so that a pause of the machine at
 a low rate does not end the search. A probe has at least 300 requests, or four times --seconds; one that fails narrowly is run
-again, and fails if both do. In each round all contenders of a cell take turns (A B A B).
+again, and fails if both do. In each round the servers of a cell run at once, and their probes take turns (A B A B).
 
-Commands of rivals, with these places: Triton {models} {port}; mosec {port} {script}. Left out, that rival is not measured.
-  --triton 'tritonserver --model-repository={models} --http-port={port}'  --triton-backend NAME   (its ONNX backend)
+Commands of rivals, with these places: Triton {models} {port} {port2} {port3}; mosec {port} {script}. Left out, that rival is not
+measured. Several Tritons run at once, so each needs ports of its own.
+  --triton 'tritonserver --model-repository={models} --http-port={port} --grpc-port={port2} --metrics-port={port3}'
+  --triton-backend NAME                                                                           (its ONNX backend)
   --mosec  'python3 {script} --address 127.0.0.1 --port {port}'           (a Python with mosec, onnxruntime and numpy)
 
 Everything that was measured goes to DIR/rows.jsonl, a line at a time; the same command continues there. DIR/RIVALS.md is the
@@ -144,22 +146,21 @@ def free_port():
 def start(given, contender, model, executors, slo_ms):
     work, port = given.out / "work", free_port()
     if contender == "tutti":
-        served = work / "tutti" / model.name
+        repository = work / "tutti" / model.name  # of this model alone
+        served = repository / model.name
         served.mkdir(parents=True, exist_ok=True)
         for entry in ("1", "config.pbtxt", "profile.pbtxt"):
             if not (served / entry).exists():
                 (served / entry).symlink_to((model / entry).resolve())
         (served / "tutti.pbtxt").write_text("slo_ms: %.6f\n" % slo_ms)
-        for other in (work / "tutti").iterdir():  # serve this model alone
-            if other != served:
-                other.rename(work / ("not-" + other.name))
-        return Server(given.tutti, work / "tutti", executors=executors)
+        return Server(given.tutti, repository, executors=executors)
     log = work / (contender.replace(" ", "-").replace("/", "-") + ".log")
     if contender in TRITON_DELAYS:
         delay_ms = slo_ms * TRITON_DELAYS[contender]
-        folder = work / "triton"
+        folder = work / contender.replace(" ", "-").replace("/", "-")
         rivals_models.write_for_triton(model, folder / model.name, given.triton_backend, executors, slo_ms, delay_ms)
-        command = shlex.split(given.triton.format(models=folder / model.name, port=port))
+        ports = {"port": port, "port2": free_port(), "port3": free_port()}
+        command = shlex.split(given.triton.format(models=folder / model.name, **ports))
         return Rival(contender, command, port, {}, log).wait("/v2/models/%s/ready" % model.name)
     script = pathlib.Path(__file__).with_name("rivals_mosec.py")
     environment = {
@@ -203,18 +204,38 @@ def load(given, server, name, slo_ms, rate, arrivals, lengths):
     return rivals_table.bad_rate(json.loads(done.stdout)["total"])
 
 
-def search(given, server, cell, slo_ms, start_per_s, lengths):
-    name, arrivals, _, _ = cell.split("/")
-    lowest = start_per_s / 1024
-    load(given, server, name, slo_ms, start_per_s / 64, arrivals, lengths)  # warm-up
-    found, probes = rivals_table.Search(start_per_s, lowest, given.precision), []
-    while (rate := found.next()) is not None and len(probes) < MAX_PROBES:
-        bad = load(given, server, name, slo_ms, rate, arrivals, lengths)
+class Searching:
+    """One contender's search in one round of a cell, a probe at a time."""
+
+    def __init__(self, given, contender, cell, model, slo_ms, start_per_s, lengths):
+        self.given, self.contender, self.cell, self.slo_ms, self.lengths = given, contender, cell, slo_ms, lengths
+        _, _, executors, _ = cell.split("/")
+        self.found = rivals_table.Search(start_per_s, start_per_s / 1024, given.precision)
+        self.probes, self.seconds = [], 0.0
+        self.server = start(given, contender, model, int(executors), slo_ms)
+        try:
+            self.load(start_per_s / 64)  # warm-up
+        except BaseException:
+            self.server.stop()
+            raise
+
+    def load(self, rate):
+        name, arrivals, _, _ = self.cell.split("/")
+        return load(self.given, self.server, name, self.slo_ms, rate, arrivals, self.lengths)
+
+    def probe(self):
+        """False: the goodput is known."""
+        rate = self.found.next() if len(self.probes) < MAX_PROBES else None
+        if rate is None:
+            return False
+        began = time.monotonic()
+        bad = self.load(rate)
         if rivals_table.BAD < bad <= NARROWLY:
-            bad = min(bad, load(given, server, name, slo_ms, rate, arrivals, lengths))
-        found.note(rate, bad)
-        probes.append([round(rate, 3), round(bad, 5)])
-    return found.best, probes
+            bad = min(bad, self.load(rate))
+        self.found.note(rate, bad)
+        self.probes.append([round(rate, 3), round(bad, 5)])
+        self.seconds += time.monotonic() - began
+        return True
 
 
 def measure_one_request(given, model, length):
@@ -282,29 +303,34 @@ def write_document(given, rows):
 
 
 def measure_cell(given, cell, rows, keep, model, one_ms, lengths):
+    """In each round all servers run, and their searches take turns probe by probe: the machine's state is the same for all."""
     _, _, executors, factor = cell.split("/")
     slo_ms = one_ms * int(factor)
     done = {(row["round"], row["contender"]) for row in rows if row["cell"] == cell}
     keep_metadata(given, model, slo_ms)
     for round_number in range(given.rounds):
-        for contender in in_turn(contenders_of(given), round_number, given.rounds):
-            if (round_number, contender) in done:
-                continue
-            server = start(given, contender, model, int(executors), slo_ms)
-            began = time.monotonic()
-            try:
-                rate, probes = search(given, server, cell, slo_ms, OVERLOAD * int(executors) * 1000 / one_ms, lengths)
-            finally:
-                server.stop()
+        searches = []
+        try:
+            for contender in in_turn(contenders_of(given), round_number, given.rounds):
+                if (round_number, contender) not in done:
+                    start_per_s = OVERLOAD * int(executors) * 1000 / one_ms
+                    searches.append(Searching(given, contender, cell, model, slo_ms, start_per_s, lengths))
+            going = list(searches)
+            while going:
+                going = [search for search in going if search.probe()]
+        finally:
+            for search in searches:
+                search.server.stop()
+        for search in searches:
             keep(
                 {
                     "cell": cell,
-                    "contender": contender,
+                    "contender": search.contender,
                     "round": round_number,
-                    "goodput_per_s": rate,
+                    "goodput_per_s": search.found.best,
                     "slo_ms": slo_ms,
-                    "probes": probes,
-                    "seconds": round(time.monotonic() - began, 1),
+                    "probes": search.probes,
+                    "seconds": round(search.seconds, 1),
                     "load_average": os.getloadavg()[0],
                 }
             )
