@@ -179,14 +179,15 @@ static const struct tt_calibration_point *first_of_step(const struct tt_calibrat
 static enum tt_err add_length(struct tt_calibration_point **points, int32_t *count,
                               const struct tt_calibration_point *at_one, int32_t usual_count,
                               struct tt_error *why) {
-    size_t needed = (size_t)(*count + usual_count);
+    size_t needed = (size_t)*count + (size_t)usual_count;
     struct tt_calibration_point *grown = realloc(*points, needed * sizeof(*grown));
     if (!grown)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a profile");
     for (int32_t i = 0; i < usual_count; i++) {
         const struct tt_calibration_point *first = first_of_step(grown, grown[i].step);
         const struct tt_calibration_point *there = first_of_step(at_one, grown[i].step);
-        __int128 ns = (__int128)there->median_ns * grown[i].median_ns / first->median_ns;
+        int64_t one_ns = tt_instant_max(first->median_ns, 1);
+        __int128 ns = (__int128)there->median_ns * grown[i].median_ns / one_ns;
         grown[*count + i] = grown[i];
         grown[*count + i].length = there->length;
         grown[*count + i].median_ns = ns < INT64_MAX / 8 ? (int64_t)ns : INT64_MAX / 8;
