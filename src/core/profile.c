@@ -89,10 +89,9 @@ static int compare_points(const void *a, const void *b) {
     return (x->batch > y->batch) - (x->batch < y->batch);
 }
 
-static int64_t on_line(const struct tt_profile_point *p, const struct tt_profile_point *q,
-                       int64_t p_value, int64_t q_value, int32_t batch) {
-    __int128 rise = (__int128)(q_value - p_value) * (batch - p->batch);
-    __int128 value = p_value + rise / (q->batch - p->batch);
+/* The value at `part` of `whole` on the line between two. */
+static int64_t on_line(int64_t p_value, int64_t q_value, int64_t part, int64_t whole) {
+    __int128 value = p_value + (__int128)(q_value - p_value) * part / whole;
     const int64_t most = INT64_MAX / 4; /* a steep last slope may lead far beyond the points */
     return value > most ? most : value < -most ? -most : (int64_t)value;
 }
@@ -112,8 +111,9 @@ static void fill_row(struct tt_profile *self, int32_t row, const struct tt_profi
         int64_t demand = q->demand_ppm ? q->demand_ppm : TT_DEMAND_WHOLE;
         if (p != q) {
             int64_t p_demand = p->demand_ppm ? p->demand_ppm : TT_DEMAND_WHOLE;
-            value = on_line(p, q, p->latency_ns, q->latency_ns, b);
-            demand = on_line(p, q, p_demand, demand, b);
+            int32_t part = b - p->batch, whole = q->batch - p->batch;
+            value = on_line(p->latency_ns, q->latency_ns, part, whole);
+            demand = on_line(p_demand, demand, part, whole);
         }
         if (value < latency[b - 1])
             value = latency[b - 1];
@@ -225,6 +225,13 @@ static enum tt_err check_row(const struct tt_profile *table, int32_t row, struct
     return TT_OK;
 }
 
+static void copy_summary(struct tt_profile *to, const struct tt_profile *from) {
+    to->alpha_ns = from->alpha_ns;
+    to->beta_ns = from->beta_ns;
+    to->static_bytes = from->static_bytes;
+    to->dynamic_bytes = from->dynamic_bytes;
+}
+
 enum tt_err tt_profile_new_table(const struct tt_profile *table, struct tt_profile **out_profile,
                                  struct tt_error *why) {
     enum tt_err err = check_max_batch(table->max_batch, why);
@@ -249,15 +256,12 @@ enum tt_err tt_profile_new_table(const struct tt_profile *table, struct tt_profi
     memcpy(self->lengths, table->lengths, lengths * sizeof(*self->lengths));
     memcpy(self->latency_ns, table->latency_ns, lengths * batches * sizeof(*self->latency_ns));
     memcpy(self->demand_ppm, table->demand_ppm, lengths * batches * sizeof(*self->demand_ppm));
-    self->alpha_ns = table->alpha_ns;
-    self->beta_ns = table->beta_ns;
-    self->static_bytes = table->static_bytes;
-    self->dynamic_bytes = table->dynamic_bytes;
+    copy_summary(self, table);
     *out_profile = self;
     return TT_OK;
 }
 
-static int32_t length_after(int32_t length) {
+static int64_t length_after(int64_t length) {
     return length < LENGTH_PARTS ? length + 1 : length + length / LENGTH_PARTS;
 }
 
@@ -266,7 +270,7 @@ static int32_t rows_between(const struct tt_profile *self, int32_t row) {
     int32_t count = 1;
     if (row == self->length_count - 1)
         return count;
-    for (int32_t at = length_after(self->lengths[row]); at < self->lengths[row + 1];
+    for (int64_t at = length_after(self->lengths[row]); at < self->lengths[row + 1];
          at = length_after(at))
         count++;
     return count;
@@ -278,16 +282,15 @@ static void fill_between(const struct tt_profile *self, int32_t row, int32_t len
     bool is_last = row == self->length_count - 1;
     int64_t from = (int64_t)row * batches, next = is_last ? from : from + batches;
     int64_t part = length - low, whole = is_last ? 1 : self->lengths[row + 1] - low;
+    int64_t *latency = to->latency_ns + (int64_t)to_row * batches;
+    int32_t *demand = to->demand_ppm + (int64_t)to_row * batches;
     to->lengths[to_row] = length;
     for (int32_t b = 1; b < batches; b++) {
-        int64_t at = (int64_t)to_row * batches + b;
-        __int128 rise = self->latency_ns[next + b] - self->latency_ns[from + b];
-        int64_t more = self->demand_ppm[next + b] - self->demand_ppm[from + b];
-        to->latency_ns[at] = self->latency_ns[from + b] + (int64_t)(rise * part / whole);
-        /* Rounding towards zero may break the order of two batches by 1 ns. */
-        if (to->latency_ns[at] < to->latency_ns[at - 1])
-            to->latency_ns[at] = to->latency_ns[at - 1];
-        to->demand_ppm[at] = self->demand_ppm[from + b] + (int32_t)(more * part / whole);
+        latency[b] = on_line(self->latency_ns[from + b], self->latency_ns[next + b], part, whole);
+        if (latency[b] < latency[b - 1]) /* rounding may break the order of two batches by 1 ns */
+            latency[b] = latency[b - 1];
+        demand[b] =
+            (int32_t)on_line(self->demand_ppm[from + b], self->demand_ppm[next + b], part, whole);
     }
 }
 
@@ -300,16 +303,13 @@ enum tt_err tt_profile_new_between(const struct tt_profile *self, struct tt_prof
     if (!dense)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a profile");
     for (int32_t row = 0, to_row = 0; row < self->length_count; row++) {
-        int32_t length = self->lengths[row];
+        int64_t length = self->lengths[row];
         for (int32_t i = rows_between(self, row); i > 0; i--) {
-            fill_between(self, row, length, dense, to_row++);
+            fill_between(self, row, (int32_t)length, dense, to_row++);
             length = length_after(length);
         }
     }
-    dense->alpha_ns = self->alpha_ns;
-    dense->beta_ns = self->beta_ns;
-    dense->static_bytes = self->static_bytes;
-    dense->dynamic_bytes = self->dynamic_bytes;
+    copy_summary(dense, self);
     *out_profile = dense;
     return TT_OK;
 }

@@ -102,6 +102,21 @@ static void lengths_between_lie_on_the_line(void **state) {
     }
 }
 
+static void the_longest_lengths_have_few_rows(void **state) {
+    (void)state;
+    const struct tt_profile_point points[] = {
+        {.length = 1, .batch = 1, .latency_ns = 1000},
+        {.length = INT32_MAX, .batch = 1, .latency_ns = INT64_C(1000000000000)}};
+    struct tt_profile *own, *dense;
+    assert_int_equal(tt_profile_new_points(points, 2, 1, &own, NULL), TT_OK);
+    assert_int_equal(tt_profile_new_between(own, &dense, NULL), TT_OK);
+    tt_profile_check(dense);
+    check_between(own, dense);
+    assert_true(dense->length_count < 400); /* 16 and 12 or fewer for each doubling */
+    tt_profile_free(dense);
+    tt_profile_free(own);
+}
+
 static void a_steep_end_does_not_overflow(void **state) {
     (void)state;
     const struct tt_profile_point points[] = {{.batch = 1, .latency_ns = 1},
@@ -222,6 +237,7 @@ int main(void) {
         cmocka_unit_test(tables_follow_their_points),
         cmocka_unit_test(lengths_choose_the_row_that_holds_them),
         cmocka_unit_test(lengths_between_lie_on_the_line),
+        cmocka_unit_test(the_longest_lengths_have_few_rows),
         cmocka_unit_test(a_steep_end_does_not_overflow),
         cmocka_unit_test(the_largest_batch_is_found),
         cmocka_unit_test(nonsense_is_refused),
