@@ -154,10 +154,10 @@ def start(given, contender, model, executors, slo_ms):
                 (served / entry).symlink_to((model / entry).resolve())
         (served / "tutti.pbtxt").write_text("slo_ms: %.6f\n" % slo_ms)
         return Server(given.tutti, repository, executors=executors)
-    log = work / (contender.replace(" ", "-").replace("/", "-") + ".log")
+    folder = work / contender.replace(" ", "-").replace("/", "-")
+    log = folder.with_suffix(".log")
     if contender in TRITON_DELAYS:
         delay_ms = slo_ms * TRITON_DELAYS[contender]
-        folder = work / contender.replace(" ", "-").replace("/", "-")
         rivals_models.write_for_triton(model, folder / model.name, given.triton_backend, executors, slo_ms, delay_ms)
         ports = {"port": port, "port2": free_port(), "port3": free_port()}
         command = shlex.split(given.triton.format(models=folder / model.name, **ports))
@@ -208,8 +208,8 @@ class Searching:
     """One contender's search in one round of a cell, a probe at a time."""
 
     def __init__(self, given, contender, cell, model, slo_ms, start_per_s, lengths):
-        self.given, self.contender, self.cell, self.slo_ms, self.lengths = given, contender, cell, slo_ms, lengths
-        _, _, executors, _ = cell.split("/")
+        self.given, self.contender, self.slo_ms, self.lengths = given, contender, slo_ms, lengths
+        self.name, self.arrivals, executors, _ = cell.split("/")
         self.found = rivals_table.Search(start_per_s, start_per_s / 1024, given.precision)
         self.probes, self.seconds = [], 0.0
         self.server = start(given, contender, model, int(executors), slo_ms)
@@ -220,8 +220,7 @@ class Searching:
             raise
 
     def load(self, rate):
-        name, arrivals, _, _ = self.cell.split("/")
-        return load(self.given, self.server, name, self.slo_ms, rate, arrivals, self.lengths)
+        return load(self.given, self.server, self.name, self.slo_ms, rate, self.arrivals, self.lengths)
 
     def probe(self):
         """False: the goodput is known."""
@@ -306,6 +305,7 @@ def measure_cell(given, cell, rows, keep, model, one_ms, lengths):
     """In each round all servers run, and their searches take turns probe by probe: the machine's state is the same for all."""
     _, _, executors, factor = cell.split("/")
     slo_ms = one_ms * int(factor)
+    start_per_s = OVERLOAD * int(executors) * 1000 / one_ms
     done = {(row["round"], row["contender"]) for row in rows if row["cell"] == cell}
     keep_metadata(given, model, slo_ms)
     for round_number in range(given.rounds):
@@ -313,7 +313,6 @@ def measure_cell(given, cell, rows, keep, model, one_ms, lengths):
         try:
             for contender in in_turn(contenders_of(given), round_number, given.rounds):
                 if (round_number, contender) not in done:
-                    start_per_s = OVERLOAD * int(executors) * 1000 / one_ms
                     searches.append(Searching(given, contender, cell, model, slo_ms, start_per_s, lengths))
             going = list(searches)
             while going:

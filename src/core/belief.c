@@ -17,8 +17,7 @@ static int32_t class_of_length(int32_t length) { return length < 2 ? 0 : class_o
 
 /* The class of the lengths of a row of a profile: 0 is the one of the shortest. */
 static int32_t length_class_of(const struct tt_profile *profile, int32_t row) {
-    return row == 0 ? 0
-                    : class_of_length(profile->lengths[row]) - class_of_length(profile->lengths[0]);
+    return class_of_length(profile->lengths[row]) - class_of_length(profile->lengths[0]);
 }
 
 static int32_t length_class_count(const struct tt_profile *profile) {

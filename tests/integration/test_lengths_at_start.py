@@ -38,7 +38,7 @@ class LengthsAtStart(ControlCase):
             self.repository.put(name, {1: file}, CONFIG)
             (self.repository.path / name / "tutti.pbtxt").write_text("slo_ms: 5000\n")
 
-    def double(self, model, length):
+    def echo(self, model, length):
         x = triton.InferInput("x", [2, length], "FP32")
         sent = np.arange(2 * length, dtype=np.float32).reshape(2, length)
         x.set_data_from_numpy(sent)
@@ -46,12 +46,12 @@ class LengthsAtStart(ControlCase):
 
     def test_both_are_served(self):
         for length in (1, 16, 40, 300):
-            self.double("any", length)
-        self.double("only", 16)
+            self.echo("any", length)
+        self.echo("only", 16)
         worrying = [line for line in self.server.lines if line[0] in "WE" or "[E:" in line or "[W:" in line]
         self.assertEqual(worrying, [])
         with self.assertRaises(InferenceServerException):
-            self.double("only", 128)
+            self.echo("only", 128)
 
 
 if __name__ == "__main__":
