@@ -414,6 +414,7 @@ function(tutti_plugins)
   add_dependencies(test_unfold_thread plugin_faulty)
   tutti_plugin(fault_points ${PROJECT_SOURCE_DIR}/tests/faults/fault_points.c FOLDER tests/faults)
   tutti_plugin(power_loss ${PROJECT_SOURCE_DIR}/tests/faults/power_loss.c FOLDER tests/faults)
+  tutti_plugin(late_datagrams ${PROJECT_SOURCE_DIR}/tests/faults/late_datagrams.c FOLDER tests/faults)
   tutti_plugin(copy_count ${PROJECT_SOURCE_DIR}/tests/faults/copy_count.c FOLDER tests/faults)
   # NVIDIA's driver for tests of src/device; an old one lacks a function.
   set(standin ${PROJECT_SOURCE_DIR}/tests/standin/cuda_standin.c)

@@ -80,8 +80,10 @@ static void read_datagrams(struct tt_fleet_node *self, int64_t now) {
 
 /* A role that wants another look at once gets it, but the network is served in between. */
 static void end_turn(struct tt_fleet_node *self) {
-    int64_t now = tt_clock_now(), look_at = tt_node_coordination_turn(&self->coordination, now);
-    read_datagrams(self, now);
+    int64_t began_at = tt_clock_now();
+    int64_t look_at = tt_node_coordination_turn(&self->coordination, began_at);
+    read_datagrams(self, began_at);
+    int64_t now = tt_clock_now(); /* what these brought was dated when it came: later than before */
     int64_t next_at = self->role->next_at(self->self);
     for (int32_t round = 0; round < MAX_ROUNDS && next_at <= now; round++) {
         self->role->tick(self->self, now);

@@ -14,12 +14,22 @@ sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
-from cluster_process import TIMES, Clients, Cluster, ClusterTestCase, await_true  # noqa: E402
+from cluster_process import PROGRAM, TIMES, Clients, Cluster, ClusterTestCase, await_true  # noqa: E402
 from needs import needing  # noqa: E402
+from plain_client import is_sanitized  # noqa: E402
 from server_process import free_port  # noqa: E402
 
 SHORT = TIMES.replace("vacancy-ms 60000", "vacancy-ms 300")
 EXPLICIT = ("--model-control-mode", "explicit")
+SHIM = pathlib.Path(PROGRAM).resolve().parent / "tests" / "faults" / "late_datagrams.so"
+
+
+class LateCluster(Cluster):
+    """Its scheduler stands still for longer than a beat whenever it reads the answers to one."""
+
+    def command_of(self, name, command):
+        late = ["env", "LD_PRELOAD=%s" % SHIM, "LATE_DATAGRAMS_MS=60"] if name == "s1" else []
+        return late + command
 
 
 class Vacancy(ClusterTestCase):
@@ -42,11 +52,15 @@ class Vacancy(ClusterTestCase):
 
 
 class VacancyTest(Vacancy):
+    def slow_down(self, cluster):
+        """A run takes longer than what follows."""
+        profile = cluster.models / "echo" / "profile.pbtxt"
+        profile.write_text(profile.read_text().replace("2000", "8000"))
+
     def check_drained(self, *more):
         """What waits is answered 503, what runs is answered, and a backend that comes makes the frontend ready."""
         cluster = self.cluster = Cluster(backends=2, devices=1, slow=True, times=SHORT)
-        profile = cluster.models / "echo" / "profile.pbtxt"
-        profile.write_text(profile.read_text().replace("2000", "8000"))  # longer than what follows takes
+        self.slow_down(cluster)
         cluster.start_all(*more)
         await_true(lambda: cluster.status()["s1"]["devices"] == 2, 60, "both backends take batches")
         running = [cluster.begin_infer("f1", value) for value in range(2)]
@@ -99,6 +113,21 @@ class VacancyTest(Vacancy):
         clients.await_more()
         clients.stop()
         self.assertEqual(clients.failures, [], cluster.said())
+
+    @unittest.skipIf(is_sanitized(), "a sanitizer must be the first library of a process")
+    def test_an_end_within_a_turn(self):
+        """The wait ends while the scheduler reads answers, which are later than the beginning of its turn."""
+        cluster = self.cluster = LateCluster(devices=1, slow=True, times=SHORT)
+        self.slow_down(cluster)
+        cluster.start_all()
+        running = cluster.begin_infer("f1", 0)
+        await_true(lambda: cluster.status()["s1"]["busy"] == 1, 60, "it runs")
+        waiting = cluster.begin_infer("f1", 1)
+        await_true(lambda: cluster.status()["s1"]["requests"] == 2, 60, "it waits")
+        self.drain("b1")
+        self.assertIn(b" 503 ", self.first_line(waiting))
+        self.assertIn(b" 200 ", self.first_line(running))
+        self.assertEqual(cluster.status()["s1"]["state"], "PRIMARY")
 
     def test_one_pool_of_two(self):
         """The other pool's model is served on, and the frontend is ready for it."""

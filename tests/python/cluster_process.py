@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -186,8 +187,20 @@ class ClusterTestCase(unittest.TestCase):
         self.cluster = None
 
     def tearDown(self):
+        if self.cluster and self.has_failed():
+            self.describe_cluster()
         if self.cluster:
             self.cluster.stop()
+
+    def has_failed(self):
+        result = self._outcome.result
+        return any(test is self for test, _ in result.failures + result.errors)
+
+    def describe_cluster(self):
+        """What a failure that is seen once needs: the nodes' states and what they wrote."""
+        with contextlib.suppress(OSError, ValueError, subprocess.SubprocessError):
+            print(json.dumps(self.cluster.status(), indent=1), file=sys.stderr)
+        print(self.cluster.said(), file=sys.stderr)
 
     def begin(self, *more, **shape):
         self.cluster = Cluster(**shape)
