@@ -215,9 +215,16 @@ static void on_claim(struct tt_frontend *self, int64_t now, uint16_t from, uint6
     submit_all(self, now);
 }
 
+/* The attempt is the latest, or the earlier one that its backend has fetched. */
+static bool is_under_way(const struct tt_frontend_request *request,
+                         const struct tt_frame_record *record) {
+    return request->attempt == record->attempt ||
+           (request->backend == record->node && request->fetched == record->attempt);
+}
+
 static void on_return(struct tt_frontend *self, int64_t now, const struct tt_frame_record *record) {
     struct tt_frontend_request *request = tt_frontend_find(self, record->id);
-    if (!request || request->attempt != record->attempt)
+    if (!request || !is_under_way(request, record))
         return;
     if (request->words > 0 && record->code != 1) {
         request->ticketed = false; /* its backend is only suspected, and goes on with it */

@@ -43,9 +43,13 @@ static uint16_t attempt(struct scene *self) {
     return request->attempt;
 }
 
-static void fetch(struct scene *self, uint16_t backend) {
+static void fetch_attempt(struct scene *self, uint16_t backend, uint16_t number) {
     receive(self, backend, TT_FRAME_FETCH,
-            &(struct tt_frame_record){.id = self->id, .attempt = attempt(self)});
+            &(struct tt_frame_record){.id = self->id, .attempt = number});
+}
+
+static void fetch(struct scene *self, uint16_t backend) {
+    fetch_attempt(self, backend, attempt(self));
 }
 
 /* The scheduler's notice that a backend with the latest attempt died. */
@@ -53,6 +57,12 @@ static void give_back(struct scene *self, uint16_t backend) {
     receive(self, SCHEDULER, TT_FRAME_RETURN,
             &(struct tt_frame_record){
                 .id = self->id, .attempt = attempt(self), .node = backend, .code = 1});
+}
+
+/* The backend that has this attempt is suspected, or could not fetch its input. */
+static void return_attempt(struct scene *self, uint16_t backend, uint16_t number) {
+    receive(self, SCHEDULER, TT_FRAME_RETURN,
+            &(struct tt_frame_record){.id = self->id, .attempt = number, .node = backend});
 }
 
 /* One request, fetched by BACKEND. */
@@ -119,11 +129,31 @@ static void lost_links_do_not_count(void **state) {
     end(&scene);
 }
 
+/* A suspected backend fetches after all, so that its attempt is the one under way; but the input
+ * does not reach it. */
+static void an_earlier_attempt_comes_to_nothing(void **state) {
+    (void)state;
+    struct scene scene;
+    begin(&scene);
+    return_attempt(&scene, BACKEND, 1);
+    assert_int_equal(attempt(&scene), 2);
+    fetch_attempt(&scene, BACKEND, 1);
+    return_attempt(&scene, OTHER_BACKEND, 1); /* of neither */
+    assert_int_equal(attempt(&scene), 2);
+    return_attempt(&scene, BACKEND, 1);
+    assert_int_equal(attempt(&scene), 3);
+    return_attempt(&scene, BACKEND, 1); /* it has no part in it any more */
+    assert_int_equal(attempt(&scene), 3);
+    assert_int_equal(scene.client.answers, 0);
+    end(&scene);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_end_counts_once),
         cmocka_unit_test(two_lives_of_one_backend_count),
         cmocka_unit_test(lost_links_do_not_count),
+        cmocka_unit_test(an_earlier_attempt_comes_to_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
