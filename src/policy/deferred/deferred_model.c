@@ -107,6 +107,7 @@ void tt_deferred_model_add(struct tt_deferred_model *self, int32_t model,
                                     .generation = generation,
                                     .first_generation = generation,
                                     .min_size = 1,
+                                    .alone_by_centre = self->options.floor == TT_FLOOR_SUSTAINABLE,
                                     .wait_ppm = PPM,
                                     .hint = 1};
     tt_list_init(&q->tickets);
@@ -305,19 +306,30 @@ static struct moment moment_of(int64_t now, int64_t free_at, struct tt_network_d
 static int64_t start_of(const struct moment *t, int32_t rows) {
     return tt_instant_max(t->sent_at + t->d_data_ns * rows, t->free_at);
 }
-static bool fits(const struct tt_deferred_queue *q, const struct moment *t, int32_t rows,
+static bool fits(const int64_t *latency, const struct moment *t, int32_t rows,
                  int64_t deadline_at) {
-    return start_of(t, rows) + q->latency[rows] <= deadline_at;
+    return start_of(t, rows) + latency[rows] <= deadline_at;
+}
+/* If not, the request is hopeless. */
+static bool fits_alone(const struct tt_deferred_queue *q, const struct moment *t,
+                       const struct tt_ticket *ticket) {
+    const int64_t *latency = q->alone_by_centre ? q->centre : q->latency;
+    return fits(latency, t, ticket->rows, ticket->deadline_at);
+}
+/* By what a batch behind this head, which is not hopeless, is in time. */
+static const int64_t *latency_behind(const struct tt_deferred_queue *q, const struct moment *t,
+                                     const struct tt_ticket *head) {
+    return fits(q->latency, t, head->rows, head->deadline_at) ? q->latency : q->centre;
 }
 
 /* The largest b <= limit that fits; 1 must fit. Begins at the last result, because sizes change
  * little from one search to the next. */
-static int32_t largest(struct tt_deferred_queue *q, const struct moment *t, int64_t deadline_at,
-                       int32_t limit) {
+static int32_t largest(struct tt_deferred_queue *q, const int64_t *latency, const struct moment *t,
+                       int64_t deadline_at, int32_t limit) {
     int32_t low = 1, high = limit + 1; /* low fits; high does not, or is not known to */
     int32_t guess = q->hint < limit ? q->hint : limit;
     for (int32_t stride = 1; guess > low && guess < high; stride *= 2) {
-        if (fits(q, t, guess, deadline_at)) {
+        if (fits(latency, t, guess, deadline_at)) {
             low = guess;
             if (high <= limit)
                 break;
@@ -331,7 +343,7 @@ static int32_t largest(struct tt_deferred_queue *q, const struct moment *t, int6
     }
     while (high - low > 1) {
         int32_t middle = low + (high - low) / 2;
-        if (fits(q, t, middle, deadline_at))
+        if (fits(latency, t, middle, deadline_at))
             low = middle;
         else
             high = middle;
@@ -378,13 +390,19 @@ static void skip_heads(struct tt_deferred_queue *q, const struct moment *t, int3
     q->skipped_min_size = min_size;
     if (min_size <= 1 && q->rows == q->count)
         return; /* the head is not hopeless, so a batch of one fits */
+    if (!fits(q->latency, t, 1, q->last_deadline_at)) {
+        clear_skips(q); /* as if all were skipped, which this saves */
+        return;
+    }
     for (;;) {
         struct tt_ticket *head = first_kept(q);
         int32_t left = q->rows - q->skipped_rows;
         int32_t need = left < min_size ? left : min_size;
         if (need < head->rows)
             need = head->rows;
-        if (fits(q, t, need, head->deadline_at))
+        bool is_in_time = min_size > head->rows ? fits(q->latency, t, need, head->deadline_at)
+                                                : fits_alone(q, t, head);
+        if (is_in_time)
             return;
         q->skipped++;
         q->skipped_rows += head->rows;
@@ -500,7 +518,8 @@ static int32_t size_from_cursor(struct tt_deferred_queue *q, const struct moment
     struct tt_ticket *head = first_kept(q);
     int32_t left = q->rows - q->skipped_rows;
     int32_t limit = left < q->model->max_batch ? left : q->model->max_batch;
-    return prefix_rows(q, head, largest(q, t, head->deadline_at, limit));
+    const int64_t *latency = latency_behind(q, t, head);
+    return prefix_rows(q, head, largest(q, latency, t, head->deadline_at, limit));
 }
 
 /* Steps 1 to 3 of the header: drops and skips heads. Returns the size of the batch behind them; 0:
@@ -509,7 +528,7 @@ static int32_t choose(struct tt_deferred_model *self, struct tt_deferred_queue *
                       const struct moment *t) {
     while (q->count > 0) {
         const struct tt_ticket *head = tt_ticket_at(q->tickets.head.next);
-        if (fits(q, t, head->rows, head->deadline_at))
+        if (fits_alone(q, t, head))
             break;
         drop_head(self, q, TT_DROP_DEADLINE);
     }
@@ -527,18 +546,21 @@ static void form(struct tt_deferred_model *self, struct tt_deferred_queue *q,
                  const struct moment *t, struct tt_deferred_candidate *out) {
     const struct tt_deferred_options *o = &self->options;
     struct tt_ticket *head = tt_ticket_at(q->tickets.head.next);
+    const int64_t *latency = q->latency;
     int32_t size = q->rows;
     if (self->options.by_load)
         settle_returns(q, t->sent_at);
     if (self->overload_ppm > 0)
         detect_lull(q, t->sent_at);
-    if (q->skipped == 0 && size <= q->model->max_batch && fits(q, t, size, head->deadline_at)) {
+    if (q->skipped == 0 && size <= q->model->max_batch &&
+        fits(latency, t, size, head->deadline_at)) {
         q->hint = size; /* the whole queue is in time, and so is every smaller batch */
     } else {
         size = choose(self, q, t);
         if (size == 0)
             return;
         head = first_kept(q);
+        latency = latency_behind(q, t, head);
     }
     int32_t left = q->rows - q->skipped_rows;
     int64_t start_at = start_of(t, size);
@@ -556,7 +578,7 @@ static void form(struct tt_deferred_model *self, struct tt_deferred_queue *q,
         out->exec_at = tt_instant_max(start_at, deferred_start(self, q, head, size));
     else if (t->d_data_ns > 0 && size < left && o->defer == TT_DEFER_FULL)
         out->exec_at = tt_instant_max(start_at, start_before_rest(self, q, head, size));
-    out->latest_at = head->deadline_at - q->latency[size];
+    out->latest_at = head->deadline_at - latency[size];
     out->key = o->key == TT_KEY_LATEST ? out->latest_at : head->deadline_at;
     out->key -= q->credit_ns;
 }

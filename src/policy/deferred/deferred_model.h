@@ -7,7 +7,9 @@
  *
  * `form` computes the candidate for an instant t. Notation: l is the profile; d is the deadline and
  * a the arrival of the batch's first request; sizes are in rows.
- * 1. Hopeless heads, which would be late even alone, are dropped (TT_DROP_DEADLINE).
+ * 1. Hopeless heads, which would be late even alone, are dropped (TT_DROP_DEADLINE). With
+ * sustainable minimum sizes the centre decides on that: whether another request gains by the end of
+ * one that will probably be in time, step 2 decides.
  * 2. Early drop: while a batch of min(m, rows behind) could not start at t and be in time, the head
  * is skipped; m is the minimum size. Skipped heads are dropped (TT_DROP_EARLY) only when a batch is
  * dispatched. If this would skip all requests, none is skipped. That can happen with requests of
@@ -16,7 +18,8 @@
  * says when the other executors are free and rows wait behind its batch, also when that has been
  * formed anew (lookahead.h).
  * 3. size = the largest prefix behind the skipped heads that ends in time: t + l(size) <= d (S1:
- *    GetBatch).
+ *    GetBatch). If by the tail not even its head would be, alone, l is the centre here and in
+ *    `latest`.
  * 4. latest = d - l(size). exec follows from the `defer` rule:
  *
  *     none     t
@@ -168,6 +171,7 @@ struct tt_deferred_queue {
     const int64_t *latency, *centre;
     int32_t skipped, skipped_rows;
     int32_t skipped_min_size;    /* the minimum size for which heads were skipped */
+    bool alone_by_centre;        /* the centre decides which requests are hopeless */
     struct tt_list_node *cursor; /* the first ticket that is not skipped; NULL: the head */
     int32_t min_size, grain;     /* grain: ceil(2 beta / alpha) */
     int32_t hint;                /* the size found last, at which the next search starts */

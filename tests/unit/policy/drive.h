@@ -25,9 +25,10 @@
 
 struct drive_model {
     int64_t alpha_ns, beta_ns, slo_ns;
-    int32_t max_batch; /* 0: 512 */
-    int32_t steps;     /* 0: 1; the whole is divided into equal steps */
-    int32_t slots;     /* rows between the steps; 0: any number */
+    int32_t max_batch;    /* 0: 512 */
+    int32_t steps;        /* 0: 1; the whole is divided into equal steps */
+    int32_t slots;        /* rows between the steps; 0: any number */
+    int32_t tail_percent; /* the tail of the whole's latency, of its centre; 0: 100 */
 };
 
 /* At `at` an executor or a model that is up drains; one that drains and is empty is removed; one
@@ -201,6 +202,14 @@ static inline int32_t drive_max_batch(const struct drive_model *model) {
     return model->max_batch ? model->max_batch : 512;
 }
 
+static inline void drive_stretch_tail(struct tt_profile *profile, int32_t percent) {
+    int64_t *tail_ns = calloc((size_t)profile->max_batch + 1, sizeof(*tail_ns));
+    tt_assert(tail_ns != NULL && profile->length_count == 1);
+    for (int32_t b = 0; b <= profile->max_batch; b++)
+        tail_ns[b] = profile->latency_ns[b] * percent / 100;
+    profile->tail_ns = tail_ns;
+}
+
 static inline void drive_make_model(struct drive *self, int32_t m, const struct drive_model *from) {
     int32_t max_batch = drive_max_batch(from);
     int32_t steps = from->steps ? from->steps : 1;
@@ -209,6 +218,8 @@ static inline void drive_make_model(struct drive *self, int32_t m, const struct 
                                      &self->profiles[2 * m], &why));
     tt_assert(!tt_profile_new_linear(from->alpha_ns / steps, from->beta_ns / steps, max_batch,
                                      &self->profiles[2 * m + 1], &why));
+    if (from->tail_percent)
+        drive_stretch_tail(self->profiles[2 * m], from->tail_percent);
     struct tt_step *row = calloc((size_t)steps, sizeof(*row));
     for (int32_t s = 0; s < steps; s++)
         row[s] = (struct tt_step){.name = "step", .profile = self->profiles[2 * m + 1]};
@@ -269,6 +280,8 @@ static inline void drive_close(struct drive *self) {
     tt_mechanism_fini(&self->mechanism);
     for (int32_t m = 0; m < self->setup.model_count; m++) {
         free((void *)self->models[m].steps);
+        if (self->setup.models[m].tail_percent)
+            free(self->profiles[2 * m]->tail_ns);
         tt_profile_free(self->profiles[2 * m]);
         tt_profile_free(self->profiles[2 * m + 1]);
     }

@@ -501,6 +501,86 @@ static void test_adaptive_runs_small_batches(void **state) {
     }
 }
 
+/* l(b) = 5 ms + 1 ms per row, the tail is half as much again, and the SLO of 8 ms lies between
+ * those of one row. */
+static const struct drive_model uneven = {
+    .alpha_ns = TT_MS, .beta_ns = 5 * TT_MS, .slo_ns = 8 * TT_MS, .tail_percent = 150};
+
+static void open_uneven(struct drive *drive, const char *policy) {
+    struct drive_setup setup = {
+        .models = &uneven, .model_count = 1, .executors = 1, .policy = policy, .check = true};
+    drive_open(drive, &setup);
+}
+
+/* The centre decides which requests are hopeless. By the tail all would be, on an idle executor. */
+static void test_alone_by_the_centre(void **state) {
+    (void)state;
+    struct drive drive;
+    open_uneven(&drive, "adaptive");
+    drive_arrival(&drive, 0, 0);
+    for (int32_t i = 0; i < 4; i++) /* l(3) = 8 ms */
+        drive_arrival(&drive, 20 * TT_MS, 0);
+    drive_arrival(&drive, 40 * TT_MS, 0);
+    drive_arrival(&drive, 40 * TT_MS, 0)->deadline_at =
+        80 * TT_MS; /* nothing is gained by a drop */
+    drive_arrival(&drive, 60 * TT_MS, 0)->deadline_at = 66 * TT_MS - 1;
+    drive_run(&drive, TT_NEVER);
+    assert_int_equal(drive.task_count, 3);
+    static const int32_t counts[] = {1, 3, 2};
+    for (int32_t i = 0; i < 3; i++) {
+        assert_int_equal(drive.tasks[i].start_at, i * 20 * TT_MS);
+        assert_int_equal(drive.tasks[i].count, counts[i]);
+    }
+    assert_int_equal(drive.outcomes[4].ending, TT_ENDING_DROPPED); /* 2 ms too late after them */
+    assert_int_equal(drive.outcomes[7].ended_at, 60 * TT_MS);
+    assert_int_equal(drive.outcomes[7].reason, TT_DROP_DEADLINE);
+    assert_int_equal(drive_bad(&drive), 2);
+    drive_close(&drive);
+}
+
+/* Policies without minimum sizes that follow from the load decide by the tail. */
+static void test_alone_by_the_tail(void **state) {
+    (void)state;
+    struct drive drive;
+    open_uneven(&drive, "eager");
+    drive_arrival(&drive, 0, 0);
+    drive_arrival(&drive, 20 * TT_MS, 0)->deadline_at = 29 * TT_MS;
+    drive_run(&drive, TT_NEVER);
+    assert_int_equal(drive.task_count, 1);
+    assert_int_equal(drive.outcomes[0].reason, TT_DROP_DEADLINE);
+    assert_int_equal(drive.outcomes[1].ending, TT_ENDING_DONE);
+    drive_close(&drive);
+}
+
+/* Beyond capacity the minimum size decides on requests that are in time by the centre only: where
+ * fresh ones wait they are dropped. So batches stay large, but for what the tail takes. */
+static void test_minimum_sizes_by_the_tail(void **state) {
+    (void)state;
+    int32_t done[2] = {0};
+    for (int32_t i = 0; i < 2; i++) {
+        struct drive_model model = uneven;
+        model.slo_ns = 30 * TT_MS;
+        model.tail_percent = i == 0 ? 100 : 110;
+        struct drive_setup setup = {.models = &model,
+                                    .model_count = 1,
+                                    .executors = 1,
+                                    .policy = "deferred",
+                                    .check = true};
+        struct drive drive;
+        drive_open(&drive, &setup);
+        for (int32_t k = 0; k < 6000; k++) /* 2000/s, of which less than 800 can be served */
+            drive_arrival(&drive, k * TT_MS / 2, 0);
+        drive_run(&drive, TT_NEVER);
+        for (int32_t k = 2000; k < 6000; k++) {
+            bool is_done = drive.outcomes[k].ending == TT_ENDING_DONE;
+            assert_true(!is_done || drive.outcomes[k].ended_at <= drive.arrivals[k].deadline_at);
+            done[i] += is_done;
+        }
+        drive_close(&drive);
+    }
+    assert_true(10 * done[1] >= 9 * done[0]);
+}
+
 /* A burst, silence, and a single request long after: no timer runs in between, no request is
  * forgotten. */
 static void test_idle_asks_for_no_timer(void **state) {
@@ -671,6 +751,9 @@ int main(void) {
         cmocka_unit_test(test_adaptive_starts_at_once),
         cmocka_unit_test(test_adaptive_waits_by_load),
         cmocka_unit_test(test_adaptive_runs_small_batches),
+        cmocka_unit_test(test_alone_by_the_centre),
+        cmocka_unit_test(test_alone_by_the_tail),
+        cmocka_unit_test(test_minimum_sizes_by_the_tail),
         cmocka_unit_test(test_adaptive_merges_clients),
         cmocka_unit_test(test_idle_asks_for_no_timer),
         cmocka_unit_test(test_bad_options_are_named),

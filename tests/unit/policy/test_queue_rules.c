@@ -18,6 +18,7 @@ enum { MAX_REQUESTS = 64, BATCH = 8 };
 struct world {
     struct tt_mechanism mechanism;
     struct tt_profile *profile;
+    int64_t tail_ns[BATCH + 1];
     struct tt_step step;
     struct tt_step_model model;
     struct tt_queue_rule rules[3];
@@ -62,8 +63,8 @@ static void on_ended(void *context, int64_t now, struct tt_request *request, enu
     world->ended_count++;
 }
 
-/* False: the policy cannot serve a model of one step. */
-static void open_world(struct world *world, const char *policy) {
+/* With this tail of a run's time. */
+static void open_world_with(struct world *world, const char *policy, int64_t tail_ns) {
     struct tt_error why = {{0}};
     *world = (struct world){0};
     for (int i = 0; i < MAX_REQUESTS; i++)
@@ -80,6 +81,9 @@ static void open_world(struct world *world, const char *policy) {
     if (tt_policy_create(&world->mechanism, policy, &setup, &why))
         fail_msg("%s: %s", policy, why.text);
     assert_int_equal(tt_profile_new_linear(0, TAKES_NS, BATCH, &world->profile, &why), TT_OK);
+    for (int b = 1; b <= BATCH; b++)
+        world->tail_ns[b] = tail_ns;
+    world->profile->tail_ns = world->tail_ns;
     world->step = (struct tt_step){"whole", world->profile, TT_STEP_STATIC};
     world->model = (struct tt_step_model){.name = "m",
                                           .step_count = 1,
@@ -91,6 +95,10 @@ static void open_world(struct world *world, const char *policy) {
                                           .rules = world->rules};
     tt_mechanism_add_executor(&world->mechanism, 0, 0, 0);
     tt_mechanism_add_model(&world->mechanism, 0, 0, &world->model);
+}
+
+static void open_world(struct world *world, const char *policy) {
+    open_world_with(world, policy, TAKES_NS);
 }
 
 static void close_world(struct world *world) {
@@ -226,6 +234,30 @@ static void expiry(struct world *world, const char *policy) {
 static void test_expiry(void **state) {
     (void)state;
     every_policy(expiry);
+}
+
+/* The time left lies between the centre and the tail of a run. A policy that drops early may run
+ * the request, and those whose minimum size follows from the load do. */
+static void test_between_centre_and_tail(void **state) {
+    (void)state;
+    for (int32_t i = 0; i < tt_policy_count(); i++) {
+        const struct tt_policy_kind *kind = tt_policy_at(i);
+        struct world world;
+        print_message("%s\n", kind->name);
+        open_world_with(&world, kind->name, 2 * TAKES_NS);
+        arrive(&world, 0, TAKES_NS + TAKES_NS / 2, 0);
+        assert_int_equal(world.ended_at[0], kind->traits.drops_early ? -1 : 0);
+        decide(&world);
+        bool runs = strcmp(kind->name, "adaptive") == 0 || strcmp(kind->name, "deferred") == 0;
+        assert_int_equal(world.running_count, runs);
+        assert_int_equal(world.reason[0], runs ? TT_DROP_NONE : TT_DROP_DEADLINE);
+        arrive(&world, 1, TAKES_NS - 1, 0); /* hopeless for all */
+        assert_int_equal(world.reason[1], TT_DROP_DEADLINE);
+        if (runs)
+            finish(&world);
+        assert_int_equal(world.ended_at[0], 0);
+        close_world(&world);
+    }
 }
 
 /* With delay_late no request is dropped: a late one goes last, and is computed. */
@@ -367,9 +399,13 @@ static void test_compute_late(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_full_queue), cmocka_unit_test(test_expiry),
-        cmocka_unit_test(test_delay),      cmocka_unit_test(test_compute_late),
-        cmocka_unit_test(test_backlog),    cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_full_queue),
+        cmocka_unit_test(test_expiry),
+        cmocka_unit_test(test_between_centre_and_tail),
+        cmocka_unit_test(test_delay),
+        cmocka_unit_test(test_compute_late),
+        cmocka_unit_test(test_backlog),
+        cmocka_unit_test(test_turns),
         cmocka_unit_test(test_no_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
