@@ -24,8 +24,8 @@
  *     even if everything queued before it ran at its cheapest (core/backlog.h).
  *   - A request that waits for its first step is dropped once it could not be in time even
  *     alone. The policy is called as for a cancellation. Here as on arrival the tail of its run
- *     time counts, or the centre if the policy drops early: then the policy goes by the tail
- * itself, where another request gains by it.
+ *     time counts. If the policy drops early, the centre does: it goes by the tail itself, where
+ *     another request gains by it.
  *   - With early refusal (core/overload.h), under overload both happen as soon as it could not be
  *     in time in a batch of the size that serves the load. Not with `delay_late`.
  *   - With `delay_late` a request is not dropped for its deadline, neither here nor by the policy.
