@@ -17,10 +17,10 @@ static int64_t latest_in(const struct tt_mechanism *self, const struct tt_reques
     bool has_none = request->deadline_at == TT_NEVER && first_by_at == TT_NEVER;
     if (has_none || tt_waiting_rule(self, request)->compute_late)
         return TT_NEVER;
-    if (!self->traits->drops_early || request->deadline_at == TT_NEVER)
-        return tt_step_latest(model, request->deadline_at, first_by_at, rows, request->length);
     int64_t latest_at = tt_step_latest(model, TT_NEVER, first_by_at, rows, request->length);
-    int64_t run_ns = tt_profile_latency(model->whole, rows, request->length);
+    if (request->deadline_at == TT_NEVER)
+        return latest_at;
+    int64_t run_ns = tt_mechanism_run_ns(self, request->model, rows, request->length);
     return tt_instant_min(latest_at, request->deadline_at - run_ns);
 }
 

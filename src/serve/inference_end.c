@@ -155,16 +155,6 @@ static void say_first_word(struct sentence *sentence, const struct tt_inference 
     say(sentence, " ms or more");
 }
 
-/* How long it takes alone, by what decided on it: the centre, where a policy that drops early gave
- * it up for its deadline. */
-static int64_t alone_ns_of(const struct tt_inference *inference,
-                           const struct tt_mechanism *mechanism, enum tt_drop_reason reason) {
-    const struct tt_profile *whole = mechanism->models[inference->model->index]->whole;
-    return mechanism->traits->drops_early && reason == TT_DROP_DEADLINE
-               ? tt_profile_latency(whole, inference->rows, inference->length)
-               : tt_profile_tail(whole, inference->rows, inference->length);
-}
-
 static void say_dropped(struct sentence *sentence, const struct tt_inference *inference,
                         const struct tt_mechanism *mechanism, const struct tt_request *request,
                         int64_t now, enum tt_drop_reason reason) {
@@ -184,7 +174,10 @@ static void say_dropped(struct sentence *sentence, const struct tt_inference *in
         say(sentence, " ms");
         return;
     }
-    int64_t alone_ns = alone_ns_of(inference, mechanism, reason);
+    int32_t rows = inference->rows, length = inference->length;
+    int64_t alone_ns = reason == TT_DROP_DEADLINE
+                           ? tt_mechanism_run_ns(mechanism, model->index, rows, length)
+                           : tt_profile_tail(known->whole, rows, length);
     say(sentence, "): it would have missed its deadline of ");
     say_ms(sentence, inference->deadline_at - inference->since_at);
     if (!inference->request && reason == TT_DROP_EARLY) { /* on arrival */

@@ -520,9 +520,8 @@ static void test_alone_by_the_centre(void **state) {
     drive_arrival(&drive, 0, 0);
     for (int32_t i = 0; i < 4; i++) /* l(3) = 8 ms */
         drive_arrival(&drive, 20 * TT_MS, 0);
-    drive_arrival(&drive, 40 * TT_MS, 0);
-    drive_arrival(&drive, 40 * TT_MS, 0)->deadline_at =
-        80 * TT_MS; /* nothing is gained by a drop */
+    drive_arrival(&drive, 40 * TT_MS, 0); /* the next one would gain nothing by its end */
+    drive_arrival(&drive, 40 * TT_MS, 0)->deadline_at = 80 * TT_MS;
     drive_arrival(&drive, 60 * TT_MS, 0)->deadline_at = 66 * TT_MS - 1;
     drive_run(&drive, TT_NEVER);
     assert_int_equal(drive.task_count, 3);
