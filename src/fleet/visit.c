@@ -14,10 +14,11 @@
 #include <unistd.h>
 
 enum { HEAD_BYTES = 4, MAX_ANSWER_BYTES = 1 << 20, SEALED_BYTES = 16384 };
+enum { LOOK_MS = 50 }; /* the longest wait that counts whole */
 
 struct line {
     int fd;
-    int64_t until_at;
+    int64_t left_ns; /* of the time to wait */
     const struct tt_cluster_place *place;
     uint8_t bytes[2 * TT_HANDSHAKE_MAX_BYTES]; /* read and not taken yet */
     size_t count;
@@ -31,19 +32,24 @@ static enum tt_err fail(const struct line *self, struct tt_error *why) {
                    self->place->name, self->place->host, self->place->tcp_port, strerror(errno));
 }
 
-static enum tt_err wait_for(const struct line *self, short events, struct tt_error *why) {
-    for (;;) {
-        int64_t left_ns = self->until_at - tt_clock_now();
+/* While the machine stands still, the node cannot answer either: of such a time only a short wait
+ * counts. */
+static enum tt_err wait_for(struct line *self, short events, struct tt_error *why) {
+    while (self->left_ns > 0) {
+        int64_t left_ms = self->left_ns / TT_MS + 1, began_at = tt_clock_now();
         struct pollfd poll_fd = {.fd = self->fd, .events = events};
-        int ready = left_ns > 0 ? poll(&poll_fd, 1, (int)(left_ns / TT_MS) + 1) : 0;
+        int ready = poll(&poll_fd, 1, left_ms < LOOK_MS ? (int)left_ms : LOOK_MS);
+        int problem = errno;
+        int64_t took_ns = tt_clock_now() - began_at;
+        self->left_ns -= took_ns < LOOK_MS * TT_MS ? took_ns : LOOK_MS * TT_MS;
         if (ready > 0)
             return TT_OK;
-        if (ready == 0)
-            return tt_fail(TT_ERR_TIMEOUT, why, "%s at %s:%d does not answer", self->place->name,
-                           self->place->host, self->place->tcp_port);
-        if (errno != EINTR)
+        errno = problem;
+        if (ready < 0 && errno != EINTR)
             return fail(self, why);
     }
+    return tt_fail(TT_ERR_TIMEOUT, why, "%s at %s:%d does not answer", self->place->name,
+                   self->place->host, self->place->tcp_port);
 }
 
 static enum tt_err dial(struct line *self, struct tt_error *why) {
@@ -234,9 +240,8 @@ static enum tt_err talk(struct line *self, const char *line, struct tt_text *out
 
 enum tt_err tt_visit(const struct tt_visit *visit, const char *line, struct tt_text *out_answer,
                      struct tt_error *why) {
-    struct line self = {.fd = -1,
-                        .until_at = tt_clock_now() + visit->timeout_ns,
-                        .place = &visit->file->places[visit->number]};
+    struct line self = {
+        .fd = -1, .left_ns = visit->timeout_ns, .place = &visit->file->places[visit->number]};
     enum tt_err err = dial(&self, why);
     if (!err)
         err = establish(&self, visit->tls, why);

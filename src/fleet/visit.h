@@ -3,7 +3,8 @@
  * Lines: those about models (fleet/model_visits.h), "status", "drain", "drain EPOCH" (refused by a
  * node that obeys a later one), "promote", "placement ..." (fleet/placement_service.h), "scale ..."
  * (fleet/scaling_service.h). The answer is the node's state, the placement or the scaling as a JSON
- * object, or "error: " and a sentence. Blocks up to the timeout. Implemented in visit.c. */
+ * object, or "error: " and a sentence. Blocks up to the timeout; time in which this process stood
+ * still does not count. Implemented in visit.c. */
 #ifndef TT_FLEET_VISIT_H
 #define TT_FLEET_VISIT_H
 
@@ -18,7 +19,7 @@ struct tt_visit {
     const struct tt_cluster_key *key;
     const struct tt_cluster_tls *tls;
     struct tt_release release; /* of this program */
-    int64_t timeout_ns;        /* of the whole visit */
+    int64_t timeout_ns;        /* of all that it waits */
 };
 
 /* The answer is appended. Errors: UNAVAILABLE: no process is there, or it refused; TIMEOUT: it does

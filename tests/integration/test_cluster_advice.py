@@ -3,14 +3,17 @@
 import json
 import pathlib
 import re
+import signal
+import subprocess
 import sys
+import time
 import unittest
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
-from cluster_process import Clients, Cluster, await_true  # noqa: E402
+from cluster_process import PROGRAM, Clients, Cluster, await_true  # noqa: E402
 
 
 class AdviceTest(unittest.TestCase):
@@ -65,6 +68,20 @@ class AdviceTest(unittest.TestCase):
         cluster.kill(spare)
         cluster.processes[spare].process.wait()
         self.assertEqual(self.domains(), [])
+
+    def test_a_command_that_stood_still(self):
+        """As all processes of a machine may. That time is no silence of the node's."""
+        cluster = self.cluster
+        command = [PROGRAM, "cluster", "status", cluster.spec, "--json", "--timeout", "5"]
+        cluster.kill("b1", signal.SIGSTOP)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as status:
+            time.sleep(0.5)  # it waits for b1
+            status.send_signal(signal.SIGSTOP)
+            time.sleep(5.5)
+            cluster.kill("b1", signal.SIGCONT)
+            status.send_signal(signal.SIGCONT)
+            nodes = {node["name"]: node for node in json.loads(status.communicate(timeout=60)[0])["nodes"]}
+        self.assertEqual(nodes["b1"].get("pid"), cluster.processes["b1"].process.pid, nodes)
 
 
 if __name__ == "__main__":
