@@ -28,7 +28,7 @@ from server_process import free_port  # noqa: E402
 
 STEP = 'step { name: "%s" point { batch: 1 latency_ns: 50000 } point { batch: 64 latency_ns: 400000 } }\n'
 # Wide, so that on a busy machine no node is suspected.
-TIMES = "silence-ms 400\noverdue-ms 2000\nfetch-ms 2000\npatience-ms 5000\ngrace-ms 20000\n"
+TIMES = "silence-ms 1500\noverdue-ms 2000\nfetch-ms 2000\npatience-ms 5000\ngrace-ms 20000\n"
 EMULATED = """backend: "emulated" max_batch_size: 16
 input { name: "lengths" data_type: TYPE_INT32 dims: -1 }
 output { name: "output" data_type: TYPE_UINT8 dims: 1 }

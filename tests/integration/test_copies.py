@@ -69,8 +69,9 @@ class CopiesCase(unittest.TestCase):
 
     def copies(self, input_bytes):
         """Of each byte of an input, but for small pieces and the rest of the message. What the server copies as it starts and
-        ends does not count."""
-        return (self.copied(input_bytes, 12) - self.copied(input_bytes, 4)) / (8 * input_bytes)
+        ends does not count. The least of some tries: a part of a frame that came late is moved once more."""
+        least = [min(self.copied(input_bytes, requests) for _ in range(3)) for requests in (4, 12)]
+        return (least[1] - least[0]) / (8 * input_bytes)
 
     def test_a_message_in_one_frame(self):
         """From where it was received into the slot."""

@@ -12,7 +12,7 @@ sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
-from cluster_process import Cluster, await_true  # noqa: E402
+from cluster_process import STEADY, Cluster, await_true  # noqa: E402
 from etcd_process import Etcd, find_etcd  # noqa: E402
 
 
@@ -88,7 +88,7 @@ class EtcdTest(unittest.TestCase):
 
     def test_etcd_has_lost_its_data(self):
         """Members come again, and so does the highest epoch; requests notice nothing."""
-        cluster = self.begin(schedulers=2)
+        cluster = self.begin(schedulers=2, times=STEADY)
         self.await_members(*cluster.nodes)
         cluster.command("promote", cluster.spec)
         self.await_record()
@@ -103,7 +103,7 @@ class EtcdTest(unittest.TestCase):
 
     def test_a_lease_that_expired(self):
         """Its node lives, takes another one, and was used all the time."""
-        cluster = self.begin()
+        cluster = self.begin(times=STEADY)
         self.await_members(*cluster.nodes)
         for name in cluster.nodes:
             key = "tutti/test/members/" + name
