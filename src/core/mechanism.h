@@ -23,7 +23,7 @@
  *   - An arrival over its level's count is dropped at once. So is one that would miss its deadline
  *     even if everything queued before it ran at its cheapest (core/backlog.h).
  *   - A request that waits for its first step is dropped once it could not be in time even
- *     alone (tt_mechanism_run_ns). The policy is called as for a cancellation.
+ *     alone (tt_mechanism_goes_by_centre). The policy is called as for a cancellation.
  *   - With early refusal (core/overload.h), under overload both happen as soon as it could not be
  *     in time in a batch of the size that serves the load. Not with `delay_late`.
  *   - With `delay_late` a request is not dropped for its deadline, neither here nor by the policy.
@@ -290,14 +290,12 @@ static inline struct tt_task *tt_mechanism_oldest(const struct tt_mechanism *sel
 /* With rules: the minimum time that the requests waiting before this one take (core/backlog.h). The
  * request itself does not wait. */
 int64_t tt_mechanism_ahead_ns(const struct tt_mechanism *self, const struct tt_request *request);
-/* How long a run takes, as far as rules give up a request that would be late even alone: its tail.
- * Under a policy that drops early its centre, since that policy goes by the tail itself, where
- * another request gains by it. */
-static inline int64_t tt_mechanism_run_ns(const struct tt_mechanism *self, int32_t model,
-                                          int32_t rows, int32_t length) {
-    const struct tt_profile *whole = self->models[model]->whole;
-    return self->traits->drops_early ? tt_profile_latency(whole, rows, length)
-                                     : tt_profile_tail(whole, rows, length);
+/* Whether rules go by the centre of a run, not by its tail, when they give up a request that would
+ * be late even alone: an idle executor runs what is more likely in time than not. By the tail where
+ * others wait for their deadlines, and so gain by it. By the centre under a policy that drops
+ * early, which goes by the tail itself. `others`: the number of those that wait. */
+static inline bool tt_mechanism_goes_by_centre(const struct tt_mechanism *self, int32_t others) {
+    return others == 0 || self->traits->drops_early;
 }
 
 /* The deadline that the request arrived with, also after it was made late. Until its end. */

@@ -20,6 +20,7 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { TT_PROFILE_MAX_BATCH = 4096, TT_DEMAND_WHOLE = 1000000 };
@@ -92,6 +93,12 @@ static inline int64_t tt_profile_tail(const struct tt_profile *self, int32_t bat
     tt_assert(batch >= 0 && batch <= self->max_batch);
     int32_t row = self->length_count == 1 ? 0 : tt_profile_length_index(self, length);
     return self->tail_ns[(int64_t)row * (self->max_batch + 1) + batch];
+}
+
+static inline int64_t tt_profile_run(const struct tt_profile *self, int32_t batch, int32_t length,
+                                     bool by_centre) {
+    return by_centre ? tt_profile_latency(self, batch, length)
+                     : tt_profile_tail(self, batch, length);
 }
 
 /* Share of the device that `batch` rows (1 .. max_batch) at `length` occupy, in millionths. */

@@ -133,12 +133,14 @@ static inline int64_t tt_step_first_ns(const struct tt_step_model *self, int32_t
 }
 
 /* The last instant at which a batch may start so that a request in it has its first token by
- * `first_by_at` and ends by `deadline_at`; TT_NEVER: neither is given. */
+ * `first_by_at`, by the tail, and ends by `deadline_at`, by the centre or the tail; TT_NEVER:
+ * neither is given. */
 static inline int64_t tt_step_latest(const struct tt_step_model *self, int64_t deadline_at,
-                                     int64_t first_by_at, int32_t rows, int32_t length) {
+                                     int64_t first_by_at, int32_t rows, int32_t length,
+                                     bool by_centre) {
     int64_t latest_at = TT_NEVER;
     if (deadline_at != TT_NEVER)
-        latest_at = deadline_at - tt_profile_tail(self->whole, rows, length);
+        latest_at = deadline_at - tt_profile_run(self->whole, rows, length, by_centre);
     if (first_by_at != TT_NEVER)
         latest_at = tt_instant_min(latest_at, first_by_at - tt_step_first_ns(self, rows, length));
     return latest_at;

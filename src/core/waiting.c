@@ -10,22 +10,24 @@ int32_t *tt_waiting_count(const struct tt_mechanism *self, const struct tt_reque
                           request->priority];
 }
 
+/* `others`: the number of other requests that wait for their deadlines. */
 static int64_t latest_in(const struct tt_mechanism *self, const struct tt_request *request,
-                         int32_t rows) {
+                         int32_t rows, int32_t others) {
     const struct tt_step_model *model = self->models[request->model];
     int64_t first_by_at = tt_request_first_by(request, &model->tokens);
     bool has_none = request->deadline_at == TT_NEVER && first_by_at == TT_NEVER;
     if (has_none || tt_waiting_rule(self, request)->compute_late)
         return TT_NEVER;
-    int64_t latest_at = tt_step_latest(model, TT_NEVER, first_by_at, rows, request->length);
-    if (request->deadline_at == TT_NEVER)
-        return latest_at;
-    int64_t run_ns = tt_mechanism_run_ns(self, request->model, rows, request->length);
-    return tt_instant_min(latest_at, request->deadline_at - run_ns);
+    return tt_step_latest(model, request->deadline_at, first_by_at, rows, request->length,
+                          tt_mechanism_goes_by_centre(self, others));
+}
+
+static int32_t others_of(const struct tt_mechanism *self, const struct tt_request *request) {
+    return self->latest.count - request->waits;
 }
 
 int64_t tt_waiting_latest_alone(const struct tt_mechanism *self, const struct tt_request *request) {
-    return latest_in(self, request, request->rows);
+    return latest_in(self, request, request->rows, others_of(self, request));
 }
 
 /* The batch that the request must share, of at most `limit` rows; its own rows at least. */
@@ -41,7 +43,8 @@ static int32_t shared_rows(const struct tt_mechanism *self, const struct tt_requ
 }
 
 int64_t tt_waiting_latest(const struct tt_mechanism *self, const struct tt_request *request) {
-    return latest_in(self, request, shared_rows(self, request, *tt_waiting_count(self, request)));
+    int32_t rows = shared_rows(self, request, *tt_waiting_count(self, request));
+    return latest_in(self, request, rows, others_of(self, request));
 }
 
 void tt_waiting_look_again(struct tt_mechanism *self, int64_t now,
@@ -58,7 +61,8 @@ void tt_waiting_look_again(struct tt_mechanism *self, int64_t now,
 /* Counts a request that is not late, and watches its latest start. */
 static void enter_line(struct tt_mechanism *self, const struct tt_request *request) {
     tt_backlog_begin(&self->backlog, tt_mechanism_prior(self, request->model), request);
-    int64_t latest_at = latest_in(self, request, shared_rows(self, request, INT32_MAX));
+    /* Others may come, so it is looked at as early as they would have it given up. */
+    int64_t latest_at = latest_in(self, request, shared_rows(self, request, INT32_MAX), 1);
     if (latest_at != TT_NEVER)
         tt_heap_set(&self->latest, (int32_t)request->handle.index, latest_at, 0);
 }

@@ -174,8 +174,8 @@ int64_t tt_queues_duration(const struct tt_queues *self, int32_t model, int32_t 
 static int64_t latest_alone(const struct tt_queues *self, const struct tt_request *request) {
     const struct tt_step_model *model = self->domain->models[request->model];
     int64_t first_by_at = tt_request_first_by(request, &model->tokens);
-    int64_t latest_at =
-        tt_step_latest(model, request->deadline_at, first_by_at, request->rows, request->length);
+    int64_t latest_at = tt_step_latest(model, request->deadline_at, first_by_at, request->rows,
+                                       request->length, self->waiting == 1);
     return latest_at == TT_NEVER ? TT_NEVER
                                  : latest_at - tt_network_delay_of(self->delay, request->rows);
 }
@@ -199,20 +199,32 @@ static void head_changed(struct tt_queues *self, int32_t model) {
         tt_heap_remove(&self->hopeless, model);
 }
 
+/* A single request waits now, or no longer: what is hopeless changes for at most two heads. */
+static void find_hopeless_again(struct tt_queues *self) {
+    for (int32_t i = 0; self->drops && i < self->heads.count; i++)
+        head_changed(self, self->heads.entries[i].id);
+}
+
 void tt_queues_put(struct tt_queues *self, struct tt_request *request) {
     tt_assert(request->state == TT_REQUEST_QUEUED);
     struct tt_fifo *fifo = &self->fifos[request->model];
     tt_fifo_insert(fifo, request);
+    self->waiting++;
     if (tt_fifo_first(fifo) == request)
         head_changed(self, request->model);
+    if (self->waiting == 2)
+        find_hopeless_again(self);
 }
 
 void tt_queues_take(struct tt_queues *self, struct tt_request *request) {
     struct tt_fifo *fifo = &self->fifos[request->model];
     bool was_head = tt_fifo_first(fifo) == request;
     tt_fifo_remove(fifo, request);
+    self->waiting--;
     if (was_head)
         head_changed(self, request->model);
+    if (self->waiting == 1)
+        find_hopeless_again(self);
 }
 
 void tt_queues_executor_freed(struct tt_queues *self, int32_t executor) {
@@ -282,6 +294,8 @@ struct tt_batch tt_queues_prefix(const struct tt_queues *self, const struct tt_f
         if (grown.deadline_at != TT_NEVER) {
             grown.latest_at = grown.deadline_at -
                               tt_queues_duration(self, first->model, grown.rows, grown.length);
+            if (grown.latest_at < start_at && self->waiting == 1) /* it is not hopeless yet */
+                grown.latest_at = latest_alone(self, r);
             if (grown.latest_at < start_at)
                 break;
         }
@@ -335,8 +349,11 @@ void tt_queues_run(struct tt_queues *self, struct tt_mechanism *actions, int32_t
         run_piece(fifo, actions, batch);
     else
         run_each(fifo, actions, batch);
+    self->waiting -= batch->count;
     if (was_head)
         head_changed(self, batch->model);
+    if (self->waiting == 1)
+        find_hopeless_again(self);
     tt_heap_remove(&self->idle, executor);
     tt_mechanism_run_commit(actions,
                             tt_queues_arrives_at(self, actions->now, executor, batch->rows));
@@ -346,12 +363,17 @@ void tt_queues_check(const struct tt_queues *self) {
     tt_heap_check(&self->heads);
     tt_heap_check(&self->hopeless);
     tt_idle_check(&self->idle, self->domain, self->ahead);
+    int32_t waiting = 0;
     for (int32_t m = 0; m < self->domain->model_capacity; m++) {
         const struct tt_fifo *fifo = &self->fifos[m];
         tt_fifo_check(fifo, m);
+        waiting += fifo->count;
         const struct tt_request *head = tt_fifo_first(fifo);
         tt_assert(tt_heap_contains(&self->heads, m) == (head != NULL));
         tt_assert(!head || tt_heap_key(&self->heads, m) == head->number);
-        tt_assert(tt_heap_contains(&self->hopeless, m) == (hopeless_after(self, head) != TT_NEVER));
+        int64_t latest_at = hopeless_after(self, head);
+        tt_assert(tt_heap_contains(&self->hopeless, m) == (latest_at != TT_NEVER));
+        tt_assert(latest_at == TT_NEVER || tt_heap_key(&self->hopeless, m) == latest_at);
     }
+    tt_assert(waiting == self->waiting);
 }

@@ -5,7 +5,9 @@
  * removes it when it is dropped or cancelled. _run removes it when it runs. _finished puts it back
  * if its task was aborted or if it jumped to another step.
  *
- * A request is *hopeless* if it would miss its deadline even if it started alone now.
+ * A request is *hopeless* if it would miss its deadline even if it started alone now: by the tail
+ * of its run where others wait, which gain by its drop; by the centre if it is the only one that
+ * waits, since an idle executor runs what is more likely in time than not.
  *
  * Three indexed heaps follow the queues, so that no decision scans what did not change:
  * - heads: models with a queue, keyed by the arrival number of the head;
@@ -75,6 +77,7 @@ struct tt_queues {
     int64_t ahead; /* executors with at most this many tasks count as idle; 0 unless the policy sets
                       it at creation; -1: none does, and the policy keeps a set of its own */
     struct tt_fifo *fifos; /* [model_capacity] */
+    int32_t waiting;       /* requests of all queues */
     struct tt_late_order late;
     struct tt_heap heads, hopeless, idle;
 };

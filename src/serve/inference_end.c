@@ -175,9 +175,9 @@ static void say_dropped(struct sentence *sentence, const struct tt_inference *in
         return;
     }
     int32_t rows = inference->rows, length = inference->length;
-    int64_t alone_ns = reason == TT_DROP_DEADLINE
-                           ? tt_mechanism_run_ns(mechanism, model->index, rows, length)
-                           : tt_profile_tail(known->whole, rows, length);
+    bool by_centre = reason == TT_DROP_DEADLINE &&
+                     tt_mechanism_goes_by_centre(mechanism, mechanism->latest.count);
+    int64_t alone_ns = tt_profile_run(known->whole, rows, length, by_centre);
     say(sentence, "): it would have missed its deadline of ");
     say_ms(sentence, inference->deadline_at - inference->since_at);
     if (!inference->request && reason == TT_DROP_EARLY) { /* on arrival */

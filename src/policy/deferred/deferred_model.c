@@ -310,10 +310,10 @@ static bool fits(const int64_t *latency, const struct moment *t, int32_t rows,
                  int64_t deadline_at) {
     return start_of(t, rows) + latency[rows] <= deadline_at;
 }
-/* If not, the request is hopeless. */
+/* If not, the request is hopeless: by the tail where others wait, which gain by its drop. */
 static bool fits_alone(const struct tt_deferred_queue *q, const struct moment *t,
                        const struct tt_ticket *ticket) {
-    const int64_t *latency = q->alone_by_centre ? q->centre : q->latency;
+    const int64_t *latency = q->alone_by_centre || q->count == 1 ? q->centre : q->latency;
     return fits(latency, t, ticket->rows, ticket->deadline_at);
 }
 /* By what a batch behind this head, which is not hopeless, is in time. */

@@ -537,17 +537,20 @@ static void test_alone_by_the_centre(void **state) {
     drive_close(&drive);
 }
 
-/* Policies without minimum sizes that follow from the load decide by the tail. */
+/* Policies without minimum sizes that follow from the load decide by the tail where others wait. */
 static void test_alone_by_the_tail(void **state) {
     (void)state;
     struct drive drive;
     open_uneven(&drive, "eager");
-    drive_arrival(&drive, 0, 0);
+    drive_arrival(&drive, 0, 0); /* no request gains by its drop */
+    drive_arrival(&drive, 20 * TT_MS, 0);
     drive_arrival(&drive, 20 * TT_MS, 0)->deadline_at = 29 * TT_MS;
     drive_run(&drive, TT_NEVER);
-    assert_int_equal(drive.task_count, 1);
-    assert_int_equal(drive.outcomes[0].reason, TT_DROP_DEADLINE);
-    assert_int_equal(drive.outcomes[1].ending, TT_ENDING_DONE);
+    assert_int_equal(drive.task_count, 2);
+    assert_int_equal(drive.outcomes[0].ended_at, 6 * TT_MS);
+    assert_int_equal(drive.outcomes[1].ended_at, 20 * TT_MS);
+    assert_int_equal(drive.outcomes[1].reason, TT_DROP_DEADLINE);
+    assert_int_equal(drive.outcomes[2].ended_at, 26 * TT_MS);
     drive_close(&drive);
 }
 

@@ -148,6 +148,39 @@ static void the_lost_are_dropped_only_when_asked(void **state) {
     }
 }
 
+/* The time left from the end of the first batch on lies between l(1), 6 ms, and its tail, 9 ms. */
+static void the_centre_decides_for_one_that_waits_alone(void **state) {
+    (void)state;
+    const struct drive_model uncertain = {.alpha_ns = TT_MS,
+                                          .beta_ns = 5 * TT_MS,
+                                          .slo_ns = 50 * TT_MS,
+                                          .max_batch = 8,
+                                          .tail_percent = 150};
+    const struct tt_option option = {"drop", "deadline"};
+    enum { ALONE, NOT_ALONE, ALONE_AGAIN };
+    for (int it = ALONE; it <= ALONE_AGAIN; it++) {
+        struct drive_setup setup = {.models = &uncertain,
+                                    .model_count = 1,
+                                    .executors = 1,
+                                    .policy = "window",
+                                    .options = &option,
+                                    .option_count = 1,
+                                    .check = true};
+        struct drive drive;
+        drive_open(&drive, &setup);
+        drive_arrival(&drive, 0, 0);
+        drive_arrival(&drive, TT_MS, 0)->deadline_at = 13 * TT_MS;
+        if (it != ALONE)
+            drive_arrival(&drive, 2 * TT_MS, 0)->cancel_at =
+                it == ALONE_AGAIN ? 3 * TT_MS : TT_NEVER;
+        drive_run(&drive, TT_NEVER);
+        bool is_dropped = it == NOT_ALONE;
+        assert_int_equal(drive.outcomes[1].ending, is_dropped ? TT_ENDING_DROPPED : TT_ENDING_DONE);
+        assert_int_equal(drive.outcomes[1].ended_at, is_dropped ? 4 * TT_MS + 1 : 12 * TT_MS);
+        drive_close(&drive);
+    }
+}
+
 static int64_t padded_duration(void *context, const struct tt_task *task, int64_t planned_ns) {
     int32_t *most = context;
     assert_true(planned_ns > 0);
@@ -190,6 +223,7 @@ int main(void) {
         cmocka_unit_test(rows_stay_together_and_same_length_skips),
         cmocka_unit_test(models_take_turns_or_go_by_age),
         cmocka_unit_test(the_lost_are_dropped_only_when_asked),
+        cmocka_unit_test(the_centre_decides_for_one_that_waits_alone),
         cmocka_unit_test(a_padded_batch_is_always_full),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
