@@ -2,7 +2,6 @@
 """D4: a convolutional network in three stages, computed by ONNX Runtime under `diversity` with `ahead: on`: by threads, and on the streams
 of the host device and of a GPU's stand-in. Every answer is what the request gets when it is alone. The server's own trace shows that stages were decided before the stages that feed them had ended, that
 they began after those, and that stages of different batches overlapped. The recording replays to the same decisions."""
-import concurrent.futures
 import http.client
 import itertools
 import json
@@ -24,7 +23,7 @@ from plain_client import Server, get  # noqa: E402
 
 SEED = int(os.environ.get("TUTTI_SEED", "4"))
 TUTTI = os.environ["TUTTI_PROGRAM"]
-CLIENTS, REQUESTS, KINDS, STAGES, MOST_ROUNDS = 6, 20, 8, 3, 8
+CLIENTS, REQUESTS, KINDS, STAGES, MOST_ROUNDS = 12, 10, 8, 3, 20
 STANDIN = pathlib.Path(TUTTI).resolve().parent / "tests" / "standin"
 GPU = {
     "TUTTI_CUDA_DRIVER": str(STANDIN / "cuda_standin.so"),
@@ -45,18 +44,23 @@ def bodies():
         yield json.dumps({"inputs": [{"name": "image", "shape": [1, 3, 32, 32], "datatype": "FP32", "data": data}]})
 
 
-def ask(client, model, body):
-    client.request("POST", f"/v2/models/{model}/infer", body)
+def send(client, body):
+    client.request("POST", "/v2/models/cnn/infer", body)
+
+
+def receive(client):
     answer = client.getresponse()
     text = answer.read()
     if answer.status != 200:
-        raise AssertionError(f"{model}: {answer.status} {text!r}")
+        raise AssertionError(f"{answer.status} {text!r}")
     return json.loads(text)["outputs"][0]["data"]
 
 
 class StagesAhead:
     device, environment = "", {}
-    compares_clocks_s = None  # how often a GPU's clock is compared with the host's: only across that two instants may be out of order
+    # How often a GPU's clock is compared with the host's: across that two instants may be out of order. And how wrong that may be
+    # on a busy machine: a batch begins by the host's clock, and ends by the GPU's.
+    compares_clocks_s, error_us = None, 1
 
     @classmethod
     def setUpClass(cls):
@@ -89,10 +93,10 @@ class StagesAhead:
             self.assertEqual([e["args"]["requests"] for e in first], [e["args"]["requests"] for e in second])
             for before, after in zip(first, second):
                 self.assertEqual((before["args"]["outcome"], after["args"]["outcome"]), ("done", "done"))
-                disordered += after["ts"] < before["ts"] + before["dur"] - 1  # whole us
+                disordered += after["ts"] < before["ts"] + before["dur"] - self.error_us
                 ahead += after["ts"] - after["args"]["decided_us_before"] < before["ts"] + before["dur"] - 1
         span_s = (max(e["ts"] + e["dur"] for e in batches) - min(e["ts"] for e in batches)) / 1e6
-        comparisons = int(span_s / self.compares_clocks_s) if self.compares_clocks_s else 0
+        comparisons = 1 + int(span_s / self.compares_clocks_s) if self.compares_clocks_s else 0
         self.assertLessEqual(disordered, CLIENTS * comparisons)  # a batch in flight has at most one such pair
         self.assertEqual(sum(e["args"]["requests"] for e in stages[0]), requests)
         overlaps = sum(
@@ -105,28 +109,33 @@ class StagesAhead:
     def test_answers_order_and_replay(self):
         print(f"TUTTI_SEED={SEED}")
         made = list(bodies())
-        client = http.client.HTTPConnection(self.server.address, timeout=60)
-        alone = [ask(client, "cnn", body) for body in made]
-        client.close()
+        prng = random.Random(SEED)
+        clients = [http.client.HTTPConnection(self.server.address, timeout=60) for _ in range(CLIENTS)]
+        alone = []
+        for body in made:
+            send(clients[0], body)
+            alone.append(receive(clients[0]))
 
-        def keep_asking(number):
-            prng, client = random.Random(f"{SEED} {number}"), http.client.HTTPConnection(self.server.address, timeout=60)
-            for _ in range(REQUESTS):
-                kind = prng.randrange(KINDS)
-                answer = ask(client, "cnn", made[kind])
+        def ask_at_once():
+            """All clients send before the first one reads, so that several batches are there at a time."""
+            kinds = [prng.randrange(KINDS) for _ in clients]
+            for client, kind in zip(clients, kinds):
+                send(client, made[kind])
+            for client, kind in zip(clients, kinds):
+                answer = receive(client)
                 if max(abs(a - b) for a, b in zip(answer, alone[kind])) > 1e-4 * max(1, max(map(abs, alone[kind]))):
                     raise AssertionError(f"request {kind} of seed {SEED}: another answer than alone")
-            client.close()
 
         sent, ahead, overlaps = KINDS, 0, 0
         for _ in range(MOST_ROUNDS):
-            with concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool:
-                for done in [pool.submit(keep_asking, number) for number in range(CLIENTS)]:
-                    done.result()
+            for _ in range(REQUESTS):
+                ask_at_once()
             sent += CLIENTS * REQUESTS
             ahead, overlaps = self.check_trace(self.batches(), sent)
             if ahead and overlaps:
                 break
+        for client in clients:
+            client.close()
         self.assertGreater(ahead, 0)
         self.assertGreater(overlaps, 0)
         self.assertEqual(self.server.end(signal.SIGTERM), 0, self.server.said())
@@ -147,7 +156,7 @@ class OnHostDevice(StagesAhead, unittest.TestCase):
 
 @needing("onnx")
 class OnGpu(StagesAhead, unittest.TestCase):
-    device, environment, compares_clocks_s = "device { kind: CUDA }", GPU, 8
+    device, environment, compares_clocks_s, error_us = "device { kind: CUDA }", GPU, 8, 500
 
 
 if __name__ == "__main__":
