@@ -95,6 +95,7 @@ static inline int64_t tt_profile_tail(const struct tt_profile *self, int32_t bat
     return self->tail_ns[(int64_t)row * (self->max_batch + 1) + batch];
 }
 
+/* The centre or the tail of it. */
 static inline int64_t tt_profile_run(const struct tt_profile *self, int32_t batch, int32_t length,
                                      bool by_centre) {
     return by_centre ? tt_profile_latency(self, batch, length)

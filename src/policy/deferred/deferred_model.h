@@ -170,8 +170,8 @@ struct tt_deferred_queue {
     /* l, indexed by rows: the tail for what must be in time, the centre for when it ends. */
     const int64_t *latency, *centre;
     int32_t skipped, skipped_rows;
-    int32_t skipped_min_size; /* the minimum size for which heads were skipped */
-    bool alone_by_centre;     /* it decides which requests are hopeless, also where others wait */
+    int32_t skipped_min_size;    /* the minimum size for which heads were skipped */
+    bool alone_by_centre;        /* the centre decides what is hopeless, also where others wait */
     struct tt_list_node *cursor; /* the first ticket that is not skipped; NULL: the head */
     int32_t min_size, grain;     /* grain: ceil(2 beta / alpha) */
     int32_t hint;                /* the size found last, at which the next search starts */
