@@ -16,9 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
 import net_namespaces  # noqa: E402
-from cluster_process import PROGRAM, STEADY, Clients, Cluster, await_true  # noqa: E402
-
-SILENCE_S = 1.5  # as cluster_process.TIMES has it
+from cluster_process import PROGRAM, SILENCE_S, STEADY, Clients, Cluster, await_true  # noqa: E402
 
 
 class Apart(Cluster):

@@ -59,7 +59,7 @@ def receive(client):
 class StagesAhead:
     device, environment = "", {}
     # How often a GPU's clock is compared with the host's: across that two instants may be out of order. And how wrong that may be
-    # on a busy machine: a batch begins by the host's clock, and ends by the GPU's.
+    # on a busy machine: an instant of the GPU's is taken for the host's end of the task where it seems to be later.
     compares_clocks_s, error_us = None, 1
 
     @classmethod

@@ -30,10 +30,12 @@ input { name: "x" data_type: TYPE_FP32 dims: 4 }
 input { name: "label" data_type: TYPE_STRING dims: 1 }
 output { name: "y" data_type: TYPE_FP32 dims: 4 }
 """
+OTHER_TIMES = "overdue-ms 400\nfetch-ms 1000\npatience-ms 10000\ngrace-ms 10000\nvacancy-ms 60000\n"
 # Wide, so that a busy machine causes no takeover by itself. A cluster starts after a silence.
-TIMES = "silence-ms 1500\noverdue-ms 400\nfetch-ms 1000\npatience-ms 10000\ngrace-ms 10000\nvacancy-ms 60000\n"
+SILENCE_S = 1.5
+TIMES = "silence-ms %d\n" % (1000 * SILENCE_S) + OTHER_TIMES
 # For a test that shows that something causes no takeover, and needs none from silence.
-STEADY = TIMES.replace("silence-ms 1500", "silence-ms 6000")
+STEADY = "silence-ms 6000\n" + OTHER_TIMES
 
 
 class Cluster:
