@@ -266,13 +266,13 @@ static bool run_of(struct tt_belief *self, const struct tt_task *task, struct ru
     bool by_cells = task->items[0].subgraph != NULL;
     int32_t first = task->first_step, last = task->last_step_done;
     bool ended = task->outcome == TT_OUTCOME_DONE || task->outcome == TT_OUTCOME_PREEMPTED;
-    if (!ended || task->started_at < 0 || task->ended_at <= task->started_at || last < first ||
-        (self->has_blocks && !by_cells))
+    if (!ended || task->started_at < 0 || task->ended_at - task->lost_ns <= task->started_at ||
+        last < first || (self->has_blocks && !by_cells))
         return false;
     int32_t rows = tt_task_computed_rows(task);
     bool whole = !by_cells && first == 0 && last == self->prior->step_count - 1;
     bool has_lengths = false;
-    *out_run = (struct run){.took_ns = task->ended_at - task->started_at};
+    *out_run = (struct run){.took_ns = task->ended_at - task->started_at - task->lost_ns};
     int32_t from = whole ? self->unit_count - 1 : first, to = whole ? from : last;
     if (self->unit_count == 1)
         from = to = 0;

@@ -12,17 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *tt_drop_reason_name(enum tt_drop_reason reason) {
-    switch (reason) {
-    case TT_DROP_NONE: return "";
-    case TT_DROP_DEADLINE: return "deadline";
-    case TT_DROP_EARLY: return "early";
-    case TT_DROP_QUEUE_FULL: return "queue_full";
-    case TT_DROP_WITHDRAWN: return "withdrawn";
-    }
-    return "unknown";
-}
-
 static enum tt_err executor_init(struct tt_executor *executor,
                                  const struct tt_mechanism_options *options) {
     executor->depth = options->depth;
@@ -70,6 +59,8 @@ enum tt_err tt_mechanism_init(struct tt_mechanism *self, const struct tt_mechani
         made = made && self->beliefs;
     }
     enum tt_err err = made ? TT_OK : TT_ERR_NO_MEMORY;
+    if (!err)
+        err = tt_sharing_init(&self->sharing, options->executor_capacity);
     for (int32_t i = 0; !err && i < options->executor_capacity; i++)
         err = executor_init(&self->executors[i], options);
     if (!err && options->has_rules) {
@@ -115,6 +106,7 @@ void tt_mechanism_fini(struct tt_mechanism *self) {
     for (int32_t m = 0; self->beliefs && m < self->model_capacity; m++)
         tt_belief_free(self->beliefs[m]);
     free((void *)self->beliefs);
+    tt_sharing_fini(&self->sharing);
     free(self->delays);
     free(self->executors);
     free(self->models);
@@ -620,6 +612,7 @@ void tt_mechanism_finished(struct tt_mechanism *self, int64_t now, struct tt_tas
     tt_assert(task->outcome != TT_OUTCOME_DONE || task->last_step_done == task->last_step);
     tt_assert(task->after == NULL);
     NOTIFY(self, .kind = TT_EVENT_FINISHED, .task = task);
+    task->lost_ns = tt_sharing_end(&self->sharing, now, task->executor);
     if (self->beliefs)
         learn(self, now, task);
     if (self->delays && tt_mechanism_delays_learn(self, task))
@@ -627,6 +620,9 @@ void tt_mechanism_finished(struct tt_mechanism *self, int64_t now, struct tt_tas
     executor->oldest = executor->oldest + 1 == executor->depth ? 0 : executor->oldest + 1;
     executor->queued--;
     executor->stopping = false;
+    if (executor->queued > 0)
+        tt_sharing_begin(&self->sharing, now, &executor->tasks[executor->oldest],
+                         self->models[executor->tasks[executor->oldest].model]);
     bool by_cells = task->items[0].subgraph != NULL;
     if (by_cells)
         settle_cells(self, task);
@@ -707,6 +703,7 @@ void tt_mechanism_add_executor(struct tt_mechanism *self, int64_t now, int32_t e
     e->state = TT_EXECUTOR_UP;
     self->executors_up++;
     tt_mechanism_delays_seat(self, executor, device);
+    tt_sharing_seat(&self->sharing, now, executor, device);
     tell_executor(self, now, executor, TT_CHANGE_ADDED);
 }
 
@@ -715,6 +712,7 @@ void tt_mechanism_move_executor(struct tt_mechanism *self, int64_t now, int32_t 
     advance(self, now);
     tt_assert(self->executors[executor].state != TT_EXECUTOR_GONE);
     tt_mechanism_delays_seat(self, executor, device);
+    tt_sharing_seat(&self->sharing, now, executor, device);
     NOTIFY(self, .kind = TT_EVENT_EXECUTOR, .index = executor, .change = TT_CHANGE_MOVED);
     if (self->delays)
         tell_executor(self, now, executor, TT_CHANGE_BELIEF);
@@ -955,7 +953,8 @@ void tt_mechanism_run_commit(struct tt_mechanism *self, int64_t start_at) {
     task->number = self->runs++;
     task->dispatched_at = self->now;
     task->start_at = start_at > self->now ? start_at : self->now;
-    self->executors[task->executor].queued++;
+    if (++self->executors[task->executor].queued == 1)
+        tt_sharing_begin(&self->sharing, self->now, task, self->models[task->model]);
     NOTIFY(self, .kind = TT_EVENT_RUN, .task = task);
     self->carrier.start(self->carrier.context, self->now, task);
 }

@@ -62,17 +62,9 @@
 #include "core/network_delay.h"
 #include "core/overload.h"
 #include "core/policy_traits.h"
+#include "core/sharing.h"
 #include "core/step_model.h"
 #include "core/task.h"
-
-enum tt_drop_reason {
-    TT_DROP_NONE,
-    TT_DROP_DEADLINE,   /* cannot meet its deadline any more */
-    TT_DROP_EARLY,      /* given up so that requests behind it meet theirs */
-    TT_DROP_QUEUE_FULL, /* its model's queue limit */
-    TT_DROP_WITHDRAWN,  /* its model is going away */
-};
-const char *tt_drop_reason_name(enum tt_drop_reason reason);
 
 enum tt_executor_state {
     TT_EXECUTOR_GONE, /* not there (yet, or any more) */
@@ -119,6 +111,7 @@ struct tt_mechanism {
     int32_t model_capacity, executor_capacity;
     const struct tt_step_model **models; /* [model_capacity]: as believed; NULL: no such model */
     struct tt_belief **beliefs;          /* [model_capacity]; NULL: policies believe profiles */
+    struct tt_sharing sharing;
     struct tt_lateness lateness;
     struct tt_delay_estimate *delays;      /* [executor_capacity], by `network`; NULL: not learnt */
     struct tt_network_delay longest_delay; /* of all executors that are up; -1: none is */

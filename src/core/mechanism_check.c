@@ -46,6 +46,7 @@ void tt_mechanism_check(const struct tt_mechanism *self) {
     }
     tt_assert(here == self->requests.in_use);
     check_kept_rows(self);
+    tt_sharing_check(&self->sharing);
     if (self->waiting) {
         int64_t waiting = 0;
         for (int32_t i = 0; i < self->model_capacity * (TT_QUEUE_MAX_LEVELS + 1); i++) {

@@ -193,6 +193,8 @@ enum tt_err tt_profile_new_points(const struct tt_profile_point *points, int32_t
         while (end < count && sorted[end].length == sorted[i].length)
             end++;
         self->lengths[row] = sorted[i].length;
+        for (int32_t k = i; k < end; k++)
+            self->knows_demand = self->knows_demand || sorted[k].demand_ppm > 0;
         fill_row(self, row, sorted + i, end - i);
         if (row == 0)
             fit_line(self, sorted, end);
@@ -228,6 +230,7 @@ static enum tt_err check_row(const struct tt_profile *table, int32_t row, struct
 static void copy_summary(struct tt_profile *to, const struct tt_profile *from) {
     to->alpha_ns = from->alpha_ns;
     to->beta_ns = from->beta_ns;
+    to->knows_demand = from->knows_demand;
     to->static_bytes = from->static_bytes;
     to->dynamic_bytes = from->dynamic_bytes;
 }
@@ -333,6 +336,7 @@ enum tt_err tt_profile_new_shared(const struct tt_profile *self, int32_t tasks,
                 latency_of_rows(self->latency_ns + first, self->max_batch, (int64_t)tasks * b);
     }
     shared->alpha_ns *= tasks;
+    shared->knows_demand = false; /* it is about tasks below */
     *out_profile = shared;
     return TT_OK;
 }

@@ -33,6 +33,7 @@ struct tt_profile {
     int64_t *latency_ns;  /* [length_count][max_batch + 1]; entry 0 is 0 */
     int64_t *tail_ns;     /* as latency_ns, never below it */
     int32_t *demand_ppm;  /* [length_count][max_batch + 1]; 1 .. TT_DEMAND_WHOLE */
+    bool knows_demand; /* it was given or measured; else every batch counts as the whole device */
     int64_t alpha_ns, beta_ns;
     /* Of the model on a device: its weights, and what a run needs beside them; 0: not known. */
     int64_t static_bytes, dynamic_bytes;

@@ -5,6 +5,17 @@
 
 #include <stdlib.h>
 
+const char *tt_drop_reason_name(enum tt_drop_reason reason) {
+    switch (reason) {
+    case TT_DROP_NONE: return "";
+    case TT_DROP_DEADLINE: return "deadline";
+    case TT_DROP_EARLY: return "early";
+    case TT_DROP_QUEUE_FULL: return "queue_full";
+    case TT_DROP_WITHDRAWN: return "withdrawn";
+    }
+    return "unknown";
+}
+
 static enum tt_err pool_reserve(struct tt_request_pool *self) {
     if (!TT_ARRAY_RESERVE(self->chunks, &self->chunk_capacity, self->chunk_count + 1))
         return TT_ERR_NO_MEMORY;

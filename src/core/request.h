@@ -32,6 +32,15 @@ enum tt_request_state {
     TT_REQUEST_LEAVING, /* its last step ended; gone when the policy's `finished` returns */
 };
 
+enum tt_drop_reason {
+    TT_DROP_NONE,
+    TT_DROP_DEADLINE,   /* cannot meet its deadline any more */
+    TT_DROP_EARLY,      /* given up so that requests behind it meet theirs */
+    TT_DROP_QUEUE_FULL, /* its model's queue limit */
+    TT_DROP_WITHDRAWN,  /* its model is going away */
+};
+const char *tt_drop_reason_name(enum tt_drop_reason reason);
+
 struct tt_task;
 struct tt_cell_graph;
 

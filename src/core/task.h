@@ -97,6 +97,9 @@ struct tt_task {
     /* When the device began and ended it, as far as the carrier knows; for reports only. Policies
      * use the `now` of the call. started_at -1: it never began. */
     int64_t started_at, ended_at;
+    /* How much of that time the others of the device took; set by the mechanism (core/sharing.h).
+     */
+    int64_t lost_ns;
     /* When the task's message was at the device (S4); -1: the carrier does not know. With
      * tt_mechanism_options.learns_delays the mechanism learns from it. */
     int64_t received_at;

@@ -64,11 +64,13 @@ enum tt_err tt_cell_profile_narrow(const struct tt_cells *cells, struct tt_profi
         for (int32_t l = 0; l < wide->length_count; l++)
             for (int32_t b = 1; b <= max_batch; b++)
                 tt_profile_builder_add(
-                    &builder, (struct tt_profile_point){
-                                  .length = wide->lengths[l],
-                                  .batch = b,
-                                  .latency_ns = tt_profile_latency(wide, b, wide->lengths[l]),
-                                  .demand_ppm = tt_profile_demand(wide, b, wide->lengths[l])});
+                    &builder,
+                    (struct tt_profile_point){
+                        .length = wide->lengths[l],
+                        .batch = b,
+                        .latency_ns = tt_profile_latency(wide, b, wide->lengths[l]),
+                        .demand_ppm =
+                            wide->knows_demand ? tt_profile_demand(wide, b, wide->lengths[l]) : 0});
         enum tt_err err = tt_profile_builder_finish(&builder, max_batch, &narrow, why);
         if (err)
             return err;

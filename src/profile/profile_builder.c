@@ -58,6 +58,7 @@ static struct tt_profile_point sum_steps(const struct tt_whole_profile *model, i
                                          int32_t length) {
     struct tt_profile_point point = {.length = length, .batch = batch};
     __int128 work = 0, sum_ns = 0;
+    bool knows_demand = false;
     for (int32_t s = 0; s < model->step_count; s++) {
         const struct tt_profile *step = model->steps[s];
         int64_t times = model->times(model->context, s, length);
@@ -65,11 +66,12 @@ static struct tt_profile_point sum_steps(const struct tt_whole_profile *model, i
         __int128 took_ns =
             model->is_cells ? cell_latency(step, batch) : tt_profile_latency(step, batch, length);
         sum_ns += took_ns * times;
+        knows_demand = knows_demand || (!model->is_cells && step->knows_demand);
         if (!model->is_cells)
             work += took_ns * times * tt_profile_demand(step, batch, length);
     }
     tt_assert(sum_ns > 0); /* some step runs */
-    if (!model->is_cells)
+    if (knows_demand)
         point.demand_ppm = (int32_t)((work + sum_ns - 1) / sum_ns);
     point.latency_ns = sum_ns < TT_NEVER ? (int64_t)sum_ns : TT_NEVER; /* too long: refused */
     return point;

@@ -156,6 +156,7 @@ static void forget_demand(struct tt_profile *profile) {
     int64_t count = (int64_t)profile->length_count * (profile->max_batch + 1);
     for (int64_t i = 0; i < count; i++)
         profile->demand_ppm[i] = TT_DEMAND_WHOLE;
+    profile->knows_demand = false;
 }
 
 void tt_profile_file_forget_demand(struct tt_profile_file *self) {

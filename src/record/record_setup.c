@@ -54,13 +54,11 @@ static bool fill_profile(struct packed_profile *out, const struct tt_profile *pr
     out->demands = malloc(batches * lengths * sizeof(*out->demands));
     if (!out->steps || !out->demands)
         return false;
-    bool whole = true;
     for (size_t row = 0, k = 0; row < lengths; row++)
         for (size_t b = 1; b <= batches; b++, k++) {
             const int64_t *latency = profile->latency_ns + row * (batches + 1);
             out->steps[k] = latency[b] - latency[b - 1];
             out->demands[k] = profile->demand_ppm[row * (batches + 1) + b];
-            whole = whole && out->demands[k] == TT_DEMAND_WHOLE;
         }
     Tutti__RecordedProfile *m = &out->message;
     m->max_batch = profile->max_batch;
@@ -68,7 +66,7 @@ static bool fill_profile(struct packed_profile *out, const struct tt_profile *pr
     m->length = profile->lengths;
     m->n_latency_step_ns = batches * lengths;
     m->latency_step_ns = out->steps;
-    m->n_demand_ppm = whole ? 0 : batches * lengths;
+    m->n_demand_ppm = profile->knows_demand ? batches * lengths : 0;
     m->demand_ppm = out->demands;
     m->alpha_ns = profile->alpha_ns;
     m->beta_ns = profile->beta_ns;
@@ -102,6 +100,7 @@ static enum tt_err read_profile(const Tutti__RecordedProfile *m, struct tt_profi
                                .lengths = m->length,
                                .latency_ns = latency,
                                .demand_ppm = demand,
+                               .knows_demand = m->n_demand_ppm > 0,
                                .alpha_ns = m->alpha_ns,
                                .beta_ns = m->beta_ns};
     if (!err)

@@ -88,10 +88,14 @@ static void print_config(const struct tt_scenario_model *model, struct tt_text *
 }
 
 static void print_points(const struct tt_profile *profile, int32_t max_batch, struct tt_text *out) {
-    for (int32_t b = 1; b <= max_batch; b++)
-        tt_text_printf(out, "point { batch: %d latency_ns: %lld demand: %.6f }\n", b,
-                       (long long)tt_profile_latency(profile, b, 0),
-                       (double)tt_profile_demand(profile, b, 0) / TT_DEMAND_WHOLE);
+    for (int32_t b = 1; b <= max_batch; b++) {
+        tt_text_printf(out, "point { batch: %d latency_ns: %lld", b,
+                       (long long)tt_profile_latency(profile, b, 0));
+        if (profile->knows_demand)
+            tt_text_printf(out, " demand: %.6f",
+                           (double)tt_profile_demand(profile, b, 0) / TT_DEMAND_WHOLE);
+        tt_text_puts(out, " }\n");
+    }
 }
 
 static void print_profile(const struct tt_scenario_model *model, struct tt_text *out) {
