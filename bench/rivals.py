@@ -239,7 +239,8 @@ class Searching:
 
 def measure_one_request(given, model, length):
     """l(1) in ms, and profile.pbtxt beside the model."""
-    command = [given.tutti, "profile", model, "--executors", "1", "--max-batch", rivals_models.max_batch(model), "--json"]
+    command = [given.tutti, "profile", model, "--executors", max(EXECUTORS), "--json"]  # with what executors take from each other
+    command += ["--max-batch", rivals_models.max_batch(model)]
     if length:
         command += ["--lengths", ",".join(str(at) for at in sorted({1, 8, 16, 32, 64, rivals_models.LONGEST, length}))]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)

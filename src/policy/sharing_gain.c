@@ -57,3 +57,10 @@ bool tt_beside_pays(int32_t running, int64_t running_demand_ppm, int32_t demand_
         after = TT_DEMAND_WHOLE;
     return running == 0 || (running + 1) * (after - before) <= TT_DEMAND_WHOLE;
 }
+
+int32_t tt_beside_count(int32_t executors, int32_t demand_ppm) {
+    int32_t count = 1;
+    while (count < executors && tt_beside_pays(count, (int64_t)count * demand_ppm, demand_ppm))
+        count++;
+    return count;
+}

@@ -34,5 +34,8 @@ bool tt_stretch_pays(const struct tt_stretch_case *self);
 /* True if beginning beside others pays. Demands in millionths of the device. True if nothing runs.
  */
 bool tt_beside_pays(int32_t running, int64_t running_demand_ppm, int32_t demand_ppm);
+/* How many batches of the demand run at once on a device of so many executors if each begins only
+ * where that pays; at least one. */
+int32_t tt_beside_count(int32_t executors, int32_t demand_ppm);
 
 #endif

@@ -241,6 +241,7 @@ enum {
     OVERLOAD,
     CLOSED_LOOP,
     LOOKAHEAD,
+    BESIDE,
 };
 static const struct tt_option_spec deferred_options[] = {
     [FLOOR] = TT_CHOICE_SPEC(
@@ -302,6 +303,10 @@ static const struct tt_option_spec deferred_options[] = {
         "whether a batch drops more of the oldest requests where that loses fewer of all that "
         "wait, given when each executor becomes free; only where early drops are on and there are "
         "at most 64 executors"),
+    [BESIDE] = TT_CHOICE_SPEC(
+        "beside", "always|pays", 1,
+        "whether a batch starts beside running ones of its device; pays: only if the profile's "
+        "demands predict that the device has enough capacity left"),
 };
 
 static struct tt_deferred_options extended_options(const int64_t *v, bool by_load) {
@@ -315,6 +320,7 @@ static struct tt_deferred_options extended_options(const int64_t *v, bool by_loa
         .overload = v[OVERLOAD] == ON,
         .closed_loop = v[CLOSED_LOOP] == ON,
         .lookahead = v[LOOKAHEAD] == ON && v[FLOOR] != TT_FLOOR_OFF,
+        .beside_pays = v[BESIDE] == 1,
         .by_load = by_load,
         .target = (int32_t)v[TARGET],
         .psi_cap_ppm = v[PSI_CAP] * 1000,
@@ -408,6 +414,8 @@ static enum tt_err deferred_init(struct tt_policy *self, const struct tt_policy_
     bool ahead = setup->d_ctrl_ns > 0 || setup->d_data_ns > 0 || setup->domain->delays;
     if (!err)
         err = tt_deferred_rank_init(&self->rank, models, executors, ahead);
+    if (options.beside_pays)
+        self->rank.sharing = &setup->domain->sharing;
     return err || !options.lookahead ? err : tt_deferred_rank_free_times_reserve(&self->rank);
 }
 

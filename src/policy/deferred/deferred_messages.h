@@ -29,6 +29,7 @@ struct tt_deferred_candidate {
     int64_t key;         /* the smallest goes first; ties: smaller model */
     int64_t lead_ns;     /* duration of the message to the executor: the decision must be this much
                             earlier */
+    int32_t demand_ppm;  /* of its batch: the share of a device; 0: not known */
 };
 
 enum { TT_DEFERRED_FREE_TIMES = 16 };
@@ -65,10 +66,12 @@ struct tt_deferred_load {
     int32_t model;
     int64_t alpha_share, beta_share;
     int64_t gather_milli; /* rows / 1000 that arrive while a head waits until its frontrun */
+    int32_t demand_ppm;   /* of a batch of so many rows; 0: not known */
 };
 
 struct tt_deferred_fleet {
     int32_t executors; /* number that are up */
+    int32_t each;      /* of them on a device, if they share devices; else 1 */
     uint32_t number;   /* of the loads that it answers, between threads: with the same one only the
                           delay is new */
     int64_t psi_ppm;   /* the share of gather_milli that the devices need as batch size; at most

@@ -3,6 +3,7 @@
 #include "base/instant.h"
 #include "core/mechanism.h"
 #include "policy/deferred/lookahead.h"
+#include "policy/sharing_gain.h"
 
 #include <stdlib.h>
 
@@ -94,6 +95,20 @@ static int64_t wait_by_load(const struct tt_deferred_model *self, const struct t
     return share_ppm >= cap_ppm ? PPM : share_ppm * PPM / cap_ppm;
 }
 
+/* Half way between tail and centre; near overload less, because there as few as possible should be
+ * computed and late. */
+static int64_t trust_of(const struct tt_deferred_model *self, int64_t need_ppm) {
+    if (self->options.floor != TT_FLOOR_SUSTAINABLE)
+        return 0;
+    int64_t left_ppm = OVERLOAD_FROM_PPM + OVERLOAD_SPAN_PPM - need_ppm;
+    return tt_instant_max(0, tt_instant_min(PPM / 2, left_ppm));
+}
+
+/* The share of a device that a batch needs; 0: not known. */
+static int32_t demand_of(const struct tt_deferred_queue *q, int32_t rows) {
+    return q->knows_demand ? tt_profile_demand(q->model->whole, rows, q->length) : 0;
+}
+
 void tt_deferred_model_add(struct tt_deferred_model *self, int32_t model,
                            const struct tt_step_model *step_model) {
     struct tt_deferred_queue *q = &self->queues[model];
@@ -109,6 +124,9 @@ void tt_deferred_model_add(struct tt_deferred_model *self, int32_t model,
                                     .min_size = 1,
                                     .alone_by_centre = self->options.floor == TT_FLOOR_SUSTAINABLE,
                                     .wait_ppm = PPM,
+                                    .trust_ppm = trust_of(self, 0),
+                                    .parallel = self->executors,
+                                    .knows_demand = whole->knows_demand,
                                     .hint = 1};
     tt_list_init(&q->tickets);
     settle_line(self, q);
@@ -160,6 +178,10 @@ static struct tt_ticket *first_kept(struct tt_deferred_queue *q) {
     return tt_ticket_at(q->cursor ? q->cursor : q->tickets.head.next);
 }
 
+static void settle_exact(struct tt_deferred_queue *q) {
+    q->is_exact = q->latency == q->centre && q->slow_ppm == 0;
+}
+
 /* Not inlined, like insert_in_order: an arrival then saves fewer registers. */
 TT_APART static void find_length(struct tt_deferred_queue *q, int32_t length) {
     const struct tt_profile *whole = q->model->whole;
@@ -168,6 +190,7 @@ TT_APART static void find_length(struct tt_deferred_queue *q, int32_t length) {
     int64_t row = whole->length_count == 1 ? 0 : tt_profile_length_index(whole, q->length);
     q->latency = whole->tail_ns + row * (whole->max_batch + 1);
     q->centre = whole->latency_ns + row * (whole->max_batch + 1);
+    settle_exact(q);
 }
 
 /* Counts with the length of the newest request. */
@@ -306,30 +329,40 @@ static struct moment moment_of(int64_t now, int64_t free_at, struct tt_network_d
 static int64_t start_of(const struct moment *t, int32_t rows) {
     return tt_instant_max(t->sent_at + t->d_data_ns * rows, t->free_at);
 }
-static bool fits(const int64_t *latency, const struct moment *t, int32_t rows,
-                 int64_t deadline_at) {
-    return start_of(t, rows) + latency[rows] <= deadline_at;
+TT_APART static int64_t adjusted_ns(const struct tt_deferred_queue *q, int32_t rows,
+                                    int64_t trust_ppm) {
+    int64_t tail_ns = q->latency[rows], apart_ns = tail_ns - q->centre[rows];
+    int64_t takes_ns = tail_ns - (int64_t)((__int128)apart_ns * trust_ppm / PPM);
+    return takes_ns + (int64_t)((__int128)takes_ns * q->slow_ppm / PPM);
+}
+/* How long a batch counts, with this trust. */
+static int64_t takes_ns(const struct tt_deferred_queue *q, int32_t rows, int64_t trust_ppm) {
+    return q->is_exact ? q->latency[rows] : adjusted_ns(q, rows, trust_ppm);
+}
+static bool fits(const struct tt_deferred_queue *q, const struct moment *t, int32_t rows,
+                 int64_t deadline_at, int64_t trust_ppm) {
+    return start_of(t, rows) + takes_ns(q, rows, trust_ppm) <= deadline_at;
 }
 /* If not, the request is hopeless: by the tail where others wait, which gain by its drop. */
 static bool fits_alone(const struct tt_deferred_queue *q, const struct moment *t,
                        const struct tt_ticket *ticket) {
-    const int64_t *latency = q->alone_by_centre || q->count == 1 ? q->centre : q->latency;
-    return fits(latency, t, ticket->rows, ticket->deadline_at);
+    bool by_centre = q->alone_by_centre || q->count == 1;
+    return fits(q, t, ticket->rows, ticket->deadline_at, by_centre ? PPM : 0);
 }
-/* By what a batch behind this head, which is not hopeless, is in time. */
-static const int64_t *latency_behind(const struct tt_deferred_queue *q, const struct moment *t,
-                                     const struct tt_ticket *head) {
-    return fits(q->latency, t, head->rows, head->deadline_at) ? q->latency : q->centre;
+/* The trust for a batch behind this head, which is not hopeless. */
+static int64_t trust_behind(const struct tt_deferred_queue *q, const struct moment *t,
+                            const struct tt_ticket *head) {
+    return fits(q, t, head->rows, head->deadline_at, q->trust_ppm) ? q->trust_ppm : PPM;
 }
 
 /* The largest b <= limit that fits; 1 must fit. Begins at the last result, because sizes change
  * little from one search to the next. */
-static int32_t largest(struct tt_deferred_queue *q, const int64_t *latency, const struct moment *t,
-                       int64_t deadline_at, int32_t limit) {
+static int32_t largest(struct tt_deferred_queue *q, const struct moment *t, int64_t deadline_at,
+                       int32_t limit, int64_t trust_ppm) {
     int32_t low = 1, high = limit + 1; /* low fits; high does not, or is not known to */
     int32_t guess = q->hint < limit ? q->hint : limit;
     for (int32_t stride = 1; guess > low && guess < high; stride *= 2) {
-        if (fits(latency, t, guess, deadline_at)) {
+        if (fits(q, t, guess, deadline_at, trust_ppm)) {
             low = guess;
             if (high <= limit)
                 break;
@@ -343,7 +376,7 @@ static int32_t largest(struct tt_deferred_queue *q, const int64_t *latency, cons
     }
     while (high - low > 1) {
         int32_t middle = low + (high - low) / 2;
-        if (fits(latency, t, middle, deadline_at))
+        if (fits(q, t, middle, deadline_at, trust_ppm))
             low = middle;
         else
             high = middle;
@@ -390,7 +423,7 @@ static void skip_heads(struct tt_deferred_queue *q, const struct moment *t, int3
     q->skipped_min_size = min_size;
     if (min_size <= 1 && q->rows == q->count)
         return; /* the head is not hopeless, so a batch of one fits */
-    if (!fits(q->latency, t, 1, q->last_deadline_at)) {
+    if (!fits(q, t, 1, q->last_deadline_at, q->trust_ppm)) {
         clear_skips(q); /* as if all were skipped, which this saves */
         return;
     }
@@ -400,7 +433,7 @@ static void skip_heads(struct tt_deferred_queue *q, const struct moment *t, int3
         int32_t need = left < min_size ? left : min_size;
         if (need < head->rows)
             need = head->rows;
-        bool is_in_time = min_size > head->rows ? fits(q->latency, t, need, head->deadline_at)
+        bool is_in_time = min_size > head->rows ? fits(q, t, need, head->deadline_at, q->trust_ppm)
                                                 : fits_alone(q, t, head);
         if (is_in_time)
             return;
@@ -463,7 +496,7 @@ static int64_t frontrun_of(const struct tt_deferred_model *self, const struct tt
 /* True if the clients of the last batch are expected to send their next requests by back_at. */
 static bool awaits_clients(const struct tt_deferred_model *self,
                            const struct tt_deferred_queue *q) {
-    return self->options.by_load && self->options.closed_loop && self->executors == 1 &&
+    return self->options.by_load && self->options.closed_loop && q->parallel == 1 &&
            q->returns >= EQUAL_BATCHES && q->next_awaited == 0 && q->returned < q->awaited;
 }
 
@@ -518,8 +551,8 @@ static int32_t size_from_cursor(struct tt_deferred_queue *q, const struct moment
     struct tt_ticket *head = first_kept(q);
     int32_t left = q->rows - q->skipped_rows;
     int32_t limit = left < q->model->max_batch ? left : q->model->max_batch;
-    const int64_t *latency = latency_behind(q, t, head);
-    return prefix_rows(q, head, largest(q, latency, t, head->deadline_at, limit));
+    int64_t trust_ppm = trust_behind(q, t, head);
+    return prefix_rows(q, head, largest(q, t, head->deadline_at, limit, trust_ppm));
 }
 
 /* Steps 1 to 3 of the header: drops and skips heads. Returns the size of the batch behind them; 0:
@@ -546,27 +579,28 @@ static void form(struct tt_deferred_model *self, struct tt_deferred_queue *q,
                  const struct moment *t, struct tt_deferred_candidate *out) {
     const struct tt_deferred_options *o = &self->options;
     struct tt_ticket *head = tt_ticket_at(q->tickets.head.next);
-    const int64_t *latency = q->latency;
+    int64_t trust_ppm = q->trust_ppm;
     int32_t size = q->rows;
     if (self->options.by_load)
         settle_returns(q, t->sent_at);
     if (self->overload_ppm > 0)
         detect_lull(q, t->sent_at);
     if (q->skipped == 0 && size <= q->model->max_batch &&
-        fits(latency, t, size, head->deadline_at)) {
+        fits(q, t, size, head->deadline_at, trust_ppm)) {
         q->hint = size; /* the whole queue is in time, and so is every smaller batch */
     } else {
         size = choose(self, q, t);
         if (size == 0)
             return;
         head = first_kept(q);
-        latency = latency_behind(q, t, head);
+        trust_ppm = trust_behind(q, t, head);
     }
     int32_t left = q->rows - q->skipped_rows;
     int64_t start_at = start_of(t, size);
     out->size = size;
     out->left = left;
     out->lead_ns = tt_network_delay_of(o->delay, size);
+    out->demand_ppm = demand_of(q, size);
     out->exec_at = start_at;
     if (head->deadline_at == TT_NEVER) {
         out->latest_at = out->key = TT_NEVER;
@@ -578,7 +612,7 @@ static void form(struct tt_deferred_model *self, struct tt_deferred_queue *q,
         out->exec_at = tt_instant_max(start_at, deferred_start(self, q, head, size));
     else if (t->d_data_ns > 0 && size < left && o->defer == TT_DEFER_FULL)
         out->exec_at = tt_instant_max(start_at, start_before_rest(self, q, head, size));
-    out->latest_at = head->deadline_at - latency[size];
+    out->latest_at = head->deadline_at - takes_ns(q, size, trust_ppm);
     out->key = o->key == TT_KEY_LATEST ? out->latest_at : head->deadline_at;
     out->key -= q->credit_ns;
 }
@@ -786,6 +820,7 @@ void tt_deferred_model_measure(struct tt_deferred_model *self, int32_t model, in
         return;
     q->gather_milli = gather_milli(self, q, q->rate_mhz);
     out_load->gather_milli = q->gather_milli;
+    out_load->demand_ppm = demand_of(q, (int32_t)(q->gather_milli / 1000));
     out_load->alpha_share = clamp128((__int128)q->rate_mhz * whole->alpha_ns / 1000, share_limit);
     out_load->beta_share = clamp128((__int128)q->rate_mhz * whole->beta_ns / 1000, share_limit);
 }
@@ -823,7 +858,7 @@ static int32_t min_size_of(const struct tt_deferred_model *self, const struct tt
             int64_t served = clamp128((__int128)q->rate_mhz * PPM / fleet->need_ppm, q->rate_mhz);
             int64_t limit = gather_milli(self, q, tt_instant_max(1, served)) / 1000;
             limit = q->latency[limit] > q->centre[limit]
-                        ? tt_instant_min(limit, refilled_size(self, q, fleet->executors))
+                        ? tt_instant_min(limit, refilled_size(self, q, q->parallel))
                         : tt_instant_max(limit, min_size);
             min_size += (limit - min_size) * self->overload_ppm / PPM;
         }
@@ -835,9 +870,30 @@ static int32_t min_size_of(const struct tt_deferred_model *self, const struct tt
 
 void tt_deferred_model_executors(struct tt_deferred_model *self, int32_t executors) {
     self->executors = executors;
-    for (int32_t m = 0; self->options.floor == TT_FLOOR_STAGGERED && m < self->count; m++)
-        if (self->queues[m].model)
-            self->queues[m].min_size = staggered_size(&self->queues[m], executors);
+    for (int32_t m = 0; m < self->count; m++) {
+        struct tt_deferred_queue *q = &self->queues[m];
+        q->parallel = executors;
+        if (self->options.floor == TT_FLOOR_STAGGERED && q->model)
+            q->min_size = staggered_size(q, executors);
+    }
+}
+
+/* What follows from the load and from executors that share devices. */
+static void settle_load(const struct tt_deferred_model *self, struct tt_deferred_queue *q,
+                        const struct tt_deferred_fleet *fleet) {
+    int32_t demand_ppm = demand_of(q, (int32_t)tt_instant_max(1, q->gather_milli / 1000));
+    q->trust_ppm = trust_of(self, fleet->need_ppm);
+    q->parallel = fleet->executors;
+    q->slow_ppm = 0;
+    settle_exact(q);
+    if (fleet->each <= 1 || demand_ppm == 0)
+        return;
+    int32_t count = tt_beside_count(fleet->each, demand_ppm);
+    q->parallel = (int32_t)tt_instant_max(1, (int64_t)fleet->executors * count / fleet->each);
+    int64_t beyond_ppm = (int64_t)count * demand_ppm - PPM;
+    if (beyond_ppm > 0)
+        q->slow_ppm = beyond_ppm * tt_instant_min(PPM, fleet->need_ppm) / PPM;
+    settle_exact(q);
 }
 
 void tt_deferred_model_fleet(struct tt_deferred_model *self,
@@ -852,6 +908,7 @@ void tt_deferred_model_fleet(struct tt_deferred_model *self,
         struct tt_deferred_queue *q = &self->queues[m];
         if (!q->model)
             continue;
+        settle_load(self, q, fleet);
         q->min_size = min_size_of(self, q, fleet);
         if (self->overload_ppm == 0)
             q->lull = q->watches_lull = false;

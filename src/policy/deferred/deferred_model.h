@@ -50,6 +50,15 @@
  * In steps 1 to 5 and in staggered minimum sizes l is the tail of the latency (core/profile.h). An
  * executor is expected to be free after the centre. Alpha and beta are those of the centre.
  *
+ * With sustainable minimum sizes steps 2 and 3 and `latest` go by the middle of tail and centre: by
+ * the tail a batch is in time almost always, but many more requests find no place in one. In
+ * overload as few as possible should be computed and late. So of the distance between tail and
+ * centre at most 1.10 - need is trusted in (`need`: see Overload), half of it below a need of 0.6.
+ *
+ * Executors that share a device (deferred_rank.h). If k batches run there at once, and their
+ * demands sum to s > 1, each takes s times as long. So l grows by (s - 1) min(1, need) in the same
+ * steps. k is the number that begin where that pays, and the demand that of a batch of gather rows.
+ *
  * 5. key = latest - credit (with `key: deadline`: d - credit).
  *
  * A candidate is formed anew at arrivals, at grants, at the head's deadline, and with
@@ -141,7 +150,7 @@ struct tt_deferred_options {
     enum tt_deferred_floor floor;
     enum tt_deferred_defer defer;
     enum tt_deferred_key key;
-    bool reform_at_latest, credit, split, overload, closed_loop, lookahead, by_load;
+    bool reform_at_latest, credit, split, overload, closed_loop, lookahead, by_load, beside_pays;
     int32_t target;         /* TT_FLOOR_FIXED: rows */
     int64_t delay_ns;       /* TT_DEFER_TIMEOUT: how long a head waits */
     int64_t delay_permille; /* if > 0: that time, as a share of the head's time from arrival to
@@ -171,6 +180,8 @@ struct tt_deferred_queue {
     const int64_t *latency, *centre;
     int32_t skipped, skipped_rows;
     int32_t skipped_min_size;    /* the minimum size for which heads were skipped */
+    bool is_exact;               /* a batch takes l, the centre */
+    bool knows_demand;           /* of its batches */
     bool alone_by_centre;        /* the centre decides what is hopeless, also where others wait */
     struct tt_list_node *cursor; /* the first ticket that is not skipped; NULL: the head */
     int32_t min_size, grain;     /* grain: ceil(2 beta / alpha) */
@@ -189,10 +200,13 @@ struct tt_deferred_queue {
     uint32_t first_generation; /* that of the last candidate before the model was added */
     int64_t credit_ns;         /* what the credit subtracts from the key */
     int64_t beta_limit_ns;
-    int64_t wait_ppm; /* the share of its wait that `partial` keeps */
-    int32_t few_rows; /* ceil(20 beta / alpha), at least 1 */
-    bool is_light;    /* by_load: batches have at most few_rows */
-    int64_t rate_mhz; /* rows per 1000 s */
+    int64_t wait_ppm;  /* the share of its wait that `partial` keeps */
+    int64_t trust_ppm; /* a batch counts with tail - trust (tail - centre) */
+    int64_t slow_ppm;  /* and takes so much longer beside others of its device */
+    int32_t parallel;  /* executors that run at once */
+    int32_t few_rows;  /* ceil(20 beta / alpha), at least 1 */
+    bool is_light;     /* by_load: batches have at most few_rows */
+    int64_t rate_mhz;  /* rows per 1000 s */
     int64_t gather_milli;
     int64_t measured_rows; /* arrived_rows at the last tick */
     int64_t lull_rows;     /* arrived_rows at the last test for a lull */

@@ -1,6 +1,8 @@
 #include "policy/deferred/deferred_rank.h"
 
 #include "base/instant.h"
+#include "core/profile.h"
+#include "policy/sharing_gain.h"
 
 #include <stdlib.h>
 
@@ -166,6 +168,61 @@ static const struct tt_deferred_candidate *first_ready(struct tt_deferred_rank *
     return NULL;
 }
 
+/* ---- executors that share a device ---- */
+
+static bool counts(const struct tt_deferred_rank *self, int32_t demand_ppm) {
+    return self->sharing && self->sharing->shared_count > 0 && demand_ppm > 0;
+}
+
+static const struct tt_shared_device *device_of(const struct tt_deferred_rank *self,
+                                                int32_t executor) {
+    return &self->sharing->devices[self->sharing->runs[executor].device];
+}
+
+/* True if a batch of the demand should begin beside what runs, and beside `more` other batches of
+ * the same demand. */
+static bool may_begin(const struct tt_shared_device *device, int32_t demand_ppm, int32_t more) {
+    return tt_beside_pays(device->running + more, device->demand_ppm + (int64_t)more * demand_ppm,
+                          demand_ppm);
+}
+
+/* The free executor of the smallest number on which a batch of the demand may begin; -1: none. */
+static int32_t first_free(const struct tt_deferred_rank *self, int32_t demand_ppm) {
+    int32_t first = self->free.count > 0 ? tt_heap_top(&self->free)->id : -1;
+    if (first < 0 || !counts(self, demand_ppm) || may_begin(device_of(self, first), demand_ppm, 0))
+        return first;
+    first = -1;
+    for (int32_t i = 0; i < self->free.count; i++) {
+        int32_t e = self->free.entries[i].id;
+        if ((first < 0 || e < first) && may_begin(device_of(self, e), demand_ppm, 0))
+            first = e;
+    }
+    return first;
+}
+
+/* How many free executors can share waiting rows without slowing each other down; at least one. */
+static int32_t free_count(const struct tt_deferred_rank *self, int32_t demand_ppm) {
+    if (!counts(self, demand_ppm))
+        return self->free.count;
+    int64_t sum_ppm = 0; /* each free executor counts as its part of what its device has room for */
+    for (int32_t i = 0; i < self->free.count; i++) {
+        const struct tt_shared_device *device = device_of(self, self->free.entries[i].id);
+        int64_t idle = device->executors - device->running;
+        int64_t room = tt_instant_max(0, PPM - device->demand_ppm) / demand_ppm;
+        if (device->running == 0)
+            room = tt_instant_max(1, room);
+        sum_ppm += idle > room ? room * PPM / idle : PPM;
+    }
+    return (int32_t)tt_instant_max(1, (sum_ppm + PPM / 2) / PPM);
+}
+
+/* The executors of a device, rounded up. */
+static int32_t executors_each(const struct tt_deferred_rank *self) {
+    if (!self->sharing || self->sharing->shared_count == 0)
+        return 1;
+    return (self->up + self->sharing->device_count - 1) / self->sharing->device_count;
+}
+
 /* ---- S4: executors that are granted before they are free ---- */
 
 /* The instant at which the first executor is free; TT_NEVER: none can be granted. */
@@ -203,9 +260,8 @@ static void pass(struct tt_deferred_rank *self, int64_t now, int64_t free_at) {
  * have reported its end by now may run much longer: it is taken only if there is no other. */
 static int32_t choose_executor(const struct tt_deferred_rank *self, int64_t now,
                                const struct tt_deferred_candidate *c, int32_t *out_count) {
-    const struct tt_heap_entry *top = tt_heap_top(&self->free);
-    int32_t executor = top ? top->id : -1;
-    *out_count = self->free.count;
+    int32_t executor = first_free(self, c->demand_ppm);
+    *out_count = free_count(self, c->demand_ppm);
     if (!self->ahead || self->soon.count == 0)
         return executor;
     int64_t until = tt_instant_min(now - tt_heap_top(&self->leads)->key, c->latest_at);
@@ -229,16 +285,27 @@ static int64_t expected_free_at(const struct tt_deferred_executor *e, int64_t no
     return e->queued > 0 && e->free_at < now ? now + (now - e->free_at) : e->free_at;
 }
 
+/* True if the idle executor can take a batch beside that of `granted`, which begins now. */
+static bool is_left_beside(const struct tt_deferred_rank *self, int32_t executor, int32_t granted,
+                           int32_t demand_ppm) {
+    if (!counts(self, demand_ppm) || self->executors[executor].queued > 0)
+        return true;
+    const struct tt_shared_device *device = device_of(self, executor);
+    return may_begin(device, demand_ppm, device == device_of(self, granted));
+}
+
 /* When the executors except `granted` are free. An executor that was granted to another candidate,
- * and not answered, counts as free. */
+ * and not answered, counts as free. One that must wait for others of its device does not count:
+ * when they are free, is listed. */
 static const struct tt_deferred_free_times *list_free_times(const struct tt_deferred_rank *self,
-                                                            int64_t now, int32_t granted) {
+                                                            int64_t now, int32_t granted,
+                                                            int32_t demand_ppm) {
     struct tt_deferred_free_times *out = &self->free_times[granted];
     int32_t count = 0;
     out->more = false;
     for (int32_t i = 0; i < self->executor_count; i++) {
         const struct tt_deferred_executor *e = &self->executors[i];
-        if (!e->up || i == granted)
+        if (!e->up || i == granted || !is_left_beside(self, i, granted, demand_ppm))
             continue;
         int64_t free_at = expected_free_at(e, now);
         if (count == TT_DEFERRED_FREE_TIMES) {
@@ -278,7 +345,7 @@ bool tt_deferred_rank_next(struct tt_deferred_rank *self, int64_t now,
                                             .free_at = self->executors[executor].free_at,
                                             .gap_ns = tt_deferred_rank_gap(self)};
     if (self->free_times && c->left > c->size)
-        out_grant->others = list_free_times(self, now, executor);
+        out_grant->others = list_free_times(self, now, executor, c->demand_ppm);
     self->executors[executor].granted = true;
     tt_heap_remove(&self->free, executor);
     tt_heap_remove(&self->soon, executor);
@@ -296,7 +363,16 @@ int64_t tt_deferred_rank_next_at(const struct tt_deferred_rank *self) {
 }
 
 void tt_deferred_rank_load(struct tt_deferred_rank *self, const struct tt_deferred_load *load) {
-    self->loads[load->model] = *load;
+    struct tt_deferred_load *own = &self->loads[load->model];
+    *own = *load;
+    int32_t each = executors_each(self);
+    if (each == 1 || load->demand_ppm == 0)
+        return;
+    /* A batch takes max(1 / k, d) of a device; the sums are of executors, which have 1 / each. */
+    int64_t part_ppm =
+        tt_instant_max(PPM / tt_beside_count(each, load->demand_ppm), load->demand_ppm);
+    own->alpha_share = (int64_t)((__int128)load->alpha_share * part_ppm * each / PPM);
+    own->beta_share = (int64_t)((__int128)load->beta_share * part_ppm * each / PPM);
 }
 
 /* The share of all devices that the models use with batches of max(1, psi * gather). */
@@ -329,6 +405,7 @@ void tt_deferred_rank_fleet(const struct tt_deferred_rank *self,
             low = middle;
     }
     *out_fleet = (struct tt_deferred_fleet){.executors = self->up,
+                                            .each = executors_each(self),
                                             .psi_ppm = high,
                                             .need_ppm = have ? need_share / (have / PPM) : 0,
                                             .gap_ns = tt_deferred_rank_gap(self)};

@@ -18,6 +18,12 @@
  * requires executors of depth 2. With depth 1, or without delays, an executor is granted when it
  * reports the end of its task.
  *
+ * Executors that share a device (core/sharing.h). A free one gets a batch only if the device is
+ * idle or if beginning beside the others pays (policy/sharing_gain.h). Else it waits for the next
+ * end of a task there. Waiting rows are divided among as many executors as do not slow each other
+ * down. The devices' time counts accordingly: where k batches of demand d run at once on a device
+ * of E executors, each takes max(1/k, d) of it, in place of 1/E.
+ *
  * An executor whose task is late stays out if there are no delays. Otherwise it is granted once
  * more at its predicted end, and its state is corrected when it reports. Late by more than lead_ns,
  * it gets a batch only if no other executor can.
@@ -33,6 +39,7 @@
 #define TT_POLICY_DEFERRED_DEFERRED_RANK_H
 
 #include "base/heap.h"
+#include "core/sharing.h"
 #include "policy/deferred/deferred_messages.h"
 
 struct tt_deferred_executor {
@@ -61,6 +68,9 @@ struct tt_deferred_rank {
      * grant arrives. For halves on threads of their own, where newer candidates may be too late
      * again and again. On one thread a newer candidate is there at once. False after init. */
     bool grants_expired;
+    /* What runs on the devices, by the same numbers of executors. Borrowed; NULL: every executor
+     * counts as a device. NULL after init. */
+    const struct tt_sharing *sharing;
     /* [executor]: what its last grant said of the others; NULL: grants say nothing. */
     struct tt_deferred_free_times *free_times;
 };

@@ -25,10 +25,11 @@
 
 struct drive_model {
     int64_t alpha_ns, beta_ns, slo_ns;
-    int32_t max_batch;    /* 0: 512 */
-    int32_t steps;        /* 0: 1; the whole is divided into equal steps */
-    int32_t slots;        /* rows between the steps; 0: any number */
-    int32_t tail_percent; /* the tail of the whole's latency, of its centre; 0: 100 */
+    int32_t max_batch;      /* 0: 512 */
+    int32_t steps;          /* 0: 1; the whole is divided into equal steps */
+    int32_t slots;          /* rows between the steps; 0: any number */
+    int32_t demand_percent; /* of every batch, known; 0: not known */
+    int32_t tail_percent;   /* the tail of the whole's latency, of its centre; 0: 100 */
 };
 
 /* At `at` an executor or a model that is up drains; one that drains and is empty is removed; one
@@ -218,6 +219,9 @@ static inline void drive_make_model(struct drive *self, int32_t m, const struct 
                                      &self->profiles[2 * m], &why));
     tt_assert(!tt_profile_new_linear(from->alpha_ns / steps, from->beta_ns / steps, max_batch,
                                      &self->profiles[2 * m + 1], &why));
+    for (int32_t b = 1; b <= max_batch && from->demand_percent; b++)
+        self->profiles[2 * m]->demand_ppm[b] = from->demand_percent * (TT_DEMAND_WHOLE / 100);
+    self->profiles[2 * m]->knows_demand = from->demand_percent > 0;
     if (from->tail_percent)
         drive_stretch_tail(self->profiles[2 * m], from->tail_percent);
     struct tt_step *row = calloc((size_t)steps, sizeof(*row));

@@ -501,10 +501,10 @@ static void test_adaptive_runs_small_batches(void **state) {
     }
 }
 
-/* l(b) = 5 ms + 1 ms per row, the tail is half as much again, and the SLO of 8 ms lies between
+/* l(b) = 5 ms + 1 ms per row, the tail is twice as much, and the SLO of 8 ms lies between
  * those of one row. */
 static const struct drive_model uneven = {
-    .alpha_ns = TT_MS, .beta_ns = 5 * TT_MS, .slo_ns = 8 * TT_MS, .tail_percent = 150};
+    .alpha_ns = TT_MS, .beta_ns = 5 * TT_MS, .slo_ns = 8 * TT_MS, .tail_percent = 200};
 
 static void open_uneven(struct drive *drive, const char *policy) {
     struct drive_setup setup = {
@@ -581,6 +581,92 @@ static void test_minimum_sizes_by_the_tail(void **state) {
         drive_close(&drive);
     }
     assert_true(10 * done[1] >= 9 * done[0]);
+}
+
+/* A batch counts with the middle between centre and tail, here 1.25 l(b): four rows in 12 ms. */
+static void test_between_centre_and_tail(void **state) {
+    (void)state;
+    struct drive drive;
+    struct drive_model model = uneven;
+    model.tail_percent = 150;
+    model.slo_ns = 12 * TT_MS;
+    struct drive_setup setup = {
+        .models = &model, .model_count = 1, .executors = 1, .policy = "adaptive", .check = true};
+    drive_open(&drive, &setup);
+    for (int32_t i = 0; i < 6; i++)
+        drive_arrival(&drive, 0, 0);
+    drive_run(&drive, TT_NEVER);
+    assert_int_equal(drive.tasks[0].start_at, 0);
+    assert_int_equal(drive.tasks[0].count, 4);
+    drive_close(&drive);
+}
+
+/* Executors 0 and 1 share a device, 2 has one of its own. */
+static const int32_t two_devices[] = {0, 0, 1};
+
+static void open_sharing(struct drive *drive, const struct drive_model *model,
+                         const struct tt_option *option, int32_t executors) {
+    struct drive_setup setup = {.models = model,
+                                .model_count = 1,
+                                .executors = executors,
+                                .devices = two_devices,
+                                .policy = "adaptive",
+                                .options = option,
+                                .option_count = option != NULL,
+                                .check = true};
+    drive_open(drive, &setup);
+}
+
+/* l(b) = 5 ms + 1 ms per row. With demands of 0.8 a second batch waits for the end of the first, or
+ * takes the other device; with 0.5, or if it always may, it begins beside it. */
+static void test_a_batch_beside_another(void **state) {
+    (void)state;
+    static const struct tt_option always = {"beside", "always"};
+    static const struct {
+        int32_t demand_percent, executors;
+        const struct tt_option *option;
+        int32_t executor;
+        int64_t start_at;
+    } cases[] = {
+        {80, 2, NULL, 0, 6 * TT_MS}, {50, 2, NULL, 1, TT_MS}, {80, 3, NULL, 2, TT_MS},
+        {80, 2, &always, 1, TT_MS},  {0, 2, NULL, 1, TT_MS},
+    };
+    for (size_t i = 0; i < TT_COUNT(cases); i++) {
+        struct drive drive;
+        struct drive_model model = {.alpha_ns = TT_MS,
+                                    .beta_ns = 5 * TT_MS,
+                                    .slo_ns = 50 * TT_MS,
+                                    .demand_percent = cases[i].demand_percent};
+        open_sharing(&drive, &model, cases[i].option, cases[i].executors);
+        drive_arrival(&drive, 0, 0);
+        drive_arrival(&drive, TT_MS, 0);
+        drive_run(&drive, TT_NEVER);
+        assert_int_equal(drive.task_count, 2);
+        assert_int_equal(drive.tasks[0].executor, 0);
+        assert_int_equal(drive.tasks[1].executor, cases[i].executor);
+        assert_int_equal(drive.tasks[1].start_at, cases[i].start_at);
+        drive_close(&drive);
+    }
+}
+
+/* Waiting rows are divided only among executors that do not slow each other down. */
+static void test_rows_on_a_shared_device(void **state) {
+    (void)state;
+    static const struct { int32_t demand_percent, tasks; } cases[] = {{80, 1}, {50, 2}};
+    for (size_t i = 0; i < TT_COUNT(cases); i++) {
+        struct drive drive;
+        struct drive_model model = {.alpha_ns = TT_MS,
+                                    .beta_ns = TT_US,
+                                    .slo_ns = 50 * TT_MS,
+                                    .demand_percent = cases[i].demand_percent};
+        open_sharing(&drive, &model, NULL, 2);
+        for (int32_t k = 0; k < 8; k++)
+            drive_arrival(&drive, 0, 0);
+        drive_run(&drive, TT_NEVER);
+        assert_int_equal(drive.task_count, cases[i].tasks);
+        assert_int_equal(drive.tasks[0].rows, 8 / cases[i].tasks);
+        drive_close(&drive);
+    }
 }
 
 /* A burst, silence, and a single request long after: no timer runs in between, no request is
@@ -757,6 +843,9 @@ int main(void) {
         cmocka_unit_test(test_alone_by_the_tail),
         cmocka_unit_test(test_minimum_sizes_by_the_tail),
         cmocka_unit_test(test_adaptive_merges_clients),
+        cmocka_unit_test(test_between_centre_and_tail),
+        cmocka_unit_test(test_a_batch_beside_another),
+        cmocka_unit_test(test_rows_on_a_shared_device),
         cmocka_unit_test(test_idle_asks_for_no_timer),
         cmocka_unit_test(test_bad_options_are_named),
         cmocka_unit_test(test_closed_loop),
