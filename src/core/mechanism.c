@@ -735,6 +735,7 @@ void tt_mechanism_remove_executor(struct tt_mechanism *self, int64_t now, int32_
     self->executors_up -= e->state == TT_EXECUTOR_UP;
     e->state = TT_EXECUTOR_GONE;
     tt_mechanism_delays_find_longest(self);
+    tt_sharing_leave(&self->sharing, now, executor);
     tell_executor(self, now, executor, TT_CHANGE_GONE);
 }
 

@@ -45,17 +45,20 @@ static int32_t find_place(const struct tt_sharing *self, int32_t device) {
     return empty;
 }
 
-static void leave(struct tt_sharing *self, int32_t place) {
-    int32_t left = --self->devices[place].executors;
+void tt_sharing_leave(struct tt_sharing *self, int64_t now, int32_t executor) {
+    struct tt_shared_run *run = &self->runs[executor];
+    tt_sharing_end(self, now, executor);
+    if (run->device < 0)
+        return;
+    int32_t left = --self->devices[run->device].executors;
     self->device_count -= left == 0;
     self->shared_count -= left == 1;
+    run->device = -1;
 }
 
 void tt_sharing_seat(struct tt_sharing *self, int64_t now, int32_t executor, int32_t device) {
     struct tt_shared_run *run = &self->runs[executor];
-    tt_sharing_end(self, now, executor);
-    if (run->device >= 0)
-        leave(self, run->device);
+    tt_sharing_leave(self, now, executor);
     run->device = find_place(self, device);
     struct tt_shared_device *place = &self->devices[run->device];
     if (place->executors == 0)

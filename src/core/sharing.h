@@ -9,8 +9,8 @@
  * A task whose profile does not know its demand takes nothing from others, and nothing is taken
  * from it. The same holds for tasks of cells, and for tasks that follow others on the device
  * (core/follow.h), because the mechanism does not know when they begin. Tasks that began while no
- * device had several executors do not count. A task begins when it is
- * the oldest of its executor; what its message takes to get there is neglected.
+ * device had several executors do not count. A task begins when it is the oldest of its executor;
+ * what its message takes to get there is neglected.
  *
  * Cost: O(1) per task, O(executors) per executor that is added. Pure; no clock, no thread.
  * Allocates only in init. */
@@ -32,7 +32,7 @@ struct tt_shared_device {
 };
 
 struct tt_shared_run {
-    int32_t device; /* index; -1: the executor has not been added */
+    int32_t device; /* index; -1: the executor is of none */
     bool runs;
     int32_t demand_ppm; /* of its oldest task; 0: not known */
     int64_t lost_ns;    /* of the device when that task began */
@@ -51,6 +51,8 @@ TT_MUST_CHECK enum tt_err tt_sharing_init(struct tt_sharing *self, int32_t execu
 void tt_sharing_fini(struct tt_sharing *self);
 /* The executor is of this device from now on. A task that runs on it counts no more. */
 void tt_sharing_seat(struct tt_sharing *self, int64_t now, int32_t executor, int32_t device);
+/* It is of no device any more. */
+void tt_sharing_leave(struct tt_sharing *self, int64_t now, int32_t executor);
 /* For the functions below. */
 void tt_sharing_add(struct tt_sharing *self, int64_t now, const struct tt_task *task,
                     const struct tt_step_model *model);

@@ -78,6 +78,11 @@ static void two_tasks(void **state) {
     assert_int_equal(sharing.device_count, 1);
     assert_int_equal(sharing.shared_count, 1);
     tt_sharing_check(&sharing);
+    tt_sharing_leave(&sharing, 7000, 0);
+    tt_sharing_leave(&sharing, 7000, 1);
+    assert_int_equal(sharing.device_count, 1);
+    assert_int_equal(sharing.shared_count, 0);
+    tt_sharing_check(&sharing);
     tt_sharing_fini(&sharing);
 }
 
