@@ -246,14 +246,6 @@ struct run {
     struct tt_belief_cell *cell; /* NULL: of several steps */
 };
 
-static int32_t length_of(const struct tt_task *task) {
-    int32_t length = task->length;
-    for (int32_t i = 0; task->length == 0 && i < task->count; i++)
-        if (task->items[i].request->length > length)
-            length = task->items[i].request->length;
-    return length;
-}
-
 static void add_unit(struct tt_belief_unit *unit, int32_t rows, int32_t length, struct run *run) {
     int32_t row = unit->prior->length_count == 1 ? 0 : tt_profile_length_index(unit->prior, length);
     run->prior_ns += unit->prior->latency_ns[(ptrdiff_t)row * (unit->prior->max_batch + 1) + rows];
@@ -281,7 +273,7 @@ static bool run_of(struct tt_belief *self, const struct tt_task *task, struct ru
         if (rows > self->units[u].prior->max_batch)
             return false;
     }
-    int32_t length = has_lengths ? length_of(task) : 0;
+    int32_t length = has_lengths ? tt_task_computed_length(task) : 0;
     for (int32_t u = from; u <= to; u++)
         add_unit(&self->units[u], rows, length, out_run);
     if (from != to)

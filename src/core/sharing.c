@@ -73,14 +73,12 @@ static int32_t demand_of(const struct tt_task *task, const struct tt_step_model 
     bool is_step = task->first_step == task->last_step && model->step_count > 1;
     const struct tt_profile *profile =
         is_step ? model->steps[task->first_step].profile : model->whole;
-    int32_t rows = tt_task_computed_rows(task), length = task->length;
+    int32_t rows = tt_task_computed_rows(task);
     if (!profile->knows_demand || task->items[0].subgraph || task->after ||
         rows > profile->max_batch)
         return 0;
-    for (int32_t i = 0; task->length == 0 && profile->length_count > 1 && i < task->count; i++)
-        if (task->items[i].request->length > length)
-            length = task->items[i].request->length;
-    return tt_profile_demand(profile, rows, length);
+    return tt_profile_demand(profile, rows,
+                             profile->length_count > 1 ? tt_task_computed_length(task) : 0);
 }
 
 void tt_sharing_add(struct tt_sharing *self, int64_t now, const struct tt_task *task,

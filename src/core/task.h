@@ -117,5 +117,13 @@ static inline int32_t tt_task_first_beginner(const struct tt_task *self) {
 static inline int32_t tt_task_computed_rows(const struct tt_task *self) {
     return self->padded_rows > self->rows ? self->padded_rows : self->rows;
 }
+/* The length of its inputs as computed: the longest one, unless the policy set another. */
+static inline int32_t tt_task_computed_length(const struct tt_task *self) {
+    int32_t length = self->length;
+    for (int32_t i = 0; self->length == 0 && i < self->count; i++)
+        if (self->items[i].request->length > length)
+            length = self->items[i].request->length;
+    return length;
+}
 
 #endif

@@ -1,23 +1,13 @@
 #include "sim/step_work.h"
 
-/* The longest input in the batch, unless the policy set the padded length. */
-static int32_t padded_length(const struct tt_task *task) {
-    int32_t length = task->length;
-    if (length == 0)
-        for (int32_t i = 0; i < task->count; i++)
-            if (task->items[i].request->length > length)
-                length = task->items[i].request->length;
-    return length;
-}
-
 int32_t tt_step_demand(const struct tt_profile *profile, const struct tt_task *task) {
     return tt_profile_demand(profile, tt_task_computed_rows(task),
-                             profile->length_count == 1 ? 0 : padded_length(task));
+                             profile->length_count == 1 ? 0 : tt_task_computed_length(task));
 }
 
 int64_t tt_step_work(const struct tt_profile *profile, const struct tt_task *task,
                      int32_t jitter_permille, struct tt_prng *prng) {
-    int32_t length = profile->length_count == 1 ? 0 : padded_length(task);
+    int32_t length = profile->length_count == 1 ? 0 : tt_task_computed_length(task);
     int64_t work_ns = tt_profile_latency(profile, tt_task_computed_rows(task), length);
     if (jitter_permille > 0) {
         /* In millionths, uniform on the integers -j .. +j. */
