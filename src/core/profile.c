@@ -183,8 +183,11 @@ enum tt_err tt_profile_new_points(const struct tt_profile_point *points, int32_t
     qsort(sorted, (size_t)count, sizeof(*sorted), compare_points);
     err = check_points(sorted, count, why);
     int32_t lengths = 0;
-    for (int32_t i = 0; i < count; i++)
+    bool knows_demand = false;
+    for (int32_t i = 0; i < count; i++) {
         lengths += i == 0 || sorted[i].length != sorted[i - 1].length;
+        knows_demand = knows_demand || sorted[i].demand_ppm > 0;
+    }
     struct tt_profile *self = err ? NULL : profile_new(max_batch, lengths);
     if (!err && !self)
         err = tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a profile");
@@ -193,8 +196,6 @@ enum tt_err tt_profile_new_points(const struct tt_profile_point *points, int32_t
         while (end < count && sorted[end].length == sorted[i].length)
             end++;
         self->lengths[row] = sorted[i].length;
-        for (int32_t k = i; k < end; k++)
-            self->knows_demand = self->knows_demand || sorted[k].demand_ppm > 0;
         fill_row(self, row, sorted + i, end - i);
         if (row == 0)
             fit_line(self, sorted, end);
@@ -203,6 +204,7 @@ enum tt_err tt_profile_new_points(const struct tt_profile_point *points, int32_t
     free(sorted);
     if (err)
         return err;
+    self->knows_demand = knows_demand;
     *out_profile = self;
     return TT_OK;
 }

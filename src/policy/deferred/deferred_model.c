@@ -882,17 +882,15 @@ void tt_deferred_model_executors(struct tt_deferred_model *self, int32_t executo
 static void settle_load(const struct tt_deferred_model *self, struct tt_deferred_queue *q,
                         const struct tt_deferred_fleet *fleet) {
     int32_t demand_ppm = demand_of(q, (int32_t)tt_instant_max(1, q->gather_milli / 1000));
+    int64_t beyond_ppm = 0; /* of what one device has, if all run that begin */
     q->trust_ppm = trust_of(self, fleet->need_ppm);
     q->parallel = fleet->executors;
-    q->slow_ppm = 0;
-    settle_exact(q);
-    if (fleet->each <= 1 || demand_ppm == 0)
-        return;
-    int32_t count = tt_beside_count(fleet->each, demand_ppm);
-    q->parallel = (int32_t)tt_instant_max(1, (int64_t)fleet->executors * count / fleet->each);
-    int64_t beyond_ppm = (int64_t)count * demand_ppm - PPM;
-    if (beyond_ppm > 0)
-        q->slow_ppm = beyond_ppm * tt_instant_min(PPM, fleet->need_ppm) / PPM;
+    if (fleet->each > 1 && demand_ppm > 0) {
+        int32_t count = tt_beside_count(fleet->each, demand_ppm);
+        q->parallel = (int32_t)tt_instant_max(1, (int64_t)fleet->executors * count / fleet->each);
+        beyond_ppm = tt_instant_max(0, (int64_t)count * demand_ppm - PPM);
+    }
+    q->slow_ppm = beyond_ppm * tt_instant_min(PPM, fleet->need_ppm) / PPM;
     settle_exact(q);
 }
 

@@ -56,8 +56,9 @@
  * centre at most 1.10 - need is trusted in (`need`: see Overload), half of it below a need of 0.6.
  *
  * Executors that share a device (deferred_rank.h). If k batches run there at once, and their
- * demands sum to s > 1, each takes s times as long. So l grows by (s - 1) min(1, need) in the same
- * steps. k is the number that begin where that pays, and the demand that of a batch of gather rows.
+ * demands sum to s > 1, each takes s times as long. So l grows by (s - 1) min(1, need) in steps 1
+ * to 3 and in `latest`. k is the number that begin where that pays, and the demand that of a batch
+ * of gather rows.
  *
  * 5. key = latest - credit (with `key: deadline`: d - credit).
  *

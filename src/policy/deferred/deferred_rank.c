@@ -366,7 +366,7 @@ void tt_deferred_rank_load(struct tt_deferred_rank *self, const struct tt_deferr
     struct tt_deferred_load *own = &self->loads[load->model];
     *own = *load;
     int32_t each = executors_each(self);
-    if (each == 1 || load->demand_ppm == 0)
+    if (each <= 1 || load->demand_ppm == 0)
         return;
     /* A batch takes max(1 / k, d) of a device; the sums are of executors, which have 1 / each. */
     int64_t part_ppm =
