@@ -277,11 +277,9 @@ static bool make_places(struct tt_domain *self, const struct tt_domain_options *
     self->members = calloc((size_t)tasks * (size_t)options->max_batch, sizeof(*self->members));
     self->step_ends = calloc((size_t)tasks, TT_DOMAIN_STEP_ENDS * sizeof(*self->step_ends));
     self->step_rounds = calloc((size_t)tasks, TT_DOMAIN_STEP_ENDS * sizeof(*self->step_rounds));
-    self->done = calloc((size_t)options->executor_count, sizeof(*self->done));
-    self->early = calloc((size_t)options->executor_count, sizeof(struct tt_engine_task *));
     self->models = calloc((size_t)options->model_capacity, sizeof(struct tt_served_model *));
     return self->places && self->tasks && self->members && self->step_ends && self->step_rounds &&
-           self->done && self->early && self->models &&
+           self->models &&
            tt_domain_watch_init(&self->watch, options->executor_count, used) == TT_OK &&
            tt_cell_tasks_init(&self->cell_tasks, tasks, options->max_batch) == TT_OK;
 }
@@ -297,11 +295,7 @@ static enum tt_err domain_fill(struct tt_domain *self, const struct tt_domain_op
     }
     if (!make_places(self, options) || !self->policy)
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory for a domain");
-    for (; self->executor_count < options->executor_count; self->executor_count++) {
-        enum tt_err err = tt_ring_init(&self->done[self->executor_count], self->depth + 1);
-        if (err)
-            return tt_fail(err, why, "out of memory for a domain");
-    }
+    self->executor_count = options->executor_count;
     const struct tt_engine_ops *ops = options->engine->ops;
     if ((ops->answers_each || ops->emits) &&
         tt_domain_answers_init(&self->answers, options->executor_count,
@@ -368,6 +362,8 @@ enum tt_err tt_domain_new(const struct tt_domain_options *options, struct tt_dom
     self->first_executor = options->first_executor;
     self->depth = tt_domain_depth(options->policy, options->depth);
     tt_list_init(&self->input_rings);
+    tt_push_list_init(&self->done);
+    tt_list_init(&self->collecting);
     enum tt_err err = domain_fill(self, options, why);
     if (err) {
         tt_domain_free(self);
@@ -383,8 +379,6 @@ enum tt_err tt_domain_new(const struct tt_domain_options *options, struct tt_dom
 void tt_domain_free(struct tt_domain *take_domain) {
     if (!take_domain)
         return;
-    for (int32_t i = 0; i < take_domain->executor_count; i++)
-        tt_ring_fini(&take_domain->done[i]);
     tt_domain_answers_fini(&take_domain->answers);
     tt_policy_destroy(&take_domain->mechanism);
     tt_mechanism_fini(&take_domain->mechanism);
@@ -395,8 +389,6 @@ void tt_domain_free(struct tt_domain *take_domain) {
     free(take_domain->step_ends);
     free(take_domain->step_rounds);
     tt_cell_tasks_fini(&take_domain->cell_tasks);
-    free(take_domain->done);
-    free((void *)take_domain->early);
     free(take_domain->models);
     for (int32_t i = 0; i <= take_domain->option_count && i < TT_MAX_OPTIONS; i++) {
         free((char *)take_domain->options[i].key);
@@ -792,58 +784,57 @@ int32_t tt_domain_step_rounds(const struct tt_task *task, int32_t step) {
                                                              : 1;
 }
 
-/* Takes in what one executor finished. D4: a task that came back before the one that it follows is
- * kept, and so is what came behind it. */
-static bool collect_from(struct tt_domain *self, int64_t now, int32_t executor) {
-    bool any = false;
-    for (;;) {
-        struct tt_engine_task *engine_task = self->early[executor];
-        if (!engine_task)
-            engine_task = tt_ring_pop(&self->done[executor]);
-        if (self->answers.rings)
-            tt_domain_answers_take(self, now, executor);
-        if (!engine_task)
-            return any;
-        self->early[executor] = NULL;
-        if (tt_domain_task_of(engine_task)->task->after) {
-            self->early[executor] = engine_task;
-            self->early_count++;
-            return any;
-        }
-        finished(self, now, engine_task);
-        any = true;
-    }
+/* D4: a task that came back before the one that it follows waits for it, and so does what came
+ * behind it on its executor. */
+static bool came_early(const struct tt_domain *self, const struct tt_task *task) {
+    return task->after || tt_mechanism_oldest(&self->mechanism, task->executor) != task;
 }
 
 void tt_domain_collect(struct tt_domain *self, int64_t now) {
-    bool any;
-    do {
+    for (struct tt_push_node *node = tt_push_list_take(&self->done), *next; node; node = next) {
+        next = node->next; /* before the node's task is free for another run */
+        tt_list_push_back(&self->collecting,
+                          &TT_CONTAINER_OF(node, struct tt_domain_task, done)->collecting);
+    }
+    bool any = true;
+    while (any && !tt_list_empty(&self->collecting)) {
         any = false;
-        self->early_count = 0;
-        for (int32_t i = 0; i < self->executor_count; i++)
-            any |= collect_from(self, now, i);
-    } while (any && self->early_count > 0);
+        struct tt_list_node *node = tt_list_first(&self->collecting), *next;
+        for (; node; node = next) {
+            next = tt_list_next(&self->collecting, node);
+            struct tt_domain_task *slot = TT_CONTAINER_OF(node, struct tt_domain_task, collecting);
+            int32_t executor = slot->task->executor;
+            tt_domain_answers_take(self, now, executor);
+            if (came_early(self, slot->task))
+                continue;
+            tt_list_remove(node);
+            finished(self, now, &slot->engine_task);
+            any = true;
+        }
+    }
+    tt_domain_answers_take_all(self, now);
     if (tt_domain_watch_has_news(&self->watch))
         tt_domain_watch_collect(self, now);
 }
 
 void tt_domain_done(struct tt_device_task *task) {
     struct tt_domain *self = task->user;
-    if (task->outcome == TT_OUTCOME_LOST) {
-        tt_domain_watch_returned(self, tt_domain_task_of(tt_engine_task_of(task)));
-        return;
-    }
-    bool pushed =
-        tt_ring_push(&self->done[task->executor - self->first_executor], tt_engine_task_of(task));
-    tt_assert(pushed);
+    struct tt_domain_task *slot = tt_domain_task_of(tt_engine_task_of(task));
+    if (task->outcome == TT_OUTCOME_LOST)
+        tt_domain_watch_returned(self, slot);
+    else
+        tt_push_list_push(&self->done, &slot->done);
 }
 
 void tt_domain_check(const struct tt_domain *self) {
     tt_mechanism_check(&self->mechanism);
+    const struct tt_list_node *node = tt_list_first(&self->collecting);
+    for (; node; node = tt_list_next(&self->collecting, node))
+        tt_assert(
+            came_early(self, TT_CONTAINER_OF(node, const struct tt_domain_task, collecting)->task));
     tt_domain_watch_check(self);
     for (int32_t e = 0; e < self->executor_count; e++) {
         const struct tt_executor *executor = &self->mechanism.executors[e];
-        tt_assert(!self->early[e] || executor->queued > 0);
         for (int32_t k = 0; k < executor->queued; k++) {
             const struct tt_task *task = &executor->tasks[(executor->oldest + k) % executor->depth];
             const struct tt_domain_task *slot = task->user;

@@ -5,14 +5,14 @@
  * happened, hands its tasks to the engine, and returns ended requests through struct
  * tt_domain_client. All of it runs in turns of the scheduler (serve/scheduler.h), one at a time, on
  * any thread. The exception is tt_domain_done(), which an executor's thread calls, and which only
- * pushes to a ring.
+ * pushes to a list.
  *
  * Life: _new(), models are added and removed, _free() without models or after the last turn. It
  * never decides; its policy does. Implemented in domain.c. */
 #ifndef TT_SERVE_DOMAIN_H
 #define TT_SERVE_DOMAIN_H
 
-#include "base/threads/ring.h"
+#include "base/threads/push_list.h"
 #include "core/mechanism.h"
 #include "policy/policy.h"
 #include "record/recorder_streams.h"
@@ -55,10 +55,9 @@ struct tt_domain {
     int64_t *step_ends;   /* [place_count][TT_DOMAIN_STEP_ENDS] */
     int32_t *step_rounds; /* the same */
     struct tt_cell_tasks cell_tasks;
-    struct tt_ring *done; /* per executor: struct tt_engine_task * */
+    struct tt_push_list done;  /* struct tt_domain_task of the executors */
+    struct tt_list collecting; /* of them, in that order; between turns those that came too early */
     struct tt_domain_answers answers;
-    struct tt_engine_task **early; /* [executor_count]; D4: back before the task that it follows */
-    int32_t early_count;           /* of them, in the current _collect */
     int32_t model_count;
     struct tt_served_model **models; /* [model_capacity]; NULL: none */
     struct tt_list input_rings;      /* of its models, if the policy waits for inputs */
@@ -122,7 +121,7 @@ void tt_domain_submit(struct tt_domain *self, int64_t now, struct tt_inference *
 void tt_domain_cancel(struct tt_domain *self, int64_t now, struct tt_inference *inference);
 /* No new requests of the model will come. */
 void tt_domain_drain_model(struct tt_domain *self, int64_t now, struct tt_served_model *model);
-/* Takes in what executors finished. */
+/* Takes in what executors finished. Time: by what they did, not by how many there are. */
 void tt_domain_collect(struct tt_domain *self, int64_t now);
 /* Decides, if anything happened or its instant has come. Returns when it must decide next. */
 int64_t tt_domain_decide(struct tt_domain *self, int64_t now);
@@ -143,8 +142,8 @@ int32_t tt_domain_step_rounds(const struct tt_task *task, int32_t step);
 static inline struct tt_inference *tt_domain_inference_of(const struct tt_request *request) {
     return request->reported ? NULL : request->user;
 }
-/* An executor of the engine finished a task of a domain: to the domain's ring. Executor's thread.
- */
+/* An executor of the engine finished a task of a domain: to the domain's list. Executor's thread,
+ * which touches neither afterwards: a turn may already have freed the domain. */
 void tt_domain_done(struct tt_device_task *task);
 /* Asserts that the domain's books agree with each other and with the mechanism. O(everything). In a
  * turn. */

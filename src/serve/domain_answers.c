@@ -15,7 +15,8 @@ enum tt_err tt_domain_answers_init(struct tt_domain_answers *self, int32_t execu
                                    int32_t capacity) {
     enum tt_err err = TT_OK;
     self->rings = calloc((size_t)executors, sizeof(*self->rings));
-    if (!self->rings)
+    self->reported = calloc((size_t)executors, sizeof(*self->reported));
+    if (!self->rings || !self->reported || tt_dirty_set_init(&self->reports, executors))
         return TT_ERR_NO_MEMORY;
     for (; !err && self->ring_count < executors; self->ring_count += !err)
         err = tt_ring_init(&self->rings[self->ring_count], capacity);
@@ -26,6 +27,8 @@ void tt_domain_answers_fini(struct tt_domain_answers *self) {
     for (int32_t i = 0; i < self->ring_count; i++)
         tt_ring_fini(&self->rings[i]);
     free(self->rings);
+    free(self->reported);
+    tt_dirty_set_fini(&self->reports);
     *self = (struct tt_domain_answers){0};
 }
 
@@ -35,9 +38,10 @@ enum { HAS_WORDS = 1 };
 static void push(const struct tt_engine_task *task, const struct tt_engine_member *member,
                  uintptr_t what) {
     struct tt_domain *self = task->head.user;
-    struct tt_ring *ring = &self->answers.rings[task->head.executor - self->first_executor];
-    bool pushed = tt_ring_push(ring, (void *)((uintptr_t)member | what));
+    int32_t executor = task->head.executor - self->first_executor;
+    bool pushed = tt_ring_push(&self->answers.rings[executor], (void *)((uintptr_t)member | what));
     tt_assert(pushed);
+    tt_dirty_set_add(&self->answers.reports, executor / 64, UINT64_C(1) << (executor % 64));
     self->client.wake(self->client.context);
 }
 
@@ -151,4 +155,11 @@ void tt_domain_answers_take(struct tt_domain *self, int64_t now, int32_t executo
         else
             answer(self, now, member);
     }
+}
+
+void tt_domain_answers_take_all(struct tt_domain *self, int64_t now) {
+    struct tt_domain_answers *answers = &self->answers;
+    int32_t count = answers->rings ? tt_dirty_set_take(&answers->reports, answers->reported) : 0;
+    for (int32_t i = 0; i < count; i++)
+        tt_domain_answers_take(self, now, answers->reported[i]);
 }

@@ -13,6 +13,7 @@
 #ifndef TT_SERVE_DOMAIN_ANSWERS_H
 #define TT_SERVE_DOMAIN_ANSWERS_H
 
+#include "base/threads/dirty_set.h"
 #include "base/threads/ring.h"
 #include "engine/engine.h"
 
@@ -25,6 +26,8 @@ struct tt_domain_answers {
      * batches. */
     struct tt_ring *rings;
     int32_t ring_count;
+    struct tt_dirty_set reports; /* executors that put something into their rings */
+    int32_t *reported;           /* [executors] for tt_domain_answers_take_all() */
 };
 
 /* `capacity`: members of all tasks of an executor, twice: with an answer, and with words. Errors:
@@ -37,8 +40,10 @@ void tt_domain_answered(struct tt_engine_task *task, struct tt_engine_member *me
 /* The `emitted` of the domain's tasks. */
 bool tt_domain_emitted(struct tt_engine_task *task, struct tt_engine_member *member,
                        const void *rows, int32_t count);
-/* Takes what has come from the executor. Before a task of it is collected, after it was popped. */
+/* Takes what has come from the executor: before a task of it is taken in, after it came back. */
 void tt_domain_answers_take(struct tt_domain *domain, int64_t now, int32_t executor);
+/* Takes what has come from all. */
+void tt_domain_answers_take_all(struct tt_domain *domain, int64_t now);
 
 /* Traces the copies of a task that is collected: those of inputs that were copied when they
  * arrived, of the requests that were not answered before, and those of the batch. */

@@ -4,6 +4,7 @@
 #define TT_SERVE_DOMAIN_TASK_H
 
 #include "base/list.h"
+#include "base/threads/push_list.h"
 #include "core/task.h"
 #include "engine/engine.h"
 
@@ -14,6 +15,8 @@ struct tt_domain_task {
     struct tt_task *task;
     struct tt_tensor_view blank[TT_MAX_TENSORS]; /* of the member that fills the batch up */
     struct tt_list_node decided;                 /* until it is handed over */
+    struct tt_push_node done;                    /* from its executor to the scheduler */
+    struct tt_list_node collecting;              /* from there until it is taken in */
     /* A run that was given up: a reference to its model, and the place in the list of those that
      * returned later. */
     struct tt_served_model *lost_model; /* NULL: it was not given up */
