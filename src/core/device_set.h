@@ -71,6 +71,9 @@ struct tt_device_task {
     int32_t first_step, last_step; /* 0 and TT_DEVICE_ALL_STEPS: the whole model */
     /* Set at completion where last_step names a step; first_step - 1: none. */
     int32_t last_step_done;
+    /* Set at completion: the device reports another task at once, from the same thread, so the
+     * scheduler need not be woken for this one. */
+    bool more;
     /* [count] ids and rows for devices that are not in this process; NULL: the payload has them. */
     const struct tt_device_request *requests;
 };

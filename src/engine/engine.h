@@ -290,8 +290,8 @@ struct tt_engine_ops {
     bool answers_each;  /* see `answered` of a task */
     bool emits;         /* see `emitted` of a task */
     bool tells_answers; /* see `is_answer` of a cell */
-    /* submit, yield and abort (core/device_set.h; `self` is the engine). One thread submits all
-     * tasks of an executor. Completion is pushed through `done`. */
+    /* submit, flush, yield and abort (core/device_set.h; `self` is the engine). One thread submits
+     * all tasks of an executor. Completion is pushed through `done`. */
     struct tt_device_ops device;
     /* Instead of `submit`: runs the task on the calling thread and calls `done` there before it
      * returns. The executor must have nothing queued or running, and gets no submit or stop
@@ -361,6 +361,10 @@ struct tt_engine_model {
 
 static inline void tt_engine_submit(struct tt_engine *engine, struct tt_engine_task *task) {
     engine->ops->device.submit(engine, &task->head);
+}
+static inline void tt_engine_flush(struct tt_engine *engine) {
+    if (engine->ops->device.flush)
+        engine->ops->device.flush(engine);
 }
 static inline void tt_engine_yield(struct tt_engine *engine, struct tt_engine_task *task) {
     engine->ops->device.yield(engine, &task->head);

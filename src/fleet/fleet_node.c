@@ -8,6 +8,7 @@
 #include "fleet/model_visits.h"
 #include "fleet/node_coordination.h"
 #include "fleet/visit.h"
+#include "net/sockets/loop_wake.h"
 #include "serve/serving.h"
 
 #include <errno.h>
@@ -35,7 +36,7 @@ struct tt_fleet_node {
     const struct tt_fleet_role *role;
     void *self;
     uv_loop_t loop;
-    uv_async_t wake;
+    struct tt_loop_wake wake;
     uv_prepare_t before_wait;
     uv_poll_t timer;
     int timer_fd;
@@ -97,7 +98,7 @@ static void end_turn(struct tt_fleet_node *self) {
     tt_node_links_flush(&self->links);
     /* A link that failed while it was written to may have left more. */
     if (self->role->outbox(self->self)->frame_count > 0 || next_at <= now)
-        uv_async_send(&self->wake);
+        tt_loop_wake_send(&self->wake);
     set_timer(self, tt_instant_min(next_at, look_at));
 }
 
@@ -110,7 +111,7 @@ static void on_before_wait(uv_prepare_t *prepare) {
         if (tt_node_memory_rest(&self->memory))
             return;
     }
-    uv_async_send(&self->wake);
+    tt_loop_wake_send(&self->wake);
 }
 
 static void on_timer(uv_poll_t *poll, int status, int events) {
@@ -120,8 +121,8 @@ static void on_timer(uv_poll_t *poll, int status, int events) {
     self->has_fired = true; /* setting it clears what a read would */
 }
 
-static void on_wake(uv_async_t *async) {
-    struct tt_fleet_node *self = async->data;
+static void on_wake(void *context) {
+    struct tt_fleet_node *self = context;
     if (tt_flag_is_raised(&self->retiring) && !self->has_retired) {
         struct tt_error ignored; /* of a spare, that it is one */
         self->has_retired = true;
@@ -136,12 +137,12 @@ static void on_wake(uv_async_t *async) {
 
 void tt_fleet_node_wake(void *context) {
     struct tt_fleet_node *self = context;
-    uv_async_send(&self->wake);
+    tt_loop_wake_send(&self->wake);
 }
 
 void tt_fleet_node_retire(struct tt_fleet_node *self) {
     tt_flag_raise(&self->retiring);
-    uv_async_send(&self->wake); /* a signal handler may call it */
+    tt_loop_wake_send(&self->wake); /* a signal handler may call it */
 }
 
 void tt_fleet_node_metrics(const void *node, struct tt_text *page) {
@@ -363,13 +364,13 @@ static enum tt_err open_loop(struct tt_fleet_node *self, struct tt_error *why) {
     int result = uv_loop_init(&self->loop);
     self->has_loop = result == 0;
     if (result == 0)
-        result = uv_async_init(&self->loop, &self->wake, on_wake);
+        result = tt_loop_wake_open(&self->wake, &self->loop, on_wake, self);
     if (result < 0)
         return tt_fail(TT_ERR_IO, why, "cannot create an event loop: %s", uv_strerror(result));
     self->has_handles = true;
     uv_prepare_init(&self->loop, &self->before_wait);
     uv_poll_init(&self->loop, &self->timer, self->timer_fd);
-    self->wake.data = self->before_wait.data = self->timer.data = self;
+    self->before_wait.data = self->timer.data = self;
     return TT_OK;
 }
 
@@ -380,6 +381,7 @@ enum tt_err tt_fleet_node_open(const struct tt_fleet_options *options,
         return tt_fail(TT_ERR_NO_MEMORY, why, "out of memory");
     self->options = *options;
     self->timer_fd = -1;
+    tt_loop_wake_init(&self->wake);
     enum tt_err err = tt_fleet_describe(options->cluster, &options->tls.etcd, options->node,
                                         options->key, &self->file, &self->key, &self->number, why);
     tt_assert(err || self->file.places[self->number].role == options->role);
@@ -536,7 +538,7 @@ static void close_handles(struct tt_fleet_node *self) {
         tt_node_links_close(&self->links);
     tt_node_memory_close(&self->memory);
     if (self->has_handles) {
-        uv_close((uv_handle_t *)&self->wake, NULL);
+        uv_close((uv_handle_t *)&self->wake.poll, NULL);
         uv_close((uv_handle_t *)&self->before_wait, NULL);
         uv_close((uv_handle_t *)&self->timer, NULL);
     }
@@ -549,6 +551,7 @@ static void close_handles(struct tt_fleet_node *self) {
     tt_node_memory_fini(&self->memory);
     if (self->has_links)
         tt_node_links_fini(&self->links);
+    tt_loop_wake_fini(&self->wake);
     if (self->timer_fd >= 0)
         close(self->timer_fd);
 }
@@ -558,7 +561,7 @@ void tt_fleet_node_close(struct tt_fleet_node *take_self) {
         return;
     tt_flag_raise(&take_self->stopping);
     if (take_self->has_thread) {
-        uv_async_send(&take_self->wake);
+        tt_loop_wake_send(&take_self->wake);
         pthread_join(take_self->thread, NULL);
     }
     if (take_self->self)

@@ -44,6 +44,8 @@ struct frontend_node {
     struct tt_model_service service;
     const char *text; /* of the command's answer that is being taken in */
     size_t text_bytes;
+    struct tt_engine_task *ended; /* and the server does not know yet; NULL: none */
+    int64_t ended_at;
     int32_t backends_linked;
     bool is_draining, is_ready, is_closing;
     int64_t done, failed, cancelled;
@@ -53,6 +55,22 @@ struct frontend_node {
 
 static const struct tt_inference *inference_of(const struct entry *entry) {
     return entry->task->members[entry->member].user;
+}
+
+/* The server is woken for the last one of a turn: for each, it would answer its clients one by one.
+ */
+static void end(struct frontend_node *self, struct tt_engine_task *task, int64_t now) {
+    if (self->ended)
+        tt_remote_engine_done(self->ended, self->ended_at, true);
+    self->ended = task;
+    self->ended_at = now;
+}
+
+static void end_last(struct frontend_node *self) {
+    struct tt_engine_task *task = self->ended;
+    self->ended = NULL;
+    if (task)
+        tt_remote_engine_done(task, self->ended_at, false);
 }
 
 static void finish(struct frontend_node *self, struct entry *entry, enum tt_err err,
@@ -71,7 +89,7 @@ static void finish(struct frontend_node *self, struct entry *entry, enum tt_err 
     self->first_free = (int32_t)(entry - self->entries);
     tt_assert(task->stop > 0); /* members under way */
     if (--task->stop == 0)
-        tt_remote_engine_done(task, now);
+        end(self, task, now);
 }
 
 /* Reads the payload of the result into the member. */
@@ -179,7 +197,7 @@ static void fail_member(struct frontend_node *self, int64_t now, struct tt_engin
     member->err = tt_fail(TT_ERR_BUSY, member->why, "this frontend has too many requests");
     self->failed++;
     if (--task->stop == 0)
-        tt_remote_engine_done(task, now);
+        end(self, task, now);
 }
 
 static const struct entry *inputs_of(struct frontend_node *self, uint64_t id,
@@ -321,6 +339,7 @@ static void settle(void *context, int64_t now) {
         for (int32_t i = 0; i < count; i++) /* the last one may end the task */
             submit_member(self, now, task, i);
     }
+    end_last(self);
     if (self->is_closing)
         return;
     tt_port_drain(self->port);
@@ -471,6 +490,7 @@ static void close_role(void *take_self) {
     for (int32_t i = 0; i < limit; i++)
         if (self->entries[i].task)
             finish(self, &self->entries[i], TT_ERR_UNAVAILABLE, "this frontend has stopped", now);
+    end_last(self);
     tt_port_close(self->port); /* waits for a load that is under way */
     tt_model_service_fini(&self->service);
     tt_frontend_fini(&self->frontend);

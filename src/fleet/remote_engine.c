@@ -59,7 +59,6 @@ enum { IS_MEMBER = 1 };
 static void push(struct tt_remote_engine *self, uintptr_t item) {
     bool has_room = tt_ring_push(&self->queue, (void *)item);
     tt_assert(has_room);
-    self->wake(self->context);
 }
 
 struct tt_engine_task *tt_remote_engine_take(struct tt_remote_engine *self,
@@ -70,12 +69,13 @@ struct tt_engine_task *tt_remote_engine_take(struct tt_remote_engine *self,
     return is_member ? NULL : (struct tt_engine_task *)item;
 }
 
-void tt_remote_engine_done(struct tt_engine_task *task, int64_t now) {
+void tt_remote_engine_done(struct tt_engine_task *task, int64_t ended_at, bool more) {
     struct tt_engine *engine = task->model->engine;
     task->head.outcome = TT_OUTCOME_DONE;
     task->head.last_step_done = task->head.last_step;
-    task->head.ended_at = now;
-    task->infer_ns = now - task->head.started_at;
+    task->head.ended_at = ended_at;
+    task->head.more = more;
+    task->infer_ns = ended_at - task->head.started_at;
     engine->done(engine->done_context, &task->head);
 }
 
@@ -87,9 +87,15 @@ static void submit(void *self, struct tt_device_task *head) {
     push(engine->remote, (uintptr_t)tt_engine_task_of(head));
 }
 
+static void flush(void *self) {
+    const struct engine *engine = self;
+    engine->remote->wake(engine->remote->context);
+}
+
 static void withdraw(struct tt_engine *self, struct tt_engine_member *member) {
     const struct engine *engine = TT_CONTAINER_OF(self, struct engine, engine);
     push(engine->remote, (uintptr_t)member | IS_MEMBER);
+    engine->remote->wake(engine->remote->context);
 }
 
 static void stop(void *self, struct tt_device_task *head) {
@@ -184,7 +190,7 @@ static void close_engine(struct tt_engine *take_engine) {
 static const struct tt_engine_ops ops = {
     .name = "cluster",
     .emits = true,
-    .device = {.submit = submit, .yield = stop, .abort = stop},
+    .device = {.submit = submit, .flush = flush, .yield = stop, .abort = stop},
     .withdraw = withdraw,
     .step_count = step_count,
     .signature = signature_of,

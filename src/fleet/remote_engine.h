@@ -23,15 +23,16 @@ extern const struct tt_engine_kind tt_remote_engine_kind;
  */
 struct tt_remote_engine *tt_remote_engine_new(int32_t capacity);
 void tt_remote_engine_free(struct tt_remote_engine *take_self); /* NULL-safe */
-/* `wake` is called after each submission, on any thread. Before the first one. */
+/* `wake` is called after one or several submissions, on any thread. Before the first one. */
 void tt_remote_engine_attach(struct tt_remote_engine *self, void (*wake)(void *context),
                              void *context);
 /* The next task; NULL: none is queued, or *out_withdrawn is not NULL: the client of this member has
  * gone. The member's task may be done already; no later use of its memory was taken before. */
 struct tt_engine_task *tt_remote_engine_take(struct tt_remote_engine *self,
                                              struct tt_engine_member **out_withdrawn);
-/* The members' err and result are set. */
-void tt_remote_engine_done(struct tt_engine_task *task, int64_t now);
+/* The members' err and result are set. `more`: the caller does the same for another task at once.
+ */
+void tt_remote_engine_done(struct tt_engine_task *task, int64_t ended_at, bool more);
 /* Makes a result for one member out of its outputs, which are copied and checked against the
  * model's signature. `views`: in the order of the signature. Errors: INVALID, NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_remote_engine_result(const struct tt_engine_task *task,

@@ -325,7 +325,7 @@ static void settle(void *context, int64_t now) {
                                   "this is a scheduler of a cluster; requests go to a frontend");
         }
         if (task)
-            tt_remote_engine_done(task, now);
+            tt_remote_engine_done(task, now, false);
     }
     if (self->is_closing)
         return;

@@ -113,6 +113,16 @@ static bool may_run_here(const struct tt_domain *self, const struct tt_domain_ta
                                            self->limits->run_here_us * TT_US);
 }
 
+/* The engine's last task of several in a row was handed over. */
+static void flush_before_others(struct tt_domain *self, const struct tt_list *decided) {
+    const struct tt_list_node *node = tt_list_first(decided);
+    const struct tt_domain_task *next =
+        node ? TT_CONTAINER_OF(node, const struct tt_domain_task, decided) : NULL;
+    const struct tt_domain *its = next ? next->engine_task.head.user : NULL;
+    if (!its || its->engine != self->engine)
+        tt_engine_flush(self->engine);
+}
+
 int64_t tt_domain_hand_over(struct tt_list *decided, int64_t spent_ns) {
     struct tt_domain_task *slot =
         TT_CONTAINER_OF(tt_list_first(decided), struct tt_domain_task, decided);
@@ -121,9 +131,11 @@ int64_t tt_domain_hand_over(struct tt_list *decided, int64_t spent_ns) {
     tt_assert(self->models[slot->task->model] != NULL);
     if (!may_run_here(self, slot, spent_ns)) {
         submit(self, slot);
+        flush_before_others(self, decided);
         return 0;
     }
     tt_list_remove(&slot->decided);
+    flush_before_others(self, decided);
     tt_counter_add(&self->models[slot->task->model]->stats->ran_here, 1);
     self->engine->ops->run_here(self->engine, &slot->engine_task);
     return slot->engine_task.head.ended_at - slot->engine_task.head.started_at + 1;
@@ -133,8 +145,10 @@ int64_t tt_domain_hand_over(struct tt_list *decided, int64_t spent_ns) {
  * the decision that started it, so a task that was not handed over goes to its executor first. */
 static struct tt_engine_task *oldest(struct tt_domain *self, int32_t executor) {
     struct tt_domain_task *slot = tt_mechanism_oldest(&self->mechanism, executor)->user;
-    if (tt_list_linked(&slot->decided))
+    if (tt_list_linked(&slot->decided)) {
         submit(self, slot);
+        tt_engine_flush(self->engine);
+    }
     return &slot->engine_task;
 }
 

@@ -30,7 +30,7 @@ struct tt_scheduler;
 struct tt_served_model;
 
 /* Wakes the port's thread, which must then call tt_port_drain(). Called from other threads, and
- * from within the port's own functions; must not block (an uv_async_send, for example). */
+ * from within the port's own functions; must not block (tt_loop_wake_send(), for example). */
 typedef void tt_port_wake_fn(void *context);
 
 struct tt_port_options {

@@ -149,9 +149,11 @@ void tt_scheduler_wake_from(struct tt_scheduler *self, struct tt_mailbox *at_han
 }
 
 void tt_scheduler_done(struct tt_scheduler *self, struct tt_device_task *task) {
+    bool more = task->more;
     tt_refcount_ref(&self->users);
     tt_domain_done(task);
-    tt_scheduler_wake(self);
+    if (!more)
+        tt_scheduler_wake(self);
     tt_scheduler_unref(self);
 }
 

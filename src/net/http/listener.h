@@ -12,7 +12,7 @@
  * of its own, which are summed at reading; limits hold for all threads together (`quotas`). Models,
  * settings of the log and readiness belong to the server, which any port reaches.
  *
- * It installs no signal handlers and has no locks: other threads reach a loop only by uv_async and
+ * It installs no signal handlers and has no locks: other threads reach a loop only by `wake` and
  * by the pipe of tt_listener_stop. Implemented in listener.c. */
 #ifndef TT_NET_HTTP_LISTENER_H
 #define TT_NET_HTTP_LISTENER_H

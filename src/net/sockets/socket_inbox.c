@@ -9,7 +9,6 @@ enum { CAPACITY = 1024 }; /* as many as wait to be accepted */
 
 struct tt_socket_inbox {
     struct tt_ring ring; /* of descriptors, as pack() makes pointers of them */
-    uv_async_t arrived;
 };
 
 static void *pack(struct tt_handed_socket socket) {
@@ -23,20 +22,12 @@ static struct tt_handed_socket unpack(const void *item) {
         .fd = (int)(bits >> 2) - 1, .which = (int)(bits >> 1 & 1), .is_full = (bits & 1) != 0};
 }
 
-enum tt_err tt_socket_inbox_open(uv_loop_t *loop, uv_async_cb arrived, void *owner,
-                                 struct tt_socket_inbox **out_inbox, struct tt_error *why) {
+enum tt_err tt_socket_inbox_open(struct tt_socket_inbox **out_inbox, struct tt_error *why) {
     struct tt_socket_inbox *self = aligned_alloc(64, sizeof(*self));
     if (!self || tt_ring_init(&self->ring, CAPACITY) != TT_OK) {
         free(self);
         return tt_fail(TT_ERR_NO_MEMORY, why, "no memory for a connection thread");
     }
-    int result = uv_async_init(loop, &self->arrived, arrived);
-    if (result < 0) {
-        tt_ring_fini(&self->ring);
-        free(self);
-        return tt_fail(TT_ERR_IO, why, "cannot create an event loop: %s", uv_strerror(result));
-    }
-    self->arrived.data = owner;
     *out_inbox = self;
     return TT_OK;
 }
@@ -54,10 +45,7 @@ void tt_socket_inbox_close(struct tt_socket_inbox *take_self) {
 bool tt_socket_inbox_put(struct tt_socket_inbox *self, struct tt_handed_socket socket) {
     tt_assert(socket.fd >= 0);
     tt_assert(socket.which == 0 || socket.which == 1);
-    if (!tt_ring_push(&self->ring, pack(socket)))
-        return false;
-    uv_async_send(&self->arrived);
-    return true;
+    return tt_ring_push(&self->ring, pack(socket));
 }
 
 bool tt_socket_inbox_take(struct tt_socket_inbox *self, struct tt_handed_socket *out_socket) {

@@ -1,7 +1,7 @@
 /* Clients on their way from the server that accepts them to another one, which serves them on a
  * thread of its own (net/sockets/socket_server.h).
  *
- * Life of a client: the accepting thread puts its descriptor, and the receiving loop is woken; that
+ * Life of a client: the accepting thread puts its descriptor and wakes the receiving loop; that
  * loop takes it, and owns it from then on. What is left when the inbox closes is closed.
  *
  * One thread puts, one loop takes. It never looks at a byte. Implemented in socket_inbox.c. */
@@ -12,7 +12,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <uv.h>
 
 struct tt_socket_inbox;
 
@@ -22,15 +21,14 @@ struct tt_handed_socket {
     bool is_full; /* no descriptor was left: it is to be refused */
 };
 
-/* `arrived` is called on the loop when there are clients to take; the handle's data is `owner`.
- * NO_MEMORY, IO. */
-TT_MUST_CHECK enum tt_err tt_socket_inbox_open(uv_loop_t *loop, uv_async_cb arrived, void *owner,
-                                               struct tt_socket_inbox **out_inbox,
+/* Errors: NO_MEMORY. */
+TT_MUST_CHECK enum tt_err tt_socket_inbox_open(struct tt_socket_inbox **out_inbox,
                                                struct tt_error *why);
-/* After the loop was closed, which has closed its handle. NULL-safe. */
+/* After its loop was closed. NULL-safe. */
 void tt_socket_inbox_close(struct tt_socket_inbox *take_self);
 
-/* The accepting thread. False: it is full; the descriptor is still the caller's. */
+/* The accepting thread, which then wakes the loop. False: it is full; the descriptor is still the
+ * caller's. */
 TT_MUST_CHECK bool tt_socket_inbox_put(struct tt_socket_inbox *self,
                                        struct tt_handed_socket socket);
 /* The loop's thread. False: it is empty. */

@@ -62,8 +62,6 @@ static void take_handed(struct tt_socket_server *self) {
         adopt(self, socket);
 }
 
-static void on_handed(uv_async_t *async) { take_handed(async->data); }
-
 /* The server with the fewest connections; of equals the one after the last that was chosen, so that
  * short connections go around too. */
 static int32_t choose_peer(const struct tt_socket_server *self) {
@@ -117,6 +115,7 @@ static bool hand_over(struct tt_socket_server *self, int which) {
         return true;
     if (tt_socket_inbox_put(peer->inbox, socket)) {
         peer->given_count++;
+        tt_socket_server_wake(peer);
     } else { /* it does not keep up */
         self->given_count++;
         adopt(self, socket);
@@ -166,14 +165,9 @@ static bool flush(struct tt_socket_server *self) {
     return self->protocol->flush && self->protocol->flush(self->context);
 }
 
-static void on_wake(uv_poll_t *poll, int status, int events) {
-    (void)status;
-    (void)events;
-    struct tt_socket_server *self = poll->data;
-    uint64_t count;
-    if (read(self->wake_fd, &count, sizeof(count)) < 0)
-        return; /* the loop calls again while there is something to read */
-    self->is_woken = false;
+static void on_wake(void *server) {
+    struct tt_socket_server *self = server;
+    take_handed(self);
     if (!self->port)
         return;
     tt_port_drain(self->port);
@@ -184,18 +178,8 @@ static void on_wake(uv_poll_t *poll, int status, int events) {
 }
 
 void tt_socket_server_wake(void *server) {
-    const struct tt_socket_server *self = server;
-    const uint64_t one = 1;
-    while (write(self->wake_fd, &one, sizeof(one)) < 0 && errno != EAGAIN) /* it is woken already */
-        continue;
-}
-
-/* The loop's own thread, which has not come to on_wake() yet. */
-static void wake_itself(void *server) {
     struct tt_socket_server *self = server;
-    if (!self->is_woken)
-        tt_socket_server_wake(self);
-    self->is_woken = true;
+    tt_loop_wake_send(&self->wake);
 }
 
 static void on_tick(uv_timer_t *timer) {
@@ -516,16 +500,12 @@ static void start_handles(struct tt_socket_server *self) {
     uv_check_start(&self->after_wait, on_after_wait);
     self->tick.data = self->grace.data = self;
     self->drain.data = self;
-    self->wake.data = self->stop_poll.data = self;
+    self->stop_poll.data = self;
 }
 
 /* Handles that other threads reach the loop by. */
 static int open_signals(struct tt_socket_server *self) {
-    int result = self->wake_fd < 0 ? UV_EMFILE : 0;
-    if (result == 0)
-        result = uv_poll_init(&self->loop, &self->wake, self->wake_fd);
-    if (result == 0)
-        result = uv_poll_start(&self->wake, UV_READABLE, on_wake);
+    int result = tt_loop_wake_open(&self->wake, &self->loop, on_wake, self);
     if (result == 0)
         result = uv_pipe(self->stop_pipe, UV_NONBLOCK_PIPE, UV_NONBLOCK_PIPE);
     if (result == 0)
@@ -542,8 +522,8 @@ enum tt_err tt_socket_server_init(struct tt_socket_server *self, struct tt_servi
     self->log = log;
     self->stop_pipe[0] = self->stop_pipe[1] = -1;
     self->spare_fd = eventfd(0, EFD_CLOEXEC);
-    self->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    tt_loop_turn_init(&self->turn, wake_itself, self);
+    tt_loop_wake_init(&self->wake);
+    tt_loop_turn_init(&self->turn, tt_socket_server_wake, self);
     int result = uv_loop_init(&self->loop);
     self->has_loop = result == 0;
     if (self->has_loop) {
@@ -580,7 +560,7 @@ enum tt_err tt_socket_server_open_port(struct tt_socket_server *self, struct tt_
 }
 
 enum tt_err tt_socket_server_open_inbox(struct tt_socket_server *self, struct tt_error *why) {
-    return tt_socket_inbox_open(&self->loop, on_handed, self, &self->inbox, why);
+    return tt_socket_inbox_open(&self->inbox, why);
 }
 
 void tt_socket_server_set_peers(struct tt_socket_server *self, struct tt_socket_server **peers,
@@ -632,8 +612,7 @@ void tt_socket_server_close(struct tt_socket_server *self) {
             close(self->stop_pipe[i]);
     if (self->spare_fd >= 0)
         close(self->spare_fd);
-    if (self->wake_fd >= 0)
-        close(self->wake_fd);
+    tt_loop_wake_fini(&self->wake);
     tt_assert(self->protocol->is_empty(self->context));
     int result = self->has_loop ? uv_loop_close(&self->loop) : 0;
     tt_assert(result == 0);

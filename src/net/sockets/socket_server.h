@@ -6,11 +6,8 @@
  * everything. If a step fails, `_close` is legal from init on.
  *
  * It owns one struct tt_port, its thread's side of the scheduler. It installs no signal handlers
- * and has no locks: other threads reach it only by an eventfd, by its inbox and by the pipe of
+ * and has no locks: other threads reach it only by `wake`, by its inbox and by the pipe of
  * `_stop`. It never looks at a byte.
- *
- * It is woken by an eventfd because a loop that a uv_async_t wakes spins until the thread that woke
- * it has returned from the system call, which takes milliseconds if it interrupts that thread.
  *
  * Several servers can serve the same sockets (net/sockets/socket_group.h): the first one accepts,
  * and hands each client to the server with the fewest connections, itself included. When it stops
@@ -23,6 +20,7 @@
 #include "base/loop_turn.h"
 #include "base/threads/counter.h"
 #include "net/sockets/busy_poll.h"
+#include "net/sockets/loop_wake.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -73,9 +71,7 @@ struct tt_socket_server {
         uv_tcp_t tcp;
         uv_pipe_t pipe; /* if is_local */
     } sockets[TT_SOCKET_SERVER_SOCKETS];
-    uv_poll_t wake;
-    int wake_fd;   /* an eventfd; -1 */
-    bool is_woken; /* by itself, with tt_loop_turn */
+    struct tt_loop_wake wake;
     uv_poll_t stop_poll;
     int stop_pipe[2]; /* carries the grace, in ms, from _stop to the loop */
     uv_timer_t tick, grace, drain;
