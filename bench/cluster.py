@@ -7,7 +7,8 @@ Parts (default: all, in this order); an emulated identity of 64 bytes:
 
 cost        one process, and 1 scheduler + 1 frontend + 1 backend over shared memory, over TCP, and with a scheduler thread, in turns
             (A B C D A B C D): requests/s of a closed loop of 64 clients, p50 of one client, and processor time per request of each
-            process, from its clock of processor time (also while one client is served).
+            process, from its clock of processor time (also while one client is served). Where the machine has two processors,
+            also one process and the three over shared memory with the servers on the first and the clients on the others.
 kill        a primary is killed (-9), again and again, under 500 requests/s with an objective of 50 ms: from the kill until the spare
             says that it is primary, and what clients saw.
 freeze      the same with a primary that is stopped (SIGSTOP), and goes on afterwards.
@@ -93,7 +94,20 @@ def note(part, figures, found):
 # ---- cost ----
 
 
-def figures_of_cluster(program, cluster, models, flags, scheduler_flags, seconds):
+def measure_placed(program, address, pids, *arguments):
+    """As `measure`, with all servers on the first processor and the clients on the others."""
+    every = os.sched_getaffinity(0)
+    for pid in pids.values():
+        for task in pathlib.Path("/proc/%d/task" % pid).iterdir():
+            os.sched_setaffinity(int(task.name), {min(every)})
+    os.sched_setaffinity(0, every - {min(every)})  # the clients inherit it
+    try:
+        return measure(program, address, pids, *arguments)
+    finally:
+        os.sched_setaffinity(0, every)
+
+
+def figures_of_cluster(program, cluster, models, flags, scheduler_flags, seconds, measure=measure):
     for name, dims in models.items():
         model_in(cluster.models, name, dims)
     for name, role in cluster.nodes.items():
@@ -113,21 +127,32 @@ def cost(options, found):
     from cluster_process import Cluster
     from server_process import Server
 
+    memory = ("--cluster-memory", "required")
+    # name: its measure, flags of the frontend and the backend, those of the scheduler; None: one process
     ways = {
-        "memory": (("--cluster-memory", "required"), ()),
-        "tcp": (("--cluster-memory", "off"), ()),
-        "memory, a scheduler thread": (("--cluster-memory", "required"), ("--scheduler-threads", "1")),
+        "one process": (measure, None, ()),
+        "memory": (measure, memory, ()),
+        "tcp": (measure, ("--cluster-memory", "off"), ()),
+        "memory, a scheduler thread": (measure, memory, ("--scheduler-threads", "1")),
     }
-    for _ in range(options.rounds):
+    if len(os.sched_getaffinity(0)) > 1:
+        ways["one process, placed"] = (measure_placed, None, ())
+        ways["memory, placed"] = (measure_placed, memory, ())
+
+    def one_process(way):
         folder = Cluster(times="")
         model_in(folder.models)
         alone = Server([options.program, "serve", "--model-repository", str(folder.models), "--http-port", "0", "--grpc-port", "0"])  # fmt: skip
         alone.wait_ready(30)
-        note("cost", {"way": "one process", **measure(options.program, alone.address, {"server": alone.process.pid}, options.seconds)}, found)  # fmt: skip
+        figures = way(options.program, alone.address, {"server": alone.process.pid}, options.seconds)
         alone.stop(30)
-        for way, (flags, scheduler_flags) in ways.items():
-            figures = figures_of_cluster(options.program, Cluster(times=""), {"identity": 16}, flags, scheduler_flags, options.seconds)  # fmt: skip
-            note("cost", {"way": way, **figures["identity"]}, found)
+        return figures
+
+    for _ in range(options.rounds):
+        for name, (way, flags, scheduler_flags) in ways.items():
+            figures = one_process(way) if flags is None else figures_of_cluster(
+                options.program, Cluster(times=""), {"identity": 16}, flags, scheduler_flags, options.seconds, way)["identity"]  # fmt: skip
+            note("cost", {"way": name, **figures}, found)
 
 
 def transports(options, found):
@@ -213,7 +238,7 @@ class Events:
         if self.times:
             times = sorted(1e3 * t for t in self.times)
             figures["ready_ms"] = {"count": len(times), "p50": times[len(times) // 2],
-                                   "p99": times[min(len(times) - 1, len(times) * 99 // 100)], "max": times[-1], "all": times}  # fmt: skip
+                                   "p99": times[-(-len(times) * 99 // 100) - 1], "max": times[-1], "all": times}  # fmt: skip
         note(part, figures, found)
 
 
