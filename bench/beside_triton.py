@@ -9,7 +9,8 @@ take 1 us. Each round runs Tutti, then Triton; each server gets the same loads: 
 is user and system time of the server's process, per request that its own metrics count as answered; the ratios are the
 median and the greatest over the rounds of Tutti / Triton of the same round. Processor time can be compared on a busy machine; p50 cannot, so the
 load average is printed with it. Where the kernel places a single client changes its p50 more than the server does: it shares
-the server's processor, or it has one of its own. The last row is Tutti with an ensemble of the model and an equal one.
+the server's processor, or it has one of its own. Two more rows: Tutti with an ensemble of the model and an equal one, and a
+program that only reads requests and writes an answer of Tutti's (bench/read_write.c), which is the kernel's part of all others.
 TLS: bench/tls_cost.py. Needs h2load and tritonclient[grpc]; prints Markdown."""
 
 import argparse
@@ -23,6 +24,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 
@@ -46,6 +48,7 @@ LOADS = {
     "HTTP binary, one client, one processor": ("--binary", 1, 0.2, 1),
     "HTTP binary, one client, two processors": ("--binary", 1, 0.2, 2),
 }
+READ_WRITE = "HTTP binary, 64 connections, only read and written"
 PLAIN, PAIR = "HTTP binary, 64 connections", "HTTP binary, 64 connections, an ensemble of two"
 ENSEMBLE = MODEL.replace('backend: "emulated"', 'platform: "ensemble"') + """ensemble_scheduling { step [
   { model_name: "%s" model_version: -1 input_map { key: "INPUT0" value: "INPUT0" } output_map { key: "OUTPUT0" value: "t" } },
@@ -72,6 +75,54 @@ class Tutti:
 
     def stop(self):
         self.server.stop()
+
+
+class ReadWrite:
+    """Answers what `tutti load` asks as `server` does, which runs meanwhile."""
+
+    def __init__(self, given, folder, server):
+        program, port = folder / "read_write", free_port()
+        run("cc", "-O2", "-o", program, pathlib.Path(ROOT) / "bench" / "read_write.c")
+        words = [str(program), str(port)]
+        for number, (request, answer) in enumerate(ask_through_relay(given, server.urls["http"]).items()):
+            file = folder / ("answer%d" % number)
+            file.write_bytes(answer)
+            words += [request, str(file)]
+        self.process = subprocess.Popen(words)
+        self.pid = self.process.pid
+        self.urls = {"http": "http://127.0.0.1:%d" % port}
+        while listener_or_none(port) is None:
+            time.sleep(0.01)
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def ask_through_relay(given, url):
+    """What `tutti load` asks the server there, "METHOD PATH", and the whole answers."""
+    found = {}
+    with socket.create_server(("127.0.0.1", 0)) as relay:
+
+        def pass_on(client, server):
+            while request := client.recv(1 << 16):
+                server.sendall(request)
+                answer = server.recv(1 << 16)
+                found[" ".join(request.decode("latin-1").split()[:2])] = answer
+                client.sendall(answer)
+
+        def accept():
+            while True:
+                try:
+                    client, _ = relay.accept()
+                except OSError:
+                    return  # it is closed
+                server = socket.create_connection(url.rsplit("/", 1)[1].rsplit(":", 1))
+                threading.Thread(target=pass_on, args=(client, server), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        load_http(given, "http://127.0.0.1:%d" % relay.getsockname()[1], given.model, "--binary", 1, 10)
+    return found
 
 
 class Triton:
@@ -106,6 +157,10 @@ def free_port():
 
 def listener(port):
     """The process that listens there."""
+    return listener_or_none(port) or sys.exit("no process listens at port %d" % port)
+
+
+def listener_or_none(port):
     inodes = set()
     for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]:
         fields = line.split()
@@ -117,7 +172,7 @@ def listener(port):
                 return int(folder.parent.name)
         except OSError:
             continue
-    sys.exit("no process listens at port %d" % port)
+    return None
 
 
 def answered(server, model):
@@ -137,8 +192,8 @@ def load_grpc(given, server, folder, in_flight, requests):
     return statistics.median(int(line.split()[2]) for line in log.read_text().splitlines())
 
 
-def load_http(given, server, model, body, connections, requests):
-    words = [given.tutti, "load", server.urls["http"], "--model", model, "--concurrency", connections, body]
+def load_http(given, url, model, body, connections, requests):
+    words = [given.tutti, "load", url, "--model", model, "--concurrency", connections, body]
     words += ["--requests", requests, "--duration", 600, "--json"]
     total = json.loads(run(*words))["total"]
     if total["ok"] != requests:
@@ -158,14 +213,14 @@ def place(server, processors):
 
 def measure(given, server, folder, load):
     """Microseconds of processor per request, and p50 in us."""
-    over, in_flight, share, processors = LOADS[PLAIN if load == PAIR else load]
+    over, in_flight, share, processors = LOADS[PLAIN if load in (PAIR, READ_WRITE) else load]
     model = "pair" if load == PAIR else given.model
     requests = int(given.requests * share)
 
     def play(count):
         if over == "grpc":
             return load_grpc(given, server, folder, in_flight, count)
-        return load_http(given, server, model, over, in_flight, count)
+        return load_http(given, server.urls["http"], model, over, in_flight, count)
 
     def count_to(start, wanted):
         ends_at = time.monotonic() + 10  # Triton counts a request after its answer
@@ -176,13 +231,16 @@ def measure(given, server, folder, load):
 
     place(server, processors)
     try:
-        start, warm = answered(server, model), max(requests // 10, in_flight)
+        counts = "metrics" in server.urls  # else `tutti load` alone says that all were answered
+        start, warm = answered(server, model) if counts else 0, max(requests // 10, in_flight)
         play(warm)  # pages, caches
-        count_to(start, warm)
+        if counts:
+            count_to(start, warm)
         cpu = cpu_seconds(server.pid)
         p50 = play(requests)
         cpu = cpu_seconds(server.pid) - cpu
-        count_to(start, warm + requests)
+        if counts:
+            count_to(start, warm + requests)
     finally:
         place(server, None)
     return cpu / requests * 1e6, p50
@@ -211,9 +269,12 @@ def show(given, cells, loads):
             shown = ["%.1f, %.1f" % (min(side), statistics.median(side)) for side in (ours, theirs)]
             row += [*shown, "%.2f, %.2f" % (statistics.median(ratios), max(ratios))] if what == 0 or LOADS[load][1] == 1 else ["", "", ""]
         print("| " + " | ".join(row) + " |")
-    plain, pair = ([cell[0] for cell in cells[load, "Tutti"]] for load in (PLAIN, PAIR))
+    plain, pair, least = ([cell[0] for cell in cells[load, "Tutti"]] for load in (PLAIN, PAIR, READ_WRITE))
+    triton = [cell[0] for cell in cells[PLAIN, "Triton"]]
     ratio = statistics.median(a / b for a, b in zip(pair, plain))
     print("| %s | %.1f, %.1f | | %.2f of one | | | |" % (PAIR, min(pair), statistics.median(pair), ratio))
+    ratio = statistics.median(a / b for a, b in zip(least, triton))
+    print("| %s | %.1f, %.1f | | %.2f of Triton | | | |" % (READ_WRITE, min(least), statistics.median(least), ratio))
 
 
 def main():
@@ -235,6 +296,12 @@ def main():
                 try:
                     for load in sorted([*LOADS, PAIR], key=lambda name: PLAIN not in name) if kind == "Tutti" else LOADS:
                         cells.setdefault((load, kind), []).append(measure(given, server, folder, load))
+                    if kind == "Tutti":
+                        least = ReadWrite(given, folder, server)
+                        try:
+                            cells.setdefault((READ_WRITE, kind), []).append(measure(given, least, folder, READ_WRITE))
+                        finally:
+                            least.stop()
                 finally:
                     server.stop()
     show(given, cells, (before, "%.1f" % os.getloadavg()[0]))
