@@ -507,23 +507,23 @@ struct listeners {
 static enum tt_err open_grpc(struct listeners *out, struct flags *self, struct tt_serving *serving,
                              struct tt_listener_options *http, struct tt_error *why) {
     bool is_default = self->grpc_tcp_port == GRPC_DEFAULT;
-    const struct tt_grpc_listener_options options = {.host = http->host,
-                                                     .tcp_port = is_default ? GRPC_PORT
-                                                                            : self->grpc_tcp_port,
-                                                     .threads = http->threads,
-                                                     .busy_poll_us = http->busy_poll_us,
-                                                     .quotas = http->quotas,
-                                                     .addresses = http->addresses,
-                                                     .server_version = http->server_version,
-                                                     .drain_ms = http->drain_ms,
-                                                     .log = http->log,
-                                                     .access_lines = http->access_lines,
-                                                     .tracer = http->tracer,
-                                                     .first_writer = http->threads,
-                                                     .tls = http->tls,
-                                                     .access = http->access,
-                                                     .memory = http->memory,
-                                                     .limits = http->limits};
+    const struct tt_grpc_listener_options options = {
+        .host = http->host,
+        .tcp_port = is_default ? GRPC_PORT : self->grpc_tcp_port,
+        .threads = http->threads,
+        .busy_poll_us = http->busy_poll_us,
+        .quotas = http->quotas,
+        .addresses = http->addresses,
+        .server_version = http->server_version,
+        .drain_ms = http->drain_ms,
+        .log = http->log,
+        .access_lines = http->access_lines,
+        .tracer = http->tracer,
+        .first_writer = tt_serve_writer(TT_SERVE_WRITER_GRPC, http->threads),
+        .tls = http->tls,
+        .access = http->access,
+        .memory = http->memory,
+        .limits = http->limits};
     if (!options.tcp_port)
         return TT_OK;
     enum tt_err err = tt_serve_grpc_open(serving, &options, &out->grpc, why);
@@ -655,7 +655,7 @@ static int open_and_serve(struct flags *self, struct tt_serve_access *access) {
 static int serve_with_telemetry(struct flags *self, struct tt_serve_access *access,
                                 struct tt_log *log) {
     struct tt_error why;
-    int32_t writers = 2 * self->listener.threads; /* of HTTP, then of gRPC */
+    int32_t writers = tt_serve_writer(TT_SERVE_WRITERS, self->listener.threads);
     if (tt_serve_telemetry_open(&self->telemetry, &self->spans, writers, log, &why) != TT_OK) {
         fprintf(stderr, "tutti serve: %s\n", why.text);
         return EXIT_USAGE;
@@ -689,7 +689,7 @@ static int serve_with_access_log(struct flags *self, struct tt_log *log) {
         .path = self->access_log,
         .name = "the access log",
         .room_bytes = ACCESS_LOG_BYTES,
-        .writers = 2 * self->listener.threads, /* of HTTP, then of gRPC */
+        .writers = tt_serve_writer(TT_SERVE_WRITERS, self->listener.threads),
         .say = say,
         .say_context = log};
     if (self->access_log && tt_line_file_open(&options, &lines, &why) != TT_OK) {

@@ -1,6 +1,7 @@
 #include "cmd/serve_access.h"
 
 #include "base/log/log.h"
+#include "cmd/serve_telemetry.h"
 #include "net/sockets/socket_server.h"
 
 #include <string.h>
@@ -121,11 +122,10 @@ enum tt_err tt_serve_access_open_admin(struct tt_serve_access *self, struct tt_s
     options.is_admin = true;
     options.threads = 1;
     options.busy_poll_us = 0;
-    options.quotas = NULL; /* it has its own, so that others cannot fill it */
-    options.drain_ms = 0;  /* it is closed after the other port's drain */
-    options.tracer = NULL;
-    options.addresses = NULL;    /* the operator gets in, whatever clients hold */
-    options.access_lines = NULL; /* they belong to the other listener's thread */
+    options.quotas = NULL;    /* it has its own, so that others cannot fill it */
+    options.drain_ms = 0;     /* it is closed after the other port's drain */
+    options.addresses = NULL; /* the operator gets in, whatever clients hold */
+    options.first_writer = tt_serve_writer(TT_SERVE_WRITER_ADMIN, like->threads);
     if (options.limits.connections > ADMIN_CONNECTIONS)
         options.limits.connections = ADMIN_CONNECTIONS;
     if (!err)

@@ -1,6 +1,7 @@
 #include "cmd/serve_dashboard.h"
 
 #include "cmd/serve_address.h"
+#include "cmd/serve_telemetry.h"
 
 #include "base/log/log.h"
 #include "net/http/dashboard_routes.h"
@@ -53,9 +54,8 @@ enum tt_err tt_serve_dashboard_open(const char *address, bool is_admin, struct t
     options.quotas = NULL; /* its connections are few, and not the other port's */
     options.drain_ms = 0;  /* it is closed after the other port's drain */
     options.dashboard = &self->access;
-    options.tracer = NULL;
     options.addresses = NULL;
-    options.access_lines = NULL; /* they belong to the other listener's thread */
+    options.first_writer = tt_serve_writer(TT_SERVE_WRITER_DASHBOARD, like->threads);
     if (options.limits.connections > TT_SERVE_DASHBOARD_CONNECTIONS)
         options.limits.connections = TT_SERVE_DASHBOARD_CONNECTIONS;
     if (!err)

@@ -26,6 +26,20 @@ struct tt_serve_telemetry {
     struct tt_serve_metrics grpc, cluster;
 };
 
+/* The threads that write spans and lines of the access log, by number: those of HTTP from 0, then
+ * as many of gRPC, then one each. */
+enum tt_serve_writer {
+    TT_SERVE_WRITER_GRPC,
+    TT_SERVE_WRITER_ADMIN,
+    TT_SERVE_WRITER_DASHBOARD,
+    TT_SERVE_WRITERS, /* how many there are */
+};
+
+/* The first number of such threads; `threads`: of HTTP. */
+static inline int32_t tt_serve_writer(enum tt_serve_writer which, int32_t threads) {
+    return which == TT_SERVE_WRITER_GRPC ? threads : 2 * threads + (int32_t)which - 1;
+}
+
 /* `writers`: threads that write records. INVALID (the URL), NOT_FOUND, IO, NO_MEMORY. */
 TT_MUST_CHECK enum tt_err tt_serve_telemetry_open(struct tt_serve_telemetry *self,
                                                   const struct tt_serve_telemetry_flags *flags,

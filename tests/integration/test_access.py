@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -23,7 +24,7 @@ need("numpy", "tritonclient", "grpc")
 import grpc  # noqa: E402
 import tritonclient.grpc  # noqa: E402
 from access_case import BODY, PROGRAM, Case, replace, tensor, token, until  # noqa: E402
-from server_process import Server  # noqa: E402
+from server_process import Server, free_port  # noqa: E402
 from tritonclient.utils import InferenceServerException  # noqa: E402
 
 
@@ -112,8 +113,45 @@ class TokensTest(Case):
         client.stop_stream()
         self.stop()
 
-    def test_limits(self):
+    def test_a_limit_refuses_one_request_of_a_stream(self):
+        late = pathlib.Path(self.path("models"), "late")
+        shutil.copytree(pathlib.Path(self.path("models"), "floats"), late)
+        (late / "profile.pbtxt").write_text("linear { beta_ms: 1000 }\n")
+        secret, line = token("lim", "infer", "--in-flight", "1")
+        replace(self.path("tokens"), line)
+        self.serve("--load-model", "late", "--tokens", self.path("tokens"), "--access-log", self.path("log"))
+        client = tritonclient.grpc.InferenceServerClient("127.0.0.1:%d" % self.grpc_port)
+        self.addCleanup(client.close)
+        answers = []
+        client.start_stream(lambda result, error: answers.append((result, error)), headers={"authorization": "Bearer " + secret})
+        client.async_stream_infer("late", [tensor(tritonclient.grpc)], request_id="1")
+        client.async_stream_infer("floats", [tensor(tritonclient.grpc)], request_id="2")
+        until(lambda: len(answers) == 2)
+        self.assertIn("lim has reached its limit of 1 inferences at a time", str(answers[0][1]))
+        self.assertIsNone(answers[1][1])
+        self.assertEqual(answers[1][0].get_response().id, "1")
+        client.async_stream_infer("floats", [tensor(tritonclient.grpc)])
+        until(lambda: len(answers) == 3)
+        self.assertIsNone(answers[2][1])
+        client.stop_stream()
+        until(lambda: self.said("audit: refused: lim: gRPC ModelStreamInfer: lim has reached its limit"))
+        self.stop()
+        refused = [line for line in self.lines_of_log() if line.get("grpc_status") == 8]
+        self.assertEqual([(line["identity"], line["id"]) for line in refused], [("lim", "2")])
+
+    def test_switches_of_the_log_do_not_hide_what_manages(self):
         self.serve(*self.with_tokens())
+        connection = self.connection()
+        settings = {"log_info": False, "log_warning": False, "log_error": False}
+        for path, body in (("/v2/logging", settings), ("/v2/repository/models/floats/load", {})):
+            self.assertEqual(self.ask(connection, "POST", path, body, self.bearer("admin"))[0], 200)
+        self.assertEqual(self.ask(connection, "POST", "/v2/logging", {}, self.bearer("infer"))[0], 403)
+        until(lambda: self.said("audit: admin-user: POST /v2/repository/models/floats/load: status 200"))
+        until(lambda: self.said("audit: refused: infer-user: POST /v2/logging: "))
+        self.stop()
+
+    def test_limits(self):
+        self.serve(*self.with_tokens(), "--access-log", self.path("log"))
         slow, line = token("slow", "infer", "--rate", "1")
         with open(self.path("tokens"), encoding="utf-8") as now:
             replace(self.path("tokens"), now.read() + line)
@@ -128,7 +166,9 @@ class TokensTest(Case):
         self.assertIn("slow has reached its limit of 1 requests per second", refused[0][2])
         self.assertEqual(refused[0][1]["Retry-After"], "1")
         self.assertEqual(self.ask(connection, "POST", "/v2/models/floats/infer", BODY, self.bearer("infer"))[0], 200)
+        until(lambda: self.said("audit: refused: slow: POST /v2/models/floats/infer: slow has reached its limit"))
         self.stop()
+        self.assertEqual({line["identity"] for line in self.lines_of_log() if line["status"] == 429}, {"slow"})
 
     def test_bytes_of_bodies(self):
         """What an identity has in receipt, over all its connections."""
@@ -196,8 +236,10 @@ class AdminTest(Case):
         place = self.path("admin")
         with socket.socket(socket.AF_UNIX) as stale:  # as a server leaves it that is killed
             stale.bind(place)
-        self.serve("--admin", "unix:" + place, *self.with_tokens())
+        page = free_port()
+        self.serve("--admin", "unix:" + place, "--dashboard", page, "--access-log", self.path("log"), *self.with_tokens())
         self.assertEqual(os.stat(place).st_mode & 0o777, 0o600)
+        self.assertEqual(self.ask(self.connection(port=page), "GET", "/v2", headers=self.bearer("infer"))[0], 200)
 
         def local(method, path, body=None):
             connection = http.client.HTTPConnection("admin", timeout=60)
@@ -230,6 +272,9 @@ class AdminTest(Case):
         self.assertIn("a server listens there", second.stderr)
         self.stop()
         self.assertFalse(os.path.exists(place))
+        seen = {(line["method"], line["path"], line["status"]) for line in self.lines_of_log()}
+        for line in ("POST", "/v2/models/floats/infer", 200), ("POST", "/v2/repository/models/floats/load", 200), ("GET", "/v2", 200):
+            self.assertIn(line, seen)
 
     def test_ipv6(self):
         """Addresses stand in the log as they are to be written."""

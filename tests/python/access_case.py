@@ -115,6 +115,11 @@ class Case(unittest.TestCase):
         answer = connection.getresponse()
         return answer.status, answer.headers, answer.read().decode()
 
+    def lines_of_log(self):
+        """Of the access log, which is whole once the server has ended."""
+        with open(self.path("log"), encoding="utf-8") as log:
+            return [json.loads(line) for line in log]
+
     def bearer(self, role):
         return {"Authorization": "Bearer " + self.tokens[role]} if role else {}
 

@@ -171,20 +171,36 @@ void tt_log_write(struct tt_log *self, enum tt_log_level level, const char *requ
     write_text(self, level, request_id, text);
 }
 
-void tt_log_limited(struct tt_log *self, enum tt_log_level level, const char *request_id,
-                    const char *format, ...) {
+static void write_limited(struct tt_log *self, enum tt_log_level level, const char *request_id,
+                          const char *format, va_list arguments) {
     int32_t left_out;
-    if (!self || !tt_log_settings_on(&self->settings, level) || !may_write(self, format, &left_out))
+    if (!may_write(self, format, &left_out))
         return;
     char text[TEXT_BYTES];
-    va_list arguments;
-    va_start(arguments, format);
     int length = vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
     if (left_out > 0 && length >= 0 && (size_t)length < sizeof(text))
         snprintf(text + length, sizeof(text) - (size_t)length,
                  " (and %d more of the kind before it)", left_out);
     write_text(self, level, request_id, text);
+}
+
+void tt_log_limited(struct tt_log *self, enum tt_log_level level, const char *request_id,
+                    const char *format, ...) {
+    if (!self || !tt_log_settings_on(&self->settings, level))
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    write_limited(self, level, request_id, format, arguments);
+    va_end(arguments);
+}
+
+void tt_log_always(struct tt_log *self, enum tt_log_level level, const char *format, ...) {
+    if (!self)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    write_limited(self, level, NULL, format, arguments);
+    va_end(arguments);
 }
 
 void tt_log_verbose(struct tt_log *self, uint32_t level, const char *request_id, const char *format,

@@ -66,11 +66,11 @@ static enum tt_verdict check_token(const struct tt_token_table *table, enum tt_o
                     : "this server needs a token: send the header Authorization: Bearer TOKEN");
         return TT_VERDICT_NO_TOKEN;
     }
+    tt_byte_holder_ref(&identity->holder);
+    *out_identity = identity; /* for the logs, if it is refused */
     if (!tt_role_may(identity->role, operation)) {
         tt_fail(TT_ERR_INVALID, why, "the role %s may not do this (%s)",
                 tt_role_name(identity->role), tt_operation_name(operation));
-        tt_byte_holder_ref(&identity->holder);
-        *out_identity = identity; /* for the audit */
         return TT_VERDICT_ROLE;
     }
     if (!tt_client_limits_pace(&identity->holder.limits, identity->rate_limit, now)) {
@@ -78,8 +78,6 @@ static enum tt_verdict check_token(const struct tt_token_table *table, enum tt_o
                 identity->name, (long long)identity->rate_limit);
         return TT_VERDICT_LIMIT;
     }
-    tt_byte_holder_ref(&identity->holder);
-    *out_identity = identity;
     return TT_VERDICT_ALLOWED;
 }
 
@@ -150,9 +148,9 @@ void tt_gate_audit(const struct tt_gate *self, const struct tt_identity *identit
     if (identity)
         name = identity->name;
     if (is_done)
-        tt_log_limited(self->access->log, TT_LOG_INFO, NULL, "audit: %s: %s %s: %s", name,
-                       shown_method, shown_target, result);
+        tt_log_always(self->access->log, TT_LOG_INFO, "audit: %s: %s %s: %s", name, shown_method,
+                      shown_target, result);
     else
-        tt_log_limited(self->access->log, TT_LOG_WARNING, NULL, "audit: refused: %s: %s %s: %s",
-                       name, shown_method, shown_target, result);
+        tt_log_always(self->access->log, TT_LOG_WARNING, "audit: refused: %s: %s %s: %s", name,
+                      shown_method, shown_target, result);
 }

@@ -64,8 +64,8 @@ static inline bool tt_access_control_restricts(const struct tt_access_control *s
 void tt_gate_init(struct tt_gate *self, struct tt_access_control *access, enum tt_gate_kind kind);
 void tt_gate_fini(struct tt_gate *self);
 /* `now` is an instant of tt_clock_now(). If it is allowed and the token has an identity,
- * `*out_identity` is a reference for tt_identity_unref(), else NULL. Other verdicts: `why` has the
- * sentence for the client. */
+ * `*out_identity` is a reference for tt_identity_unref(), also if the identity is known and
+ * refused; else NULL. Other verdicts: `why` has the sentence for the client. */
 enum tt_verdict tt_gate_check(struct tt_gate *self, enum tt_operation operation,
                               const struct tt_token *token, int64_t now,
                               struct tt_identity **out_identity, struct tt_error *why);
@@ -78,8 +78,8 @@ struct tt_identity *tt_gate_identity(struct tt_gate *self, const struct tt_token
  * address, whose holder may be NULL. Borrowed. NULL-safe. */
 struct tt_byte_holder *tt_identity_holder(struct tt_identity *self, struct tt_byte_holder *address);
 
-/* Logs what a client did or tried, at most some lines a second: `method` and `target` as it sent
- * them, without the query, and the result. */
+/* Logs what a client did or tried, at most some lines a second, whatever levels clients switched
+ * off: `method` and `target` as it sent them, without the query, and the result. */
 void tt_gate_audit(const struct tt_gate *self, const struct tt_identity *identity,
                    const char *method, const char *target, bool is_done, const char *result);
 

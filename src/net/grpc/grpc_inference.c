@@ -29,7 +29,8 @@ struct grpc_inference {
     struct tt_identity *identity;  /* whose limits it counts against; NULL: none; a reference */
     struct tt_answer_share share;  /* of the answer */
     bool wants_final;
-    bool is_filling; /* inputs in shared memory are being copied elsewhere */
+    bool is_over_limit; /* of its identity, as `why` says: one request of a stream is refused */
+    bool is_filling;    /* inputs in shared memory are being copied elsewhere */
     /* What the journal says at the end, if there is one: */
     bool has_outcome;
     int32_t http_status;
@@ -65,7 +66,7 @@ static struct grpc_inference *inference_new(struct tt_grpc_call *call) {
     self->inference = NULL;
     self->identity = NULL;
     self->share = (struct tt_answer_share){0};
-    self->wants_final = self->is_filling = self->has_outcome = false;
+    self->wants_final = self->is_over_limit = self->is_filling = self->has_outcome = false;
     self->is_stream = self->is_sending = self->is_done = self->is_last = false;
     tt_kserve_request_init(&self->request);
     self->request.memory = all->service.memory;
@@ -73,10 +74,11 @@ static struct grpc_inference *inference_new(struct tt_grpc_call *call) {
 }
 
 static void write_journal(struct grpc_inference *self) {
+    const struct tt_identity *identity = self->identity ? self->identity : self->call->identity;
     const struct tt_access_line line = {.status = self->http_status,
                                         .grpc_status = (int32_t)self->status,
                                         .body_bytes = self->body_bytes,
-                                        .identity = self->identity ? self->identity->name : "",
+                                        .identity = identity ? identity->name : "",
                                         .is_inference = true,
                                         .request = &self->request,
                                         .inference = self->inference};
@@ -185,7 +187,9 @@ static void note_outcome(struct grpc_inference *self, int32_t http_status,
 static void answer_failure(struct grpc_inference *self, enum tt_err err, const char *why) {
     struct tt_grpc_call *call = self->call;
     const char *sentence = why && *why ? why : tt_err_name(err);
-    note_outcome(self, 200, tt_grpc_status_of(err), 0);
+    enum tt_grpc_status status =
+        self->is_over_limit ? TT_GRPC_RESOURCE_EXHAUSTED : tt_grpc_status_of(err);
+    note_outcome(self, 200, status, 0);
     if (call->method->kind == TT_GRPC_STREAM) {
         begin_message(self);
         if (tt_infer_message_write_error(sentence, &self->request.id, &self->message)) {
@@ -193,7 +197,7 @@ static void answer_failure(struct grpc_inference *self, enum tt_err err, const c
             return;
         }
     }
-    tt_grpc_call_fail(call, tt_grpc_status_of(err), sentence);
+    tt_grpc_call_fail(call, status, sentence);
     tt_grpc_inference_free(self);
 }
 
@@ -426,17 +430,18 @@ static void begin_entry(struct grpc_inference *self) {
 
 struct grpc_inference *tt_grpc_inference_new(struct tt_grpc_call *call) {
     struct grpc_inference *self = inference_new(call);
-    struct tt_error why;
     if (!self) {
         tt_grpc_call_fail(call, TT_GRPC_RESOURCE_EXHAUSTED, "no memory for the request");
         return NULL;
     }
     if (tt_journal_is_on(&call->all->journal))
         begin_entry(self);
-    enum tt_grpc_status refused = tt_grpc_call_admit(call, &self->identity, &why);
-    if (refused == TT_GRPC_OK)
-        return self;
-    tt_grpc_call_fail(call, refused, why.text);
+    enum tt_grpc_status refused = tt_grpc_call_admit(call, &self->identity, &self->why);
+    self->is_over_limit =
+        refused == TT_GRPC_RESOURCE_EXHAUSTED && call->method->kind == TT_GRPC_STREAM;
+    if (refused == TT_GRPC_OK || self->is_over_limit)
+        return self; /* other requests of a stream go on */
+    tt_grpc_call_fail(call, refused, self->why.text);
     tt_grpc_inference_free(self);
     return NULL;
 }
@@ -453,6 +458,8 @@ enum tt_err tt_grpc_inference_read(struct grpc_inference *self, const char *byte
 enum tt_err tt_grpc_inference_reserve(struct grpc_inference *self, struct tt_error *why) {
     const struct tt_kserve_target *target = &self->request.target;
     struct tt_port *port = self->call->all->service.port;
+    if (self->is_over_limit)
+        return tt_fail(TT_ERR_BUSY, why, "%s", self->why.text);
     enum tt_err err = tt_serving_find(port, target->model, target->version, &self->model, why);
     if (!err)
         err = limit_time(self, why);

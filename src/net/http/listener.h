@@ -42,9 +42,9 @@ struct tt_listener_options {
     int64_t drain_ms; /* after the first tt_listener_stop(): not ready, but everything is served */
     struct tt_shared_memory *memory;   /* borrowed; NULL: none is shared with clients */
     struct tt_log *log;                /* borrowed; clients may change its settings; NULL: silent */
-    struct tt_line_file *access_lines; /* borrowed: of the access log, this listener's alone, with
-                                          a writer per thread; NULL: none */
-    struct tt_tracer *tracer;          /* borrowed: of spans, likewise; NULL: none */
+    struct tt_line_file *access_lines; /* borrowed: of the access log; NULL: none */
+    struct tt_tracer *tracer;          /* borrowed: of spans; NULL: none */
+    int32_t first_writer; /* of both: the first thread's; the others follow; no other listener's */
     const struct tt_dashboard_access
         *dashboard; /* a port of the live page; NULL: an ordinary one */
     /* Appends metrics of others to the metrics page; on the loop's thread; NULL: none. */
