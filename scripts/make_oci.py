@@ -159,7 +159,7 @@ def config_of(machine, version, created, packages, layers):
         "created": created,
         "config": {
             "User": "%d:%d" % (USER, USER),
-            "ExposedPorts": {"8000/tcp": {}},
+            "ExposedPorts": {"8000/tcp": {}, "8001/tcp": {}},
             "Env": [
                 "PATH=/usr/bin",
                 "HOME=/home/nonroot",

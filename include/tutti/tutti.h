@@ -13,6 +13,8 @@
  * has begun. `done` and `word` are called on a thread of the library, one call at a time. They may
  * call all functions but tutti_close(), and should return soon: the next answer waits for them.
  *
+ * Pointers to a server, a request and what a function fills in must not be NULL, unless it says so.
+ *
  * Errors: a function that can fail returns an enum tutti_code. Its message goes to the struct
  * tutti_error, which may be NULL, and says what was wrong, where, and what would be right. A bug in
  * the library ends the program with a message. */

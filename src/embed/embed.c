@@ -327,6 +327,8 @@ static enum tt_err check_tensor(const struct tutti_tensor *tensor, int32_t index
     if (tensor->rank < 0 || tensor->rank > TT_MAX_RANK)
         return tt_fail(TT_ERR_INVALID, why, "input '%s' has %d dimensions; 0 to %d are possible",
                        tensor->name, tensor->rank, TT_MAX_RANK);
+    if (tensor->rank > 0 && !tensor->shape)
+        return tt_fail(TT_ERR_INVALID, why, "input '%s' has no shape", tensor->name);
     for (int32_t d = 0; d < tensor->rank; d++)
         if (tensor->shape[d] < 0)
             return tt_fail(TT_ERR_INVALID, why, "input '%s': dimension %d is negative",
@@ -355,8 +357,13 @@ static enum tt_err fill_request(struct tt_kserve_request *to, const struct tutti
     if (!err && (from->input_count < 0 || from->input_count > TT_MAX_TENSORS))
         err = tt_fail(TT_ERR_INVALID, why, "%d inputs; 0 to %d are possible", from->input_count,
                       TT_MAX_TENSORS);
-    if (!err && (from->timeout_us < 0 || from->timeout_us > INT64_MAX / 1000 || from->priority < 0))
-        err = tt_fail(TT_ERR_INVALID, why, "timeout_us and priority must not be negative");
+    if (!err && from->input_count > 0 && !from->inputs)
+        err = tt_fail(TT_ERR_INVALID, why, "inputs is NULL");
+    if (!err && (from->timeout_us < 0 || from->timeout_us > INT64_MAX / 1000))
+        err = tt_fail(TT_ERR_INVALID, why, "timeout_us is %lld; 0 to %lld are possible",
+                      (long long)from->timeout_us, (long long)INT64_MAX / 1000);
+    if (!err && from->priority < 0)
+        err = tt_fail(TT_ERR_INVALID, why, "priority must not be negative");
     for (int32_t i = 0; !err && i < from->input_count; i++) {
         const struct tutti_tensor *tensor = &from->inputs[i];
         struct tt_kserve_input *input = &to->inputs[i];

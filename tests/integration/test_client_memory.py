@@ -274,10 +274,23 @@ class SharedMemory(Shared):
             result = client.infer("echo", [given])  # the server is well, and nothing is mixed up
             self.assertEqual(result.as_numpy("OUTPUT0").shape, (1, count))
 
+    def test_keys_that_are_no_memory(self):
+        folder, link = ("/tutti-test-%d-%s" % (os.getpid(), kind) for kind in ("folder", "link"))
+        os.mkdir("/dev/shm" + folder)
+        self.addCleanup(os.rmdir, "/dev/shm" + folder)
+        os.symlink("/dev/null", "/dev/shm" + link)
+        self.addCleanup(os.unlink, "/dev/shm" + link)
+        for _, client in self.each():
+            for key in folder, link:
+                self.refused(lambda: client.register_system_shared_memory("x", key, 8), "'%s' is no shared memory" % key)
+            self.refused(lambda: client.register_system_shared_memory("x", folder, 0), '"byte_size" must be greater than 0')
+
     def test_malformed_bodies(self):
         for path, body, sentence in [
             ("region/x/register", "{}", '"key" is missing'),
             ("region/x/register", '{"key": "/a"}', '"byte_size" is missing'),
+            ("region/x/register", '{"key": "", "byte_size": 8}', '"key" is empty'),
+            ("region/x/register", '{"key": "/a", "byte_size": 0}', '"byte_size" must be greater than 0'),
             ("region/x/register", '{"key": 5, "byte_size": 8}', "JSON, byte"),
             ("region/x/register", '{"key": "/a", "byte_size": -8}', "byte_size"),
             ("region/x/register", "", "JSON, byte 0"),
@@ -297,8 +310,8 @@ class Without(Shared):
         for library, client in self.clients.items():
             key, _ = self.make(BYTES, "in")
             self.refused(lambda: client.register_system_shared_memory("in", key, BYTES), "shared memory is not supported")
-            self.refused(client.get_system_shared_memory_status, "shared memory is not supported")
-            self.refused(lambda: self.infer(library, client), "shared memory is not supported")
+            self.refused(client.get_system_shared_memory_status, "start it with --shared-memory")
+            self.refused(lambda: self.infer(library, client), "start it with --shared-memory")
             metadata = client.get_server_metadata()
             extensions = metadata["extensions"] if isinstance(metadata, dict) else metadata.extensions
             self.assertNotIn("system_shared_memory", list(extensions))

@@ -224,7 +224,8 @@ class Embed(unittest.TestCase):
             ("echo", {"INPUT0": ("FP32", [1, 4], b"\0" * 15)}, {}, "INVALID", "15 bytes"),
             ("echo", {"INPUT0": ("FP32", [1] * 9, b"\0" * 4)}, {}, "INVALID", "9 dimensions"),
             ("echo", {"INPUT0": ("FP32", [1, -4], b"")}, {}, "INVALID", "is negative"),
-            ("echo", {"INPUT0": four}, {"timeout_us": -1}, "INVALID", "must not be negative"),
+            ("echo", {"INPUT0": four}, {"timeout_us": -1}, "INVALID", "timeout_us is -1; 0 to 9223372036854775 are possible"),
+            ("echo", {"INPUT0": four}, {"timeout_us": 2**63 - 1}, "INVALID", "0 to 9223372036854775 are possible"),
         ]:
             with self.assertRaises(TuttiError) as raised:
                 server.submit(model, inputs, self.fail, **options)

@@ -187,6 +187,7 @@ class Image(Package):
         settings = config["config"]
         self.assertEqual(config["architecture"], ARCHITECTURE)
         self.assertEqual(settings["Entrypoint"], ["/usr/bin/tutti", "serve"])
+        self.assertEqual(set(settings["ExposedPorts"]), {"8000/tcp", "8001/tcp"})
         self.assertNotEqual(settings["User"].split(":")[0], "0")
         self.assertEqual(settings["Labels"]["org.opencontainers.image.version"], VERSION)
         # Every runtime library is named with its version, as this machine has it.

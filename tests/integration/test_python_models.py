@@ -28,6 +28,7 @@ input [ { name: "x" data_type: TYPE_FP32 dims: [ 4 ] } ]
 output [ { name: "y" data_type: TYPE_FP32 dims: [ 4 ] } ]
 """
 MODEL = """import os
+import sys
 import time
 import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -43,6 +44,8 @@ class TritonPythonModel:
             x = pb_utils.get_input_tensor_by_name(request, "x").as_numpy()
             if x[0, 0] == -1:
                 os.abort()
+            if x[0, 0] == -6:
+                sys.exit(3)
             if x[0, 0] == -2:
                 open(os.path.join(os.path.dirname(__file__), "hangs"), "w").close()
                 time.sleep(3600)
@@ -174,6 +177,11 @@ class PythonModels(ControlCase):
         self.wait_until(lambda: self.serves("one"), "it does not serve again")
         self.wait_until(lambda: self.said("Python process 0: it serves again"), "nothing says so")
         self.assertTrue(self.said("it ended by signal 6 (Aborted); it is started again in 0.1 s"), self.server.said())
+
+    def test_a_model_that_exits(self):
+        self.client.load_model("one")
+        self.refused(500, "the model's Python process ended with exit code 3", self.send, "one", -6)
+        self.wait_until(lambda: self.serves("one"), "it does not serve again")
 
     def test_a_batch_that_hangs(self):
         self.put_python("slow", MODEL % 1, settings="max_run_ms: 2000\n")

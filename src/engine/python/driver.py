@@ -302,8 +302,10 @@ def main():
         if instance.start():
             instance.serve()
             code = 0
-    except BaseException:
+    except BaseException as error:
         traceback.print_exc()
+        if isinstance(error, SystemExit):
+            code = error.code if isinstance(error.code, int) else int(error.code is not None)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # threads that the model left behind do not hold it

@@ -167,14 +167,14 @@ static enum tt_err answer_statistics(const struct tt_kserve_service *service, co
 
 /* --- shared memory --- */
 
-static enum tt_err answer_shared_memory(const struct tt_kserve_service *service, const char *bytes,
-                                        size_t size_bytes, struct tt_text *out,
-                                        struct tt_error *why) {
+static enum tt_err answer_cuda_memory(const struct tt_kserve_service *service, const char *bytes,
+                                      size_t size_bytes, struct tt_text *out,
+                                      struct tt_error *why) {
     (void)service;
     (void)bytes;
     (void)size_bytes;
     (void)out;
-    return tt_kserve_refuse_shared_memory(why);
+    return tt_kserve_refuse_cuda_memory(why);
 }
 
 /* --- settings --- */
@@ -332,10 +332,9 @@ static const struct tt_grpc_method methods[] = {
      tt_grpc_answer_memory_register},
     {kserve, "SystemSharedMemoryUnregister", TT_GRPC_UNARY, TT_OPERATION_MANAGE,
      tt_grpc_answer_memory_unregister},
-    {kserve, "CudaSharedMemoryStatus", TT_GRPC_UNARY, TT_OPERATION_READ, answer_shared_memory},
-    {kserve, "CudaSharedMemoryRegister", TT_GRPC_UNARY, TT_OPERATION_MANAGE, answer_shared_memory},
-    {kserve, "CudaSharedMemoryUnregister", TT_GRPC_UNARY, TT_OPERATION_MANAGE,
-     answer_shared_memory},
+    {kserve, "CudaSharedMemoryStatus", TT_GRPC_UNARY, TT_OPERATION_READ, answer_cuda_memory},
+    {kserve, "CudaSharedMemoryRegister", TT_GRPC_UNARY, TT_OPERATION_MANAGE, answer_cuda_memory},
+    {kserve, "CudaSharedMemoryUnregister", TT_GRPC_UNARY, TT_OPERATION_MANAGE, answer_cuda_memory},
     {kserve, "TraceSetting", TT_GRPC_UNARY, TT_OPERATION_MANAGE, answer_trace},
     {kserve, "LogSettings", TT_GRPC_UNARY, TT_OPERATION_MANAGE, answer_log},
     {health, "Check", TT_GRPC_UNARY, TT_OPERATION_HEALTH, tt_grpc_answer_health},

@@ -162,6 +162,10 @@ enum tt_err tt_infer_contents_measure(struct tt_kserve_input *input, struct tt_e
         return err;
     char printed[8 * 21 + 3];
     int64_t count = tt_shape_count(&input->shape, 0);
+    if (count < 0)
+        return tt_fail(TT_ERR_INVALID, why, "input '%.*s': shape %s is too large",
+                       (int)input->name_bytes, input->name,
+                       tt_shape_print(&input->shape, printed, sizeof(printed)));
     if (count != sink.count)
         return tt_fail(TT_ERR_INVALID, why,
                        "input '%.*s' has %lld values in %s, but shape %s takes %lld",

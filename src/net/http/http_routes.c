@@ -236,11 +236,15 @@ static bool route_memory(const struct tt_http_context *context, const struct tt_
 /* Paths of protocols and extensions that clients of other servers try. */
 static void refuse_path(const struct tt_http_path *path, struct tt_reply *reply) {
     bool is_v1 = path->count >= 1 && strcmp(path->segments[0], "v1") == 0;
-    bool is_memory = path->count >= 2 && strcmp(path->segments[0], "v2") == 0 &&
-                     (strcmp(path->segments[1], "systemsharedmemory") == 0 ||
-                      strcmp(path->segments[1], "cudasharedmemory") == 0);
+    const char *extension =
+        path->count >= 2 && strcmp(path->segments[0], "v2") == 0 ? path->segments[1] : "";
+    struct tt_error why = {{0}};
+    if (strcmp(extension, "systemsharedmemory") == 0)
+        (void)tt_kserve_refuse_shared_memory(&why);
+    else if (strcmp(extension, "cudasharedmemory") == 0)
+        (void)tt_kserve_refuse_cuda_memory(&why);
     tt_reply_fail(reply, 404,
-                  is_memory ? "shared memory is not supported: send tensors in the request"
+                  *why.text ? why.text
                   : is_v1   ? "Not Found: inference is POST /v2/models/NAME/infer (KServe v2)"
                             : "Not Found");
 }

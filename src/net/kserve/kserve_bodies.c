@@ -54,14 +54,23 @@ enum tt_err tt_kserve_read_index(const char *body, size_t body_bytes, bool *out_
 
 /* --- shared memory --- */
 
+struct region_reader {
+    struct tt_kserve_region *region;
+    bool has_key, has_size;
+};
+
 static enum tt_err take_region(struct tt_json *json, const char *key, void *context) {
-    struct tt_kserve_region *region = context;
+    struct region_reader *reader = context;
+    struct tt_kserve_region *region = reader->region;
     int64_t value = 0;
-    if (strcmp(key, "key") == 0)
+    if (strcmp(key, "key") == 0) {
+        reader->has_key = true;
         return tt_json_string_z(json, key, region->key, sizeof(region->key));
+    }
     bool is_offset = strcmp(key, "offset") == 0;
     if (!is_offset && strcmp(key, "byte_size") != 0)
         return tt_json_skip(json);
+    reader->has_size |= !is_offset;
     enum tt_err err = tt_json_integer(json, key, 0, INT64_MAX, &value);
     *(is_offset ? &region->offset : &region->size) = (uint64_t)value;
     return err;
@@ -70,10 +79,11 @@ static enum tt_err take_region(struct tt_json *json, const char *key, void *cont
 enum tt_err tt_kserve_read_region(const char *body, size_t body_bytes,
                                   struct tt_kserve_region *out_region, struct tt_error *why) {
     *out_region = (struct tt_kserve_region){.size = 0};
-    enum tt_err err = read_body(body, body_bytes, take_region, out_region, why);
-    if (!err && (!*out_region->key || !out_region->size))
-        err = tt_fail(TT_ERR_INVALID, why, "\"%s\" is missing",
-                      *out_region->key ? "byte_size" : "key");
+    struct region_reader reader = {.region = out_region};
+    enum tt_err err = read_body(body, body_bytes, take_region, &reader, why);
+    if (!err && !(reader.has_key && reader.has_size))
+        err =
+            tt_fail(TT_ERR_INVALID, why, "\"%s\" is missing", reader.has_key ? "byte_size" : "key");
     return err;
 }
 

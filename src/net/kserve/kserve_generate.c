@@ -155,6 +155,7 @@ enum tt_err tt_kserve_generate_read(struct tt_kserve_request *out_request,
     reader.json.max_depth = max_depth;
     enum tt_err err = read_members(&reader, signature, false);
     out_request->binary_output = false;
+    out_request->is_flat = true;
     return err ? err : tt_json_end(&reader.json);
 }
 

@@ -11,7 +11,13 @@ enum tt_err tt_kserve_check_shared_memory(const char *key, struct tt_error *why)
 
 enum tt_err tt_kserve_refuse_shared_memory(struct tt_error *why) {
     return tt_fail(TT_ERR_UNSUPPORTED, why,
-                   "shared memory is not supported; send the tensor in the body");
+                   "shared memory is not supported by this server: start it with --shared-memory, "
+                   "or send the tensor in the body");
+}
+
+enum tt_err tt_kserve_refuse_cuda_memory(struct tt_error *why) {
+    return tt_fail(TT_ERR_UNSUPPORTED, why,
+                   "CUDA shared memory is not supported; send the tensor in the body");
 }
 
 enum tt_err tt_kserve_refuse_repository(struct tt_error *why) {

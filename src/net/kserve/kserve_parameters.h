@@ -10,8 +10,10 @@
 
 /* UNSUPPORTED for a parameter of shared memory, of an input or an output; OK for any other key. */
 TT_MUST_CHECK enum tt_err tt_kserve_check_shared_memory(const char *key, struct tt_error *why);
-/* UNSUPPORTED: a call that is about shared memory. */
+/* UNSUPPORTED: a call that is about shared memory, of a server without. */
 enum tt_err tt_kserve_refuse_shared_memory(struct tt_error *why);
+/* The same about memory of a GPU. */
+enum tt_err tt_kserve_refuse_cuda_memory(struct tt_error *why);
 /* UNSUPPORTED: a load or unload that names one of several repositories. */
 enum tt_err tt_kserve_refuse_repository(struct tt_error *why);
 /* INVALID for a key of a request that Triton reserves; OK for any other key. */

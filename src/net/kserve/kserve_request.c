@@ -19,7 +19,7 @@ void tt_kserve_request_init(struct tt_kserve_request *self) {
     self->target.model[0] = self->target.version[0] = '\0';
     self->options = (struct tt_inference_options){0};
     self->input_count = self->output_count = 0;
-    self->binary_output = false;
+    self->binary_output = self->is_flat = false;
     self->memory = NULL;
     self->shares = NULL;
     self->blocks = NULL;
@@ -204,9 +204,10 @@ static enum tt_err check_complete(const struct tt_kserve_request *self,
                            "missing%s",
                            signature->input_count, self->input_count, model_name,
                            signature->inputs[wanted].name,
-                           self->input_count ? ""
-                                             : "; a request has \"inputs\", each with \"name\", "
-                                               "\"shape\", \"datatype\" and \"data\"");
+                           self->is_flat       ? "; it is a member of the body"
+                           : self->input_count ? ""
+                                               : "; a request has \"inputs\", each with \"name\", "
+                                                 "\"shape\", \"datatype\" and \"data\"");
     }
     return TT_OK;
 }

@@ -66,6 +66,7 @@ struct tt_kserve_request {
     int32_t id_margin;                   /* bytes of quotes at either end of `id` */
     struct tt_inference_options options; /* deadline and priority */
     bool binary_output;                  /* form of outputs where none is requested by name */
+    bool is_flat;                        /* inputs are members of the body (generate) */
     int32_t input_count;
     int32_t output_count; /* 0: all outputs of the model */
     struct tt_kserve_input inputs[TT_MAX_TENSORS];

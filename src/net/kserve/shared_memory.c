@@ -63,6 +63,8 @@ static enum tt_err open_object(const char *key, uint64_t offset, uint64_t size, 
                                struct tt_error *why) {
     struct stat status;
     int fd = shm_open(key, O_RDWR | O_CLOEXEC, 0);
+    if (fd < 0 && (errno == ELOOP || errno == EINVAL)) /* a symbolic link, a folder */
+        return tt_fail(TT_ERR_INVALID, why, "'%s' is no shared memory", key);
     if (fd < 0)
         return tt_fail(errno == ENOENT ? TT_ERR_NOT_FOUND : TT_ERR_IO, why,
                        "Unable to open shared memory region: '%s': %s", key, strerror(errno));
@@ -71,8 +73,7 @@ static enum tt_err open_object(const char *key, uint64_t offset, uint64_t size, 
         err = tt_fail(TT_ERR_IO, why, "shared memory '%s': %s", key, strerror(errno));
     else if (!S_ISREG(status.st_mode) || status.st_size < 0)
         err = tt_fail(TT_ERR_INVALID, why, "'%s' is no shared memory", key);
-    else if (size == 0 || offset > (uint64_t)status.st_size ||
-             size > (uint64_t)status.st_size - offset)
+    else if (offset > (uint64_t)status.st_size || size > (uint64_t)status.st_size - offset)
         err = tt_fail(TT_ERR_INVALID, why,
                       "shared memory '%s' has %lld bytes; %llu bytes from %llu on are outside", key,
                       (long long)status.st_size, (unsigned long long)size,
@@ -84,12 +85,17 @@ static enum tt_err open_object(const char *key, uint64_t offset, uint64_t size, 
     return err;
 }
 
-static enum tt_err check_names(const char *name, const char *key, struct tt_error *why) {
+static enum tt_err check_given(const char *name, const char *key, uint64_t size,
+                               struct tt_error *why) {
     size_t key_bytes = strlen(key);
     const char *rest = key + (*key == '/');
     if (!*name || strlen(name) >= TT_SHARED_NAME_BYTES)
         return tt_fail(TT_ERR_INVALID, why, "a region's name has 1 to %d bytes",
                        TT_SHARED_NAME_BYTES - 1);
+    if (!*key)
+        return tt_fail(TT_ERR_INVALID, why, "\"key\" is empty");
+    if (size == 0)
+        return tt_fail(TT_ERR_INVALID, why, "\"byte_size\" must be greater than 0");
     if (key_bytes >= TT_SHARED_NAME_BYTES || !*rest || strchr(rest, '/') ||
         strcmp(rest, ".") == 0 || strcmp(rest, "..") == 0)
         return tt_fail(TT_ERR_INVALID, why,
@@ -117,7 +123,7 @@ static enum tt_err add(struct tt_shared_memory *self, struct tt_shared_region *r
 enum tt_err tt_shared_memory_register(struct tt_shared_memory *self, const char *name,
                                       const char *key, uint64_t offset, uint64_t size,
                                       struct tt_error *why) {
-    enum tt_err err = check_names(name, key, why);
+    enum tt_err err = check_given(name, key, size, why);
     if (err)
         return err;
     struct tt_shared_region *region = calloc(1, sizeof(*region));

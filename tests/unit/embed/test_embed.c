@@ -182,6 +182,13 @@ static void bad_arguments_are_refused(void **state) {
     request = (struct tutti_request){.model = "echo", .inputs = &nameless, .input_count = 1};
     assert_int_equal(tutti_submit(server, &request, on_done, NULL, NULL, &why), TUTTI_INVALID);
     assert_string_equal(why.text, "input 0 has no name");
+    struct tutti_tensor shapeless = {.name = "INPUT0", .datatype = "FP32", .rank = 2};
+    request.inputs = &shapeless;
+    assert_int_equal(tutti_submit(server, &request, on_done, NULL, NULL, &why), TUTTI_INVALID);
+    assert_string_equal(why.text, "input 'INPUT0' has no shape");
+    request.inputs = NULL;
+    assert_int_equal(tutti_submit(server, &request, on_done, NULL, NULL, &why), TUTTI_INVALID);
+    assert_string_equal(why.text, "inputs is NULL");
     tutti_close(server);
 }
 

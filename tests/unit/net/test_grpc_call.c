@@ -151,7 +151,7 @@ static void test_statuses(void **state) {
         {{.path = KSERVE "CudaSharedMemoryStatus"},
          200,
          12,
-         "shared memory is not supported; send the tensor in the body"},
+         "CUDA shared memory is not supported; send the tensor in the body"},
     };
     put_request("identity", "", 2, 1);
     for (size_t i = 0; i < TT_COUNT(cases); i++) {

@@ -125,6 +125,12 @@ static void test_rejected(void **state) {
     draft.input.contents = &draft.contents;
     expect(&draft, TT_ERR_INVALID,
            "inputs[0]: input 'IN' has 2 values in fp32_contents, but shape [1,3] takes 3");
+    draft.shape[1] = INT64_MAX / 2;
+    draft.shape[0] = 4;
+    expect(&draft, TT_ERR_INVALID,
+           "inputs[0]: input 'IN': shape [4,4611686018427387903] is too large");
+    draft.shape[1] = 3;
+    draft.shape[0] = 1;
     draft.contents.n_fp32_contents = 3;
     expect(&draft, TT_OK, "");
     set_raw(&draft, values, sizeof(values));

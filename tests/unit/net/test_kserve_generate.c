@@ -124,7 +124,10 @@ static void what_is_wrong_is_named(void **state) {
     (void)state;
     check_refused("addsub", "{\"A\":[1,2,3]}", TT_ERR_INVALID,
                   "input 'A' has 3 values; it takes 4");
-    check_refused("addsub", "{\"A\":[1,2,3,4]}", TT_ERR_INVALID, "input 'B' is missing");
+    check_refused("addsub", "{\"A\":[1,2,3,4]}", TT_ERR_INVALID,
+                  "input 'B' is missing; it is a member of the body");
+    check_refused("identity", "{\"in\":1}", TT_ERR_INVALID,
+                  "input 'IN' is missing; it is a member of the body");
     check_refused("addsub", "{\"A\":[1,2,3,4],\"A\":[1,2,3,4]}", TT_ERR_INVALID,
                   "input 'A' is given twice");
     check_refused("addsub", "{\"A\":[1,2,3,1.5],\"B\":[1,2,3,4]}", TT_ERR_INVALID, "input 'A'");
