@@ -187,8 +187,9 @@ static void note_outcome(struct grpc_inference *self, int32_t http_status,
 static void answer_failure(struct grpc_inference *self, enum tt_err err, const char *why) {
     struct tt_grpc_call *call = self->call;
     const char *sentence = why && *why ? why : tt_err_name(err);
-    enum tt_grpc_status status =
-        self->is_over_limit ? TT_GRPC_RESOURCE_EXHAUSTED : tt_grpc_status_of(err);
+    enum tt_grpc_status status = self->is_over_limit && err == TT_ERR_BUSY
+                                     ? TT_GRPC_RESOURCE_EXHAUSTED
+                                     : tt_grpc_status_of(err);
     note_outcome(self, 200, status, 0);
     if (call->method->kind == TT_GRPC_STREAM) {
         begin_message(self);
