@@ -171,10 +171,10 @@ void tt_log_write(struct tt_log *self, enum tt_log_level level, const char *requ
     write_text(self, level, request_id, text);
 }
 
-static void write_limited(struct tt_log *self, enum tt_log_level level, const char *request_id,
-                          const char *format, va_list arguments) {
-    int32_t left_out;
-    if (!may_write(self, format, &left_out))
+static void write_format(struct tt_log *self, enum tt_log_level level, bool is_limited,
+                         const char *request_id, const char *format, va_list arguments) {
+    int32_t left_out = 0;
+    if (is_limited && !may_write(self, format, &left_out))
         return;
     char text[TEXT_BYTES];
     int length = vsnprintf(text, sizeof(text), format, arguments);
@@ -190,16 +190,17 @@ void tt_log_limited(struct tt_log *self, enum tt_log_level level, const char *re
         return;
     va_list arguments;
     va_start(arguments, format);
-    write_limited(self, level, request_id, format, arguments);
+    write_format(self, level, true, request_id, format, arguments);
     va_end(arguments);
 }
 
-void tt_log_always(struct tt_log *self, enum tt_log_level level, const char *format, ...) {
+void tt_log_always(struct tt_log *self, enum tt_log_level level, bool is_limited,
+                   const char *format, ...) {
     if (!self)
         return;
     va_list arguments;
     va_start(arguments, format);
-    write_limited(self, level, NULL, format, arguments);
+    write_format(self, level, is_limited, NULL, format, arguments);
     va_end(arguments);
 }
 

@@ -43,10 +43,10 @@ void tt_log_write(struct tt_log *self, enum tt_log_level level, const char *requ
 /* The same for lines that may repeat. `format` is a literal: it identifies the kind. */
 void tt_log_limited(struct tt_log *self, enum tt_log_level level, const char *request_id,
                     const char *format, ...) TT_PRINTF(4, 5);
-/* As tt_log_limited(), also if the level is switched off: for what clients that switch it must not
- * hide. */
-void tt_log_always(struct tt_log *self, enum tt_log_level level, const char *format, ...)
-    TT_PRINTF(3, 4);
+/* A line that is written also if the level is switched off: for what clients that switch it must
+ * not hide. `is_limited`: as tt_log_limited(), else whatever comes. */
+void tt_log_always(struct tt_log *self, enum tt_log_level level, bool is_limited,
+                   const char *format, ...) TT_PRINTF(4, 5);
 /* True if lines of this verbose level (from 1) are wanted. */
 static inline bool tt_log_wants_verbose(const struct tt_log *self, uint32_t level) {
     return self && tt_log_settings_verbose(&self->settings) >= level;

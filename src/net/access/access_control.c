@@ -148,9 +148,9 @@ void tt_gate_audit(const struct tt_gate *self, const struct tt_identity *identit
     if (identity)
         name = identity->name;
     if (is_done)
-        tt_log_always(self->access->log, TT_LOG_INFO, "audit: %s: %s %s: %s", name, shown_method,
-                      shown_target, result);
+        tt_log_always(self->access->log, TT_LOG_INFO, !identity && self->kind != TT_GATE_LOCAL,
+                      "audit: %s: %s %s: %s", name, shown_method, shown_target, result);
     else
-        tt_log_always(self->access->log, TT_LOG_WARNING, "audit: refused: %s: %s %s: %s", name,
-                      shown_method, shown_target, result);
+        tt_log_always(self->access->log, TT_LOG_WARNING, true, "audit: refused: %s: %s %s: %s",
+                      name, shown_method, shown_target, result);
 }

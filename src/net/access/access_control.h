@@ -78,8 +78,9 @@ struct tt_identity *tt_gate_identity(struct tt_gate *self, const struct tt_token
  * address, whose holder may be NULL. Borrowed. NULL-safe. */
 struct tt_byte_holder *tt_identity_holder(struct tt_identity *self, struct tt_byte_holder *address);
 
-/* Logs what a client did or tried, at most some lines a second, whatever levels clients switched
- * off: `method` and `target` as it sent them, without the query, and the result. */
+/* Logs what a client did or tried, whatever levels clients switched off: `method` and `target` as
+ * it sent them, without the query, and the result. At most some lines a second of what was refused,
+ * and of clients without a name; what a named one did is never left out. */
 void tt_gate_audit(const struct tt_gate *self, const struct tt_identity *identity,
                    const char *method, const char *target, bool is_done, const char *result);
 
