@@ -90,10 +90,10 @@ class Beginning(Http2Case):
     """How a connection becomes one of HTTP/2."""
 
     def talk(self, plain, *pieces):
-        """What a client of HTTP/1.1 reads that sends these pieces."""
+        """What a client of HTTP/1.1 reads that sends these pieces, until the server closes the connection. A client that closes its
+        side first has gone: what it sent ahead may stay unanswered."""
         for piece in pieces:
             plain.sendall(piece)
-        plain.shutdown(socket.SHUT_WR) if not isinstance(plain, ssl.SSLSocket) else None
         with plain.makefile("rb") as answers:
             return answers.read()
 

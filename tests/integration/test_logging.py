@@ -78,7 +78,8 @@ class Logging(unittest.TestCase):
         self.assertEqual(get(server.address, "/v2/logging", "POST", settings)[0], 200)
         ask(server.address, "mlp", 3)
         server.end(signal.SIGTERM)
-        lines = server.said().splitlines()[said:]
+        audit, *lines = server.said().splitlines()[said:]
+        self.assertIn("audit: (no identity): POST /v2/logging: status 200", audit)  # at any level
         self.assertEqual(len(lines), 3, lines)
         for line in lines:
             self.assertTrue(line.endswith("model mlp: answered"))

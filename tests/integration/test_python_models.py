@@ -29,6 +29,7 @@ output [ { name: "y" data_type: TYPE_FP32 dims: [ 4 ] } ]
 """
 MODEL = """import os
 import sys
+import threading
 import time
 import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -46,6 +47,9 @@ class TritonPythonModel:
                 os.abort()
             if x[0, 0] == -6:
                 sys.exit(3)
+            if x[0, 0] == -7:
+                threading.Thread(target=time.sleep, args=[3600]).start()
+                sys.exit(2**40 + 4)
             if x[0, 0] == -2:
                 open(os.path.join(os.path.dirname(__file__), "hangs"), "w").close()
                 time.sleep(3600)
@@ -180,8 +184,10 @@ class PythonModels(ControlCase):
 
     def test_a_model_that_exits(self):
         self.client.load_model("one")
-        self.refused(500, "the model's Python process ended with exit code 3", self.send, "one", -6)
-        self.wait_until(lambda: self.serves("one"), "it does not serve again")
+        # An exit code has eight bits.
+        for first, code in (-6, 3), (-7, 4):
+            self.refused(500, "the model's Python process ended with exit code %d" % code, self.send, "one", first)
+            self.wait_until(lambda: self.serves("one"), "it does not serve again")
 
     def test_a_batch_that_hangs(self):
         self.put_python("slow", MODEL % 1, settings="max_run_ms: 2000\n")

@@ -5,6 +5,7 @@ import asyncio
 import concurrent.futures
 import json
 import os
+import queue
 import re
 import subprocess
 import sys
@@ -189,6 +190,28 @@ class Moved(ControlCase):
             self.assertEqual([r.get_result().get_response()["id"] for r in running], [str(i) for i in range(40)])
         self.assertEqual(self.infer("urgent", priority=1, timeout=60_000_000), (1.0, "1"))
 
+    @promise("`tritonclient.grpc` with streams")  # its other clients: test_grpc_clients.py; memory: test_client_memory.py
+    def test_the_client_of_grpc(self):
+        need("grpc")
+        import tritonclient.grpc
+
+        x = tritonclient.grpc.InferInput("x", [2, 4], "FP32")
+        x.set_data_from_numpy(np.ones((2, 4), np.float32))
+        port = self.flags[self.flags.index("--grpc-port") + 1]
+        with tritonclient.grpc.InferenceServerClient("127.0.0.1:" + port) as client:
+            for packed in (None, "gzip", "deflate"):
+                result = client.infer("classify", [x], request_id="r 7", compression_algorithm=packed)
+                self.assertEqual(result.get_response().id, "r 7")
+                self.assertEqual(result.as_numpy("y").tolist(), [[4.0] * 4] * 2)
+            answers = queue.Queue()
+            client.start_stream(lambda result, error: answers.put((result, error)))
+            for number in range(3):
+                client.async_stream_infer("bare", [x], request_id=str(number))
+            got = [answers.get(timeout=60) for _ in range(3)]
+            client.stop_stream()
+            self.assertEqual([error for _, error in got], [None] * 3)
+            self.assertEqual({result.get_response().id for result, _ in got}, {"0", "1", "2"})
+
     @promise("`tritonclient.http.aio`")
     def test_the_client_of_asyncio(self):
         async def ask():
@@ -231,7 +254,7 @@ class Moved(ControlCase):
         for mode in ("none", "explicit", "poll"):
             self.assertIn(mode, self.flag("model-control-mode")["choices"])
 
-    @promise("Metric names that begin with `nv_`")
+    @promise("Metrics `nv_*`")
     def test_metrics_of_triton(self):
         for _ in range(3):
             self.infer("renamed")

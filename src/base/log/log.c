@@ -171,6 +171,7 @@ void tt_log_write(struct tt_log *self, enum tt_log_level level, const char *requ
     write_text(self, level, request_id, text);
 }
 
+TT_PRINTF(5, 0)
 static void write_format(struct tt_log *self, enum tt_log_level level, bool is_limited,
                          const char *request_id, const char *format, va_list arguments) {
     int32_t left_out = 0;

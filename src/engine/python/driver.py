@@ -308,7 +308,8 @@ def main():
             code = error.code if isinstance(error.code, int) else int(error.code is not None)
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # threads that the model left behind do not hold it
+    # Threads that the model left behind do not hold it. A larger code would raise OverflowError.
+    os._exit(code & 0xFF)
 
 
 main()
