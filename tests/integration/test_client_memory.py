@@ -275,13 +275,16 @@ class SharedMemory(Shared):
             self.assertEqual(result.as_numpy("OUTPUT0").shape, (1, count))
 
     def test_keys_that_are_no_memory(self):
-        folder, link = ("/tutti-test-%d-%s" % (os.getpid(), kind) for kind in ("folder", "link"))
+        folder, link, place = ("/tutti-test-%d-%s" % (os.getpid(), kind) for kind in ("folder", "link", "socket"))
         os.mkdir("/dev/shm" + folder)
         self.addCleanup(os.rmdir, "/dev/shm" + folder)
         os.symlink("/dev/null", "/dev/shm" + link)
         self.addCleanup(os.unlink, "/dev/shm" + link)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind("/dev/shm" + place)
+        self.addCleanup(os.unlink, "/dev/shm" + place)
         for _, client in self.each():
-            for key in folder, link:
+            for key in folder, link, place:
                 self.refused(lambda: client.register_system_shared_memory("x", key, 8), "'%s' is no shared memory" % key)
             self.refused(lambda: client.register_system_shared_memory("x", folder, 0), '"byte_size" must be greater than 0')
 

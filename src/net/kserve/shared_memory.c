@@ -63,7 +63,8 @@ static enum tt_err open_object(const char *key, uint64_t offset, uint64_t size, 
                                struct tt_error *why) {
     struct stat status;
     int fd = shm_open(key, O_RDWR | O_CLOEXEC, 0);
-    if (fd < 0 && (errno == ELOOP || errno == EINVAL)) /* a symbolic link, a folder */
+    /* A symbolic link, a folder, a socket. */
+    if (fd < 0 && (errno == ELOOP || errno == EINVAL || errno == ENXIO))
         return tt_fail(TT_ERR_INVALID, why, "'%s' is no shared memory", key);
     if (fd < 0)
         return tt_fail(errno == ENOENT ? TT_ERR_NOT_FOUND : TT_ERR_IO, why,
