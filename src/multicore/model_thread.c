@@ -262,7 +262,7 @@ static void publish_load(struct tt_model_thread *self, int32_t model,
                          const struct tt_deferred_load *load) {
     tt_turn_log_write(self->turn_log, self->model_count + model, &self->registers->loads[model],
                       load, sizeof(*load));
-    tt_dirty_set_add(&self->loads_changed, model / 64, UINT64_C(1) << (model % 64));
+    tt_dirty_set_add_one(&self->loads_changed, model);
 }
 
 static void remove_model(struct tt_model_thread *self, int32_t model) {

@@ -805,10 +805,12 @@ static bool came_early(const struct tt_domain *self, const struct tt_task *task)
 }
 
 void tt_domain_collect(struct tt_domain *self, int64_t now) {
-    for (struct tt_push_node *node = tt_push_list_take(&self->done), *next; node; node = next) {
-        next = node->next; /* before the node's task is free for another run */
-        tt_list_push_back(&self->collecting,
-                          &TT_CONTAINER_OF(node, struct tt_domain_task, done)->collecting);
+    struct tt_list lost; /* runs that were given up before */
+    tt_list_init(&lost);
+    for (struct tt_push_node *node = tt_push_list_take(&self->done); node; node = node->next) {
+        struct tt_domain_task *slot = TT_CONTAINER_OF(node, struct tt_domain_task, done);
+        bool is_lost = slot->engine_task.head.outcome == TT_OUTCOME_LOST;
+        tt_list_push_back(is_lost ? &lost : &self->collecting, &slot->collecting);
     }
     bool any = true;
     while (any && !tt_list_empty(&self->collecting)) {
@@ -827,17 +829,18 @@ void tt_domain_collect(struct tt_domain *self, int64_t now) {
         }
     }
     tt_domain_answers_take_all(self, now);
+    while (!tt_list_empty(&lost)) {
+        struct tt_list_node *node = tt_list_first(&lost);
+        tt_list_remove(node);
+        tt_domain_watch_take_back(self, TT_CONTAINER_OF(node, struct tt_domain_task, collecting));
+    }
     if (tt_domain_watch_has_news(&self->watch))
         tt_domain_watch_collect(self, now);
 }
 
 void tt_domain_done(struct tt_device_task *task) {
     struct tt_domain *self = task->user;
-    struct tt_domain_task *slot = tt_domain_task_of(tt_engine_task_of(task));
-    if (task->outcome == TT_OUTCOME_LOST)
-        tt_domain_watch_returned(self, slot);
-    else
-        tt_push_list_push(&self->done, &slot->done);
+    tt_push_list_push(&self->done, &tt_domain_task_of(tt_engine_task_of(task))->done);
 }
 
 void tt_domain_check(const struct tt_domain *self) {

@@ -41,7 +41,7 @@ static void push(const struct tt_engine_task *task, const struct tt_engine_membe
     int32_t executor = task->head.executor - self->first_executor;
     bool pushed = tt_ring_push(&self->answers.rings[executor], (void *)((uintptr_t)member | what));
     tt_assert(pushed);
-    tt_dirty_set_add(&self->answers.reports, executor / 64, UINT64_C(1) << (executor % 64));
+    tt_dirty_set_add_one(&self->answers.reports, executor);
     self->client.wake(self->client.context);
 }
 

@@ -17,10 +17,8 @@ struct tt_domain_task {
     struct tt_list_node decided;                 /* until it is handed over */
     struct tt_push_node done;                    /* from its executor to the scheduler */
     struct tt_list_node collecting;              /* from there until it is taken in */
-    /* A run that was given up: a reference to its model, and the place in the list of those that
-     * returned later. */
-    struct tt_served_model *lost_model; /* NULL: it was not given up */
-    struct tt_domain_task *next_returned;
+    struct tt_served_model
+        *lost_model; /* of a run that was given up, a reference; NULL: it was not */
 };
 
 static inline struct tt_domain_task *tt_domain_task_of(struct tt_engine_task *engine_task) {

@@ -14,7 +14,6 @@
 
 enum tt_err tt_domain_watch_init(struct tt_domain_watch *self, int32_t executor_count,
                                  int32_t first_spare) {
-    tt_lock_init(&self->lock);
     self->runs = calloc((size_t)executor_count, sizeof(*self->runs));
     self->given_up = calloc((size_t)executor_count, sizeof(*self->given_up));
     for (int32_t i = 0; i < TT_DOMAIN_SPARES; i++)
@@ -26,7 +25,6 @@ void tt_domain_watch_fini(struct tt_domain_watch *self) {
     tt_assert(tt_counter_get(&self->lost) == 0);
     free(self->runs);
     free(self->given_up);
-    tt_lock_fini(&self->lock);
 }
 
 /* ---- the watchdog ---- */
@@ -268,7 +266,7 @@ static void lose(struct tt_domain *self, int64_t now, int32_t executor,
     tt_mechanism_finished(&self->mechanism, now, task);
 }
 
-static void take_back(struct tt_domain *self, struct tt_domain_task *slot) {
+void tt_domain_watch_take_back(struct tt_domain *self, struct tt_domain_task *slot) {
     struct tt_engine_task *task = &slot->engine_task;
     const struct tt_engine_ops *ops = self->engine->ops;
     for (int32_t i = 0; task->kind == TT_ENGINE_REQUESTS && i < task->member_count; i++) {
@@ -286,7 +284,7 @@ static void take_back(struct tt_domain *self, struct tt_domain_task *slot) {
     tt_served_model_unref(model);
 }
 
-/* The tasks come back through their rings. */
+/* The tasks come back as all others. */
 static void lose_device(struct tt_domain *self) {
     struct tt_engine *engine = self->engine;
     struct tt_error why = {""};
@@ -317,24 +315,6 @@ void tt_domain_watch_collect(struct tt_domain *self, int64_t now) {
         watch->given_up[e].task = NULL;
     }
     watch->gives_up = false;
-    tt_lock_take(&watch->lock);
-    struct tt_domain_task *returned = watch->returned;
-    watch->returned = NULL;
-    tt_counter_set(&watch->returned_count, 0);
-    tt_lock_give(&watch->lock);
-    for (struct tt_domain_task *next; returned; returned = next) {
-        next = returned->next_returned;
-        take_back(self, returned);
-    }
-}
-
-void tt_domain_watch_returned(struct tt_domain *self, struct tt_domain_task *task) {
-    struct tt_domain_watch *watch = &self->watch;
-    tt_lock_take(&watch->lock);
-    task->next_returned = watch->returned;
-    watch->returned = task;
-    tt_counter_add(&watch->returned_count, 1);
-    tt_lock_give(&watch->lock);
 }
 
 void tt_domain_watch_check(const struct tt_domain *self) {

@@ -7,8 +7,8 @@
  * that FAILED; policies and recordings need to know nothing else.
  *
  * A run that was given up keeps its place in the domain's arrays, the inputs of its requests, and
- * its model, since the engine may still use them. If it returns, they go back (_collect); else they
- * stay for ever. What a request to a model of cells holds stays in any case. A domain has
+ * its model, since the engine may still use them. If it returns, they go back (_take_back); else
+ * they stay for ever. What a request to a model of cells holds stays in any case. A domain has
  * TT_DOMAIN_SPARES places for that. When all are taken it gives up no more runs.
  *
  * If the engine's device fails as a whole, the next turn returns its tasks as FAILED with the
@@ -21,7 +21,6 @@
 
 #include "base/err.h"
 #include "base/threads/counter.h"
-#include "base/threads/lock.h"
 #include "engine/engine.h"
 #include "serve/run_watch.h"
 
@@ -43,9 +42,6 @@ struct tt_domain_watch {
     bool withdrawing;
     bool hurries; /* the server stops: runs are cut at once, and their models stay as they are */
     struct tt_counter lost; /* runs that were given up and have not returned */
-    struct tt_lock lock;    /* guards `returned` */
-    struct tt_domain_task *returned;
-    struct tt_counter returned_count; /* in the list */
 };
 
 /* `first_spare`: the first of the places beyond those of the executors. Errors: NO_MEMORY. */
@@ -73,8 +69,13 @@ int64_t tt_domain_watch_lost(const struct tt_domain *self);
 
 /* ---- in a turn ---- */
 
-/* Gives up what the watchdog found, and takes in what returned. */
+/* Gives up what the watchdog found. */
 void tt_domain_watch_collect(struct tt_domain *self, int64_t now);
+static inline bool tt_domain_watch_has_news(const struct tt_domain_watch *self) {
+    return self->gives_up || self->device_failed;
+}
+/* The task was given up before, and is back; all its answers were taken. */
+void tt_domain_watch_take_back(struct tt_domain *self, struct tt_domain_task *task);
 /* The task is back. True: it was cut, and at least one member was not computed. */
 bool tt_domain_watch_was_cut(const struct tt_engine_task *task);
 /* The task was cut: its model fails. Or it was aborted since its model had failed (was_cut false).
@@ -83,13 +84,6 @@ void tt_domain_watch_fail(struct tt_domain *self, struct tt_domain_task *task, b
 /* Refuses the queued requests of models that have failed. */
 void tt_domain_watch_withdraw(struct tt_domain *self, int64_t now);
 
-/* ---- any thread ---- */
-
-/* The task was given up before, and is back. */
-void tt_domain_watch_returned(struct tt_domain *self, struct tt_domain_task *task);
-static inline bool tt_domain_watch_has_news(const struct tt_domain_watch *self) {
-    return self->gives_up || self->device_failed || tt_counter_get(&self->returned_count) > 0;
-}
 /* Asserts that each place is an executor's, spare, or lost. */
 void tt_domain_watch_check(const struct tt_domain *self);
 

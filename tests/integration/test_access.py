@@ -349,8 +349,7 @@ class AccessLogTest(Case):
         client.stop_stream()
         self.ask(self.connection(), "POST", "/v2/models/floats/infer", BODY)
         self.stop()
-        with open(self.path("log"), encoding="utf-8") as log:
-            lines = [json.loads(line) for line in log]
+        lines = self.lines_of_log()
         over_grpc = [line for line in lines if line["method"] == "gRPC"]
         self.assertEqual(len(lines), len(over_grpc) + 1)
         service = "/inference.GRPCInferenceService/"

@@ -24,6 +24,10 @@ TT_MUST_CHECK enum tt_err tt_dirty_set_init(struct tt_dirty_set *self, int32_t c
 void tt_dirty_set_fini(struct tt_dirty_set *self);
 /* Adds 64 * word + i for every bit i that is set, with one or two locked operations. */
 void tt_dirty_set_add(struct tt_dirty_set *self, int32_t word, uint64_t bits);
+/* Adds one number. */
+static inline void tt_dirty_set_add_one(struct tt_dirty_set *self, int32_t number) {
+    tt_dirty_set_add(self, number / 64, UINT64_C(1) << (number % 64));
+}
 /* Moves all numbers, ascending, to `ids`, which has room for the whole capacity; returns how many.
  * The one taking thread. */
 int32_t tt_dirty_set_take(struct tt_dirty_set *self, int32_t *ids);
